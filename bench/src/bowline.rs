@@ -1,0 +1,160 @@
+//! Bowline as an operator would start it: a server and workers as processes of their own, in a folder of their own.
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use api::{CreateTokenRequest, TokenKind};
+use client::{Client, Endpoint};
+use rustix::fs::statfs;
+use tempfile::TempDir;
+use tokio::process::Command;
+use tokio::time::{sleep, timeout};
+
+use crate::Outcome;
+use crate::process::Process;
+
+/// What `statfs` says of a folder that is not on a disk.
+const TMPFS_MAGIC: u64 = 0x0102_1994;
+
+/// A worker enrols and connects in a few milliseconds.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
+const CONNECT_POLL: Duration = Duration::from_millis(5);
+
+/// The binary, and where its data goes.
+#[derive(Debug)]
+pub(crate) struct Bowline {
+    program: PathBuf,
+    data: PathBuf,
+}
+
+impl Bowline {
+    pub(crate) fn new(program: &Path, data: Option<&Path>) -> Outcome<Bowline> {
+        let found = |error| format!("cannot find {}: {error}; build it with `make build`", program.display());
+        let program = program.canonicalize().map_err(found)?;
+        let beside = program.parent().and_then(Path::parent).ok_or("the binary is not in a folder")?;
+        let data = data.unwrap_or(beside).canonicalize()?;
+        if u64::try_from(statfs(&data)?.f_type) == Ok(TMPFS_MAGIC) {
+            return Err(format!("{} is in memory; name a folder on a disk with --data", data.display()).into());
+        }
+        Ok(Bowline { program, data })
+    }
+
+    pub(crate) fn version(&self) -> Outcome<String> {
+        let output = std::process::Command::new(&self.program).arg("--version").output()?;
+        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    }
+
+    /// A new folder on the disk that is measured; gone when it is dropped.
+    pub(crate) fn folder(&self) -> Outcome<TempDir> {
+        let folder = tempfile::Builder::new().prefix("bench-").tempdir_in(&self.data);
+        folder.map_err(|error| format!("cannot make a folder in {}: {error}", self.data.display()).into())
+    }
+
+    /// A command that knows nothing of the user's own Bowline.
+    fn command(&self, home: &Path) -> Command {
+        let mut command = Command::new(&self.program);
+        command.current_dir(home).env("HOME", home).env("XDG_CONFIG_HOME", home.join("config"));
+        for name in ["BOWLINE_SERVER", "BOWLINE_TOKEN", "BOWLINE_ADMIN_TOKEN"] {
+            command.env_remove(name);
+        }
+        command
+    }
+
+    /// `bowline up` on a data folder, and the time until it was ready.
+    pub(crate) async fn up(&self, home: &Path, data: &Path) -> Outcome<(Process, Duration)> {
+        let mut command = self.command(home);
+        command.arg("up").arg("--data").arg(data).arg("--listen").arg(free_address()?);
+        Process::start_ready(&mut command, &home.join("up.log")).await
+    }
+
+    /// A server with an empty database and no worker yet.
+    pub(crate) async fn server(&self) -> Outcome<Server<'_>> {
+        let folder = self.folder()?;
+        let address = free_address()?;
+        let config = folder.path().join("server-config.yaml");
+        std::fs::write(&config, format!("listen: {address}\ndata: ./data\n"))?;
+        std::fs::create_dir(folder.path().join("tasks"))?;
+        let mut command = self.command(folder.path());
+        command.arg("server").arg("--config").arg(&config);
+        let (process, _) = Process::start_ready(&mut command, &folder.path().join("server.log")).await?;
+        let data = folder.path().join("data");
+        let token = std::fs::read_to_string(data.join("admin.token"))?.trim().to_owned();
+        let endpoint: Endpoint = format!("http://{address}").parse()?;
+        Ok(Server { bowline: self, folder, process, address, endpoint, token })
+    }
+}
+
+/// A running server.
+#[derive(Debug)]
+pub(crate) struct Server<'b> {
+    bowline: &'b Bowline,
+    folder: TempDir,
+    pub(crate) process: Process,
+    address: String,
+    endpoint: Endpoint,
+    token: String,
+}
+
+impl Server<'_> {
+    /// A client with connections of its own.
+    pub(crate) fn client(&self) -> Client {
+        Client::new(self.endpoint.clone(), Some(&self.token))
+    }
+
+    /// Host and port.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
+    pub(crate) fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    pub(crate) async fn enroll_token(&self) -> Outcome<String> {
+        let request =
+            CreateTokenRequest { kind: TokenKind::Enroll, role: None, ttl: None, tags: Vec::new(), uses: None };
+        Ok(self.client().create_token(&request).await?.token)
+    }
+
+    /// A worker with the default number of slots, or with so many; it is connected when this returns.
+    pub(crate) async fn worker(&self, slots: Option<u32>) -> Outcome<Process> {
+        let name = slots.map_or("worker".to_owned(), |slots| format!("worker-{slots}"));
+        let home = self.folder.path();
+        let mut command = self.bowline.command(home);
+        command.arg("worker").arg("--server").arg(self.endpoint.to_string());
+        command.arg("--enroll-token").arg(self.enroll_token().await?);
+        command.arg("--name").arg(&name).arg("--state").arg(home.join(&name));
+        if let Some(slots) = slots {
+            command.arg("--slots").arg(slots.to_string());
+        }
+        let worker = Process::start(&mut command, &home.join(format!("{name}.log")))?;
+        match timeout(CONNECT_TIMEOUT, self.connected(&name)).await {
+            Ok(Ok(())) => Ok(worker),
+            Ok(Err(error)) => Err(error),
+            Err(_) => Err(worker.complaint("it did not connect")),
+        }
+    }
+
+    async fn connected(&self, name: &str) -> Outcome<()> {
+        let client = self.client();
+        loop {
+            let workers = client.workers().await?;
+            if workers.items.iter().any(|worker| worker.name == name && worker.connected) {
+                return Ok(());
+            }
+            sleep(CONNECT_POLL).await;
+        }
+    }
+
+    /// Stops it and gives its folder, with the data that it leaves.
+    pub(crate) async fn stop(self) -> Outcome<TempDir> {
+        self.process.stop().await?;
+        Ok(self.folder)
+    }
+}
+
+/// An address on which nobody listens now.
+fn free_address() -> Outcome<String> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string())
+}

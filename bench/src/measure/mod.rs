@@ -1,0 +1,8 @@
+//! The measurements, one to a file. Each starts what it needs and ends it.
+
+pub(crate) mod chain;
+pub(crate) mod footprint;
+pub(crate) mod latency;
+pub(crate) mod lives;
+pub(crate) mod log_lines;
+pub(crate) mod steps;

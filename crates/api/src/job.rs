@@ -1,0 +1,165 @@
+//! Jobs with their steps and attempts, and the requests that make and end them.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use crate::state::{AttemptState, JobState, StepState};
+use crate::time::Timestamp;
+
+/// Asks for a job: of a task that the server knows, or of the text of a task file. Exactly one of the two.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SubmitRequest {
+    /// A task's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<String>,
+    /// The text of a task file, YAML or JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spec: Option<String>,
+    /// What diagnostics call `spec`, usually its path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// By the names that the task declares. A string is converted where another type is declared.
+    #[serde(default)]
+    pub input: Map<String, Value>,
+    /// Instead of the task's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<i32>,
+    /// Wanted of every worker, besides what each step wants.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
+}
+
+/// Asks a job to end. The body may be left out.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CancelRequest {
+    /// Kill at once instead of asking the steps to end.
+    #[serde(default)]
+    pub force: bool,
+}
+
+/// A job with all its steps.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Job {
+    #[schema(value_type = String, format = "uuid")]
+    pub id: Uuid,
+    pub task: String,
+    pub state: JobState,
+    #[serde(default)]
+    pub input: Value,
+    pub created_at: Timestamp,
+    pub started_at: Option<Timestamp>,
+    pub ended_at: Option<Timestamp>,
+    pub error: Option<JobError>,
+    #[serde(default)]
+    pub priority: i32,
+    #[serde(default)]
+    pub submitted_by: String,
+    /// The newest event that this answer takes into account: `after=` it come the changes since. 0 if unknown.
+    #[serde(default)]
+    pub last_event: u64,
+    pub steps: Vec<Step>,
+}
+
+/// A job in a list, without its input and steps.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct JobSummary {
+    #[schema(value_type = String, format = "uuid")]
+    pub id: Uuid,
+    pub task: String,
+    pub state: JobState,
+    pub created_at: Timestamp,
+    pub started_at: Option<Timestamp>,
+    pub ended_at: Option<Timestamp>,
+    pub error: Option<JobError>,
+    #[serde(default)]
+    pub submitted_by: String,
+}
+
+/// The first failure that counts, and whose it was.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct JobError {
+    pub code: String,
+    pub message: String,
+    pub step: Option<String>,
+}
+
+/// A node of the job's graph.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Step {
+    pub name: String,
+    pub state: StepState,
+    /// The number of the latest attempt; 0 if there was none.
+    pub attempt: u32,
+    /// How many offers in a row stayed unanswered.
+    pub dispatch_attempts: u32,
+    pub error: Option<StepError>,
+    /// What it wrote to `$BOWLINE_OUTPUT`.
+    #[serde(default)]
+    pub output: Value,
+    #[serde(default)]
+    pub attempts: Vec<Attempt>,
+    /// Null once the step is final.
+    pub deadline: Option<Deadline>,
+    /// The steps that it waits for.
+    #[serde(default)]
+    pub needs: Vec<String>,
+    #[serde(default)]
+    pub updated_at: Option<Timestamp>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct StepError {
+    pub code: String,
+    pub message: String,
+}
+
+/// One granted hand-over of a step to a worker.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Attempt {
+    #[schema(value_type = String, format = "uuid")]
+    pub id: Uuid,
+    pub number: u32,
+    pub fence: u64,
+    /// The worker's name.
+    pub worker: String,
+    #[serde(default)]
+    #[schema(value_type = Option<String>, format = "uuid")]
+    pub worker_id: Option<Uuid>,
+    pub state: AttemptState,
+    /// Known to be over with all its processes; a lost attempt may not be.
+    pub confirmed: bool,
+    pub started_at: Timestamp,
+    pub ended_at: Option<Timestamp>,
+    pub exit_code: Option<i32>,
+    pub signal: Option<i32>,
+    pub error: Option<StepError>,
+    /// What came in after the attempt was given up: evidence, nothing more.
+    #[serde(default)]
+    pub late_outcome: Option<Value>,
+    #[serde(default)]
+    pub usage: Option<Usage>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Usage {
+    pub cpu_ms: u64,
+    pub memory_bytes_max: u64,
+}
+
+/// When a step is looked at next without any outside event, what happens then, and who could move it before.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Deadline {
+    pub at: Timestamp,
+    pub action: String,
+    pub owner: String,
+}
+
+impl Job {
+    pub fn step(&self, name: &str) -> Option<&Step> {
+        self.steps.iter().find(|step| step.name == name)
+    }
+}

@@ -1,0 +1,36 @@
+//! What travels over HTTP between the server and those who talk to it: requests, answers, events, error codes.
+//!
+//! The server makes these from the engine's types, the client reads them; `openapi` describes all of it for others.
+//! Readers ignore fields that they do not know, so either side may be the older one.
+
+pub mod error;
+pub mod event;
+pub mod health;
+pub mod job;
+pub mod log;
+pub mod page;
+pub mod query;
+pub mod state;
+pub mod task;
+pub mod time;
+pub mod token;
+pub mod why;
+pub mod worker;
+
+mod openapi;
+mod routes;
+
+pub use error::{ErrorAnswer, ErrorBody, ErrorCode};
+pub use event::{Event, EventKind};
+pub use health::{Health, Readiness, Sweep};
+pub use job::{Attempt, CancelRequest, Deadline, Job, JobError, JobSummary, Step, StepError, SubmitRequest, Usage};
+pub use log::{LogLine, LogPage, Stream};
+pub use openapi::openapi;
+pub use page::Page;
+pub use query::{EventsQuery, JobQuery, JobsQuery, LogsQuery, Wait};
+pub use state::{AttemptState, JobState, StepState};
+pub use task::{Diagnostic, PutTaskRequest, Severity, Task, TaskSummary};
+pub use time::Timestamp;
+pub use token::{CreateTokenRequest, CreatedToken, Role, Token, TokenKind};
+pub use why::{Why, WhyNext, WhyStep};
+pub use worker::{Worker, WorkerKind, WorkerStatus};

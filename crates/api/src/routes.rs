@@ -1,0 +1,181 @@
+//! Every route in words, for `openapi`. The functions carry descriptions only: the server has the handlers.
+
+#![expect(dead_code, reason = "the attribute macro describes a route on a function; nobody calls these")]
+
+use crate::error::ErrorAnswer;
+use crate::event::Event;
+use crate::health::{Health, Readiness};
+use crate::job::{CancelRequest, Job, JobSummary, SubmitRequest};
+use crate::log::LogPage;
+use crate::page::Page;
+use crate::query::{EventsQuery, JobQuery, JobsQuery, LogsQuery};
+use crate::task::{PutTaskRequest, Task, TaskSummary};
+use crate::token::{CreateTokenRequest, CreatedToken, Token};
+use crate::why::Why;
+use crate::worker::Worker;
+
+/// Submit a job
+///
+/// Of a task that the server knows, or of the text of a task file.
+#[utoipa::path(post, path = "/api/jobs", tag = "jobs",
+    params(("Idempotency-Key" = Option<String>, Header, description = "Makes it safe to repeat the request: the same key gives the same job")),
+    request_body = SubmitRequest,
+    responses(
+        (status = 201, description = "The job", body = Job),
+        (status = 200, description = "The job that this key made before", body = Job),
+        (status = 422, description = "The task or its input is not good; nothing was made", body = ErrorAnswer),
+    ))]
+pub(crate) fn submit_job() {}
+
+/// List jobs, newest first
+#[utoipa::path(get, path = "/api/jobs", tag = "jobs", params(JobsQuery),
+    responses((status = 200, description = "Some jobs", body = Page<JobSummary>)))]
+pub(crate) fn list_jobs() {}
+
+/// One job with its steps and attempts
+#[utoipa::path(get, path = "/api/jobs/{id}", tag = "jobs",
+    params(("id" = String, Path, description = "An id, a unique prefix of one, or `last`"), JobQuery),
+    responses((status = 200, description = "The job", body = Job)))]
+pub(crate) fn get_job() {}
+
+/// Ask a job to end
+///
+/// Again with `force` it is killed. The answer does not wait for the end.
+#[utoipa::path(post, path = "/api/jobs/{id}/cancel", tag = "jobs",
+    params(("id" = String, Path, description = "An id, a unique prefix of one, or `last`")),
+    request_body(content = CancelRequest, description = "May be left out"),
+    responses(
+        (status = 202, description = "The job as it now is", body = Job),
+        (status = 409, description = "It is already over", body = ErrorAnswer),
+    ))]
+pub(crate) fn cancel_job() {}
+
+/// Why the job is where it is, and what happens next
+#[utoipa::path(get, path = "/api/jobs/{id}/why", tag = "jobs",
+    params(("id" = String, Path, description = "An id, a unique prefix of one, or `last`")),
+    responses((status = 200, description = "The reasons", body = Why)))]
+pub(crate) fn why_job() {}
+
+/// A step's log, in pages
+#[utoipa::path(get, path = "/api/jobs/{id}/steps/{step}/logs", tag = "logs",
+    params(
+        ("id" = String, Path, description = "An id, a unique prefix of one, or `last`"),
+        ("step" = String, Path, description = "A step's name, or `_server` for the job's server events"),
+        LogsQuery,
+    ),
+    responses((status = 200, description = "Lines", body = LogPage)))]
+pub(crate) fn get_logs() {}
+
+/// A step's log, live
+///
+/// Each message's data is a page of lines, its id `ATTEMPT.SEQ.SUB` of the last of them. The first message comes at once,
+/// lines or not. After the page with `complete` the stream ends. Comments keep it alive.
+#[utoipa::path(get, path = "/api/jobs/{id}/steps/{step}/logs/stream", tag = "logs",
+    params(
+        ("id" = String, Path, description = "An id, a unique prefix of one, or `last`"),
+        ("step" = String, Path, description = "A step's name, or `_server` for the job's server events"),
+        ("Last-Event-ID" = Option<String>, Header, description = "Goes on after this line"),
+        LogsQuery,
+    ),
+    responses((status = 200, description = "Messages with pages of lines", body = LogPage, content_type = "text/event-stream")))]
+pub(crate) fn stream_logs() {}
+
+/// A job's changes, live
+///
+/// From its first event, or after the given one. After the job's last change comes a message named `end`.
+#[utoipa::path(get, path = "/api/jobs/{id}/events", tag = "events",
+    params(
+        ("id" = String, Path, description = "An id, a unique prefix of one, or `last`"),
+        ("Last-Event-ID" = Option<u64>, Header, description = "Goes on after this event"),
+        EventsQuery,
+    ),
+    responses((status = 200, description = "Messages with one event each", body = Event, content_type = "text/event-stream")))]
+pub(crate) fn job_events() {}
+
+/// All changes, live
+///
+/// From now on, or after the given event.
+#[utoipa::path(get, path = "/api/events", tag = "events",
+    params(("Last-Event-ID" = Option<u64>, Header, description = "Goes on after this event"), EventsQuery),
+    responses((status = 200, description = "Messages with one event each", body = Event, content_type = "text/event-stream")))]
+pub(crate) fn events() {}
+
+/// The fleet
+#[utoipa::path(get, path = "/api/workers", tag = "workers",
+    responses((status = 200, description = "All workers", body = Page<Worker>)))]
+pub(crate) fn list_workers() {}
+
+/// Tasks that can be run by name, and those whose files have errors
+#[utoipa::path(get, path = "/api/tasks", tag = "tasks",
+    responses((status = 200, description = "All tasks", body = Page<TaskSummary>)))]
+pub(crate) fn list_tasks() {}
+
+/// One task with its text
+#[utoipa::path(get, path = "/api/tasks/{name}", tag = "tasks",
+    params(("name" = String, Path, description = "The task's name")),
+    responses((status = 200, description = "The task", body = Task)))]
+pub(crate) fn get_task() {}
+
+/// Give the server a task, or a new version of one
+#[utoipa::path(put, path = "/api/tasks/{name}", tag = "tasks",
+    params(("name" = String, Path, description = "The task's name, the same as in its text")),
+    request_body = PutTaskRequest,
+    responses(
+        (status = 200, description = "The task", body = Task),
+        (status = 422, description = "The text has errors; nothing was changed", body = ErrorAnswer),
+    ))]
+pub(crate) fn put_task() {}
+
+/// Tokens, without their secrets
+#[utoipa::path(get, path = "/api/tokens", tag = "access",
+    responses((status = 200, description = "All tokens", body = Page<Token>)))]
+pub(crate) fn list_tokens() {}
+
+/// Make a token; its text is shown only here
+#[utoipa::path(post, path = "/api/tokens", tag = "access", request_body = CreateTokenRequest,
+    responses((status = 201, description = "The token", body = CreatedToken)))]
+pub(crate) fn create_token() {}
+
+/// Revoke a token
+#[utoipa::path(delete, path = "/api/tokens/{id}", tag = "access",
+    params(("id" = String, Path, description = "The token's id, not its text")),
+    responses((status = 204, description = "It is no longer valid")))]
+pub(crate) fn revoke_token() {}
+
+/// Enrol a worker
+///
+/// The bearer token is an enroll token. The messages are described in the protocol's own document.
+#[utoipa::path(post, path = "/api/worker/enroll", tag = "worker",
+    request_body(content = Value, description = "`EnrollRequest` of the worker protocol"),
+    responses((status = 200, description = "`EnrollResponse` of the worker protocol", body = Value)))]
+pub(crate) fn enroll_worker() {}
+
+/// A worker's link
+///
+/// A WebSocket; the bearer token is the worker's credential. The messages are described in the protocol's own document.
+#[utoipa::path(get, path = "/api/worker/link", tag = "worker",
+    responses((status = 101, description = "The connection becomes a WebSocket")))]
+pub(crate) fn worker_link() {}
+
+/// Does the process answer?
+#[utoipa::path(get, path = "/healthz", tag = "health", security(()),
+    responses((status = 200, description = "It does", body = Health)))]
+pub(crate) fn healthz() {}
+
+/// Can it work?
+#[utoipa::path(get, path = "/readyz", tag = "health", security(()),
+    responses(
+        (status = 200, description = "It can", body = Readiness),
+        (status = 503, description = "Not now", body = Readiness),
+    ))]
+pub(crate) fn readyz() {}
+
+/// Numbers for Prometheus
+#[utoipa::path(get, path = "/metrics", tag = "health",
+    responses((status = 200, description = "OpenMetrics text", body = String, content_type = "application/openmetrics-text")))]
+pub(crate) fn metrics() {}
+
+/// This description
+#[utoipa::path(get, path = "/api/openapi.json", tag = "health",
+    responses((status = 200, description = "OpenAPI", body = Value)))]
+pub(crate) fn openapi_json() {}

@@ -1,0 +1,89 @@
+//! `bowline up`: server and worker in one process, for one machine and for the first five minutes.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use cli::args::UpArgs;
+use cli::context::Context;
+use spec::config::worker::LogFormat;
+
+use crate::local_worker::LocalWorker;
+use crate::server::{read_config, ready, start};
+use crate::signals::StopSignals;
+use crate::{Failed, logging};
+
+pub(crate) async fn run(args: UpArgs) -> ExitCode {
+    logging::start("warn", LogFormat::Text);
+    match serve(args).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failed) => failed.tell(),
+    }
+}
+
+async fn serve(args: UpArgs) -> Result<(), Failed> {
+    let mut signals = StopSignals::new().map_err(Failed::other)?;
+    let mut config = read_config(None)?;
+    if let Some(listen) = args.listen {
+        config.listen = listen;
+    }
+    let data = match args.data {
+        Some(data) => data,
+        None => default_data()?,
+    };
+    let server = start(&config, &data, args.tasks.as_deref()).await?;
+    let url = format!("http://{}", server.address);
+    remember(&url, &server.admin_token);
+
+    let worker = if args.no_worker {
+        None
+    } else {
+        let state = data.join("worker");
+        let enrolled = state.join("credential").exists();
+        let token = if enrolled { None } else { Some(server.enroll_token().await.map_err(Failed::other)?) };
+        Some(LocalWorker::start(url.clone(), &state, args.slots, token)?)
+    };
+    eprintln!("Bowline {} is up at {url}", env!("CARGO_PKG_VERSION"));
+    eprintln!("  data    {}", data.display());
+    eprintln!("  token   {}", data.join("admin.token").display());
+    eprintln!("  try     bowline exec -- echo hello");
+    ready(&url);
+
+    signals.next().await;
+    eprintln!("stopping; running steps go on, and the next `bowline up` finds them again (once more: end them too)");
+    if let Some(worker) = worker {
+        worker.stop();
+        let mut asked_again = false;
+        loop {
+            tokio::select! {
+                () = worker.ended() => break,
+                () = signals.next(), if !asked_again => {
+                    asked_again = true;
+                    eprintln!("ending the running steps");
+                    worker.stop();
+                }
+            }
+        }
+        let ended = tokio::task::spawn_blocking(move || worker.join()).await;
+        if let Ok(Err(error)) = ended {
+            eprintln!("warning: the worker: {error}");
+        }
+    }
+    server.stop().await;
+    Ok(())
+}
+
+/// So that the other commands find this server without being told.
+fn remember(url: &str, token: &str) {
+    let context = Context { server: url.to_owned(), token: Some(token.to_owned()) };
+    if let Err(error) = Context::path().and_then(|path| context.save(&path)) {
+        eprintln!("warning: {error}; give other commands --server {url} and --token");
+    }
+}
+
+fn default_data() -> Result<PathBuf, Failed> {
+    let folder = |name| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    let share = folder("XDG_DATA_HOME").or_else(|| folder("HOME").map(|home| home.join(".local/share")));
+    share
+        .map(|share| share.join("bowline"))
+        .ok_or_else(|| Failed::usage("HOME is not set; say where the data goes with --data DIR"))
+}

@@ -1,0 +1,146 @@
+//! Task files: graphs, conditions, inputs, outputs, retries, timeouts.
+
+use crate::house::{House, states, step_of};
+
+#[test]
+fn outputs_travel_along_the_graph() {
+    let (house, _up) = House::up();
+    let id = house.submit(
+        r#"
+name: outputs
+steps:
+  build:
+    run: |
+      echo "sha=abc123" >> "$BOWLINE_OUTPUT"
+      echo '{"size": 42, "parts": ["a", "b"]}' >> "$BOWLINE_OUTPUT"
+  use:
+    needs: [build]
+    run: echo "{{ steps.build.output.sha }} {{ steps.build.output.size }} {{ steps.build.output.parts[1] }}"
+"#,
+    );
+    let job = house.end(&id);
+    assert_eq!(states(&job), "build success, use success");
+    assert_eq!(house.log(&id, "use"), "abc123 42 b\n");
+    assert_eq!(step_of(&job, "build")["output"]["size"], 42);
+}
+
+#[test]
+fn conditions_decide_and_skips_cascade() {
+    let (house, _up) = House::up();
+    let id = house.submit(
+        r#"
+name: conditions
+steps:
+  bad: { run: exit 1 }
+  after: { run: 'true', needs: [bad] }
+  later: { run: 'true', needs: [after] }
+  rescue: { run: 'true', needs: [bad], if: failure() }
+  tidy: { run: 'true', needs: [later], if: always() }
+  soft: { run: exit 2, allow_failure: true }
+  on: { run: 'true', needs: [soft] }
+  edge: { run: 'true', needs: [{ step: bad, on: [failed] }] }
+"#,
+    );
+    let job = house.end(&id);
+    let expected = "bad failed, after skipped, later skipped, rescue success, tidy success, soft failed, on success, edge success";
+    assert_eq!(states(&job), expected);
+    assert_eq!(job["state"], "failed");
+    assert_eq!(job["error"]["step"], "bad");
+}
+
+#[test]
+fn inputs_are_bound_and_seen_by_scripts() {
+    let (house, _up) = House::up();
+    let file = house.write(
+        "in.yaml",
+        r#"
+name: inputs
+input:
+  version: { type: string, required: true, pattern: '^v[0-9]+' }
+  count: { type: integer, default: 2 }
+steps:
+  show: { run: 'echo "{{ input.version }} {{ input.count + 1 }} $BOWLINE_INPUT_VERSION $BOWLINE_TASK/$BOWLINE_STEP/$BOWLINE_ATTEMPT"' }
+"#,
+    );
+    let file = file.display().to_string();
+    let ran = house.bowline(&["run", &file, "-i", "version=v7", "-i", "count=40"]).ok();
+    assert!(ran.out.contains("v7 41 v7 inputs/show/1"), "{}", ran.out);
+    let wrong = house.bowline(&["run", &file, "-i", "version=7", "-i", "cuont=1"]).code(2);
+    assert!(wrong.err.contains("count") && wrong.err.contains("version"), "{}", wrong.err);
+    house.bowline(&["run", &file]).code(2);
+    // Nothing was made.
+    assert_eq!(house.bowline(&["jobs", "--json"]).ok().json()["items"].as_array().expect("a list").len(), 1);
+}
+
+#[test]
+fn retries_run_at_most_as_often_as_said() {
+    let (house, _up) = House::up();
+    let count = house.path("count");
+    let yaml = format!(
+        "name: r\nsteps:\n  a:\n    run: echo x >> {0}; exit 75\n    retry: {{ attempts: 3, on: ['exit:75'] }}\n",
+        count.display()
+    );
+    let id = house.submit(&yaml);
+    let job = house.end(&id);
+    assert_eq!(house.read("count"), "x\nx\nx\n");
+    assert_eq!(step_of(&job, "a")["attempts"].as_array().expect("a list").len(), 3);
+    assert_eq!(job["error"]["code"], "exit_code");
+}
+
+#[test]
+fn a_timeout_ends_the_step_and_all_its_children() {
+    let (house, _up) = House::up();
+    let pids = house.path("pids").display().to_string();
+    let yaml = format!(
+        "name: t\nsteps:\n  a:\n    timeout: 500ms\n    cancel: {{ grace: 100ms }}\n    run: |\n      setsid sleep 300 & echo $! >> {pids}\n      sleep 300 & echo $! >> {pids}\n      trap '' TERM\n      while :; do sleep 1; done\n"
+    );
+    let id = house.submit(&yaml);
+    let job = house.end(&id);
+    assert_eq!(job["error"]["code"], "step_timeout");
+    for pid in house.read("pids").lines() {
+        crate::house::await_that(&format!("{pid} is gone"), || (!crate::house::lives(pid)).then_some(()));
+    }
+}
+
+#[test]
+fn a_program_that_is_not_there_fails_clearly() {
+    let (house, _up) = House::up();
+    let ran = house.bowline(&["exec", "--", "no-such-program-anywhere"]).code(1);
+    assert!(ran.err.contains("no-such-program-anywhere"), "{}", ran.err);
+    assert_eq!(house.job("last")["error"]["code"], "spawn_failed");
+}
+
+#[test]
+fn priority_goes_before_age() {
+    let mut house = House::new();
+    let _server = house.start_server();
+    let order = house.path("order").display().to_string();
+    let job = |name: &str, priority: i32| {
+        house.submit(&format!("name: {name}\npriority: {priority}\nsteps:\n  a: {{ run: echo {name} >> {order} }}\n"))
+    };
+    let ids = [job("first", 0), job("second", 0), job("urgent", 9)];
+    let _worker = house.start_worker("w", &["--slots", "1"]);
+    for id in &ids {
+        house.bowline(&["wait", id]).ok();
+    }
+    assert_eq!(house.read("order"), "urgent\nfirst\nsecond\n");
+}
+
+#[test]
+fn a_job_keeps_the_definition_it_was_submitted_with() {
+    let mut house = House::new();
+    let gate = house.path("gate").display().to_string();
+    let text = |word: &str| {
+        format!("name: t\nsteps:\n  a: {{ run: 'until [ -e {gate} ]; do sleep 0.05; done' }}\n  b: {{ needs: [a], run: echo {word} }}\n")
+    };
+    house.write("tasks/t.yaml", &text("old"));
+    let _server = house.start_server();
+    let _worker = house.start_worker("w", &[]);
+    let id = house.bowline(&["run", "t", "--detach"]).ok().out.trim().to_owned();
+    house.await_state(&id, Some("a"), "running");
+    std::fs::remove_file(house.path("tasks/t.yaml")).expect("removed");
+    crate::house::await_that("the task is gone", || (house.bowline(&["run", "t", "--detach"]).code == 2).then_some(()));
+    house.write("gate", "");
+    assert_eq!(house.end(&id)["state"], "success");
+    assert_eq!(house.log(&id, "b"), "old\n");
+}

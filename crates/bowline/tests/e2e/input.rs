@@ -1,0 +1,71 @@
+//! Bad input: a clear error, exit code 2, and nothing half-made.
+
+use crate::house::House;
+
+#[test]
+fn every_problem_of_a_task_file_is_told_at_once() {
+    let (house, _up) = House::up();
+    let file = house.write("bad.yaml", "name: bad\nsteps:\n  a: { run: x, retyr: 1 }\n  b: { run: x, needs: [c] }\n");
+    let file = file.display().to_string();
+    for command in ["check", "run"] {
+        let ran = house.bowline(&[command, &file]).code(2);
+        let said = format!("{}{}", ran.out, ran.err);
+        assert!(said.contains("bad.yaml:3:"), "{said}");
+        assert!(said.contains("bad.yaml:4:"), "{said}");
+        assert!(said.contains("did you mean `retry`"), "{said}");
+    }
+    assert!(house.bowline(&["jobs", "--json"]).ok().json()["items"].as_array().expect("a list").is_empty());
+}
+
+#[test]
+fn what_is_not_built_yet_says_so() {
+    let (house, _up) = House::up();
+    let file = house.write("later.yaml", "name: l\nsteps:\n  a: { docker: { image: alpine } }\n").display().to_string();
+    let ran = house.bowline(&["run", &file]).code(2);
+    assert!(ran.err.contains("not supported yet"), "{}", ran.err);
+}
+
+#[test]
+fn good_examples_pass_the_check() {
+    let house = House::new();
+    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
+    let mut count = 0;
+    for entry in std::fs::read_dir(examples).expect("the examples") {
+        let path = entry.expect("readable").path();
+        house.bowline(&["check", &path.display().to_string()]).ok();
+        count += 1;
+    }
+    assert!(count >= 5);
+}
+
+#[test]
+fn a_config_with_errors_refuses_the_start() {
+    let house = House::new();
+    let config = house.write("server.yaml", "listen: 127.0.0.1:0\nrecovery: { heartbeat_timeout_secs: 40 }\nlisten_on: x\n");
+    let ran = house.bowline(&["server", "--config", &config.display().to_string()]).code(2);
+    assert!(ran.err.contains("heartbeat_timeout_secs") && ran.err.contains("heartbeat_interval_secs"), "{}", ran.err);
+    assert!(ran.err.contains("listen_on"), "{}", ran.err);
+
+    let mut house = House::new();
+    house.set("BOWLINE_RECOVERY__HEARTBEAT_TIMEOT_SECS", "5");
+    let ran = house.bowline(&["up", "--data", "d", "--listen", "127.0.0.1:0"]).code(2);
+    assert!(ran.err.contains("BOWLINE_RECOVERY__HEARTBEAT_TIMEOUT_SECS"), "{}", ran.err);
+}
+
+#[test]
+fn a_database_that_is_damaged_or_too_new_is_refused() {
+    let house = House::new();
+    house.write("d/bowline.db", &"this is not a database ".repeat(100));
+    let ran = house.bowline(&["up", "--data", "d", "--listen", "127.0.0.1:0"]);
+    assert_ne!(ran.code, 0);
+    assert!(ran.err.contains("damaged") && ran.err.contains("bowline.db"), "{}", ran.err);
+}
+
+#[test]
+fn an_address_that_is_taken_is_named() {
+    let (house, _up) = House::up();
+    let taken = house.url.trim_start_matches("http://");
+    let ran = house.bowline(&["up", "--data", "other", "--listen", taken]);
+    assert_ne!(ran.code, 0);
+    assert!(ran.err.contains(taken), "{}", ran.err);
+}

@@ -1,0 +1,121 @@
+//! Cancel, Ctrl-C, hang-up, and stopping the server on purpose.
+
+use std::process::Stdio;
+
+use crate::house::{House, await_that, finish, lives, signal};
+
+fn sleeper(house: &House) -> String {
+    let pid = house.path("pid").display().to_string();
+    format!("name: s\nsteps:\n  a:\n    cancel: {{ grace: 200ms }}\n    run: echo $$ > {pid}; sleep 300\n")
+}
+
+fn pid(house: &House) -> String {
+    await_that("the step's pid", || Some(house.read("pid").trim().to_owned()).filter(|p| !p.is_empty()))
+}
+
+#[test]
+fn cancel_ends_the_step_and_its_processes() {
+    let (house, _up) = House::up();
+    let id = house.submit(&sleeper(&house));
+    let pid = pid(&house);
+    house.bowline(&["cancel", &id]).ok();
+    house.bowline(&["wait", &id]).code(3);
+    assert!(!lives(&pid));
+    let again = house.bowline(&["cancel", &id]);
+    assert_ne!(again.code, 0, "it is over: {}", again.err);
+}
+
+#[test]
+fn a_step_that_ignores_term_is_killed() {
+    let (house, _up) = House::up();
+    let pid_file = house.path("pid").display().to_string();
+    let id = house.submit(&format!(
+        "name: s\nsteps:\n  a:\n    cancel: {{ grace: 200ms }}\n    run: trap '' TERM; echo $$ > {pid_file}; while :; do sleep 1; done\n"
+    ));
+    let pid = pid(&house);
+    house.bowline(&["cancel", &id]).ok();
+    house.bowline(&["wait", &id]).code(3);
+    assert!(!lives(&pid));
+}
+
+#[test]
+fn force_does_not_wait_for_the_grace() {
+    let (house, _up) = House::up();
+    let pid_file = house.path("pid").display().to_string();
+    let id = house.submit(&format!(
+        "name: s\nsteps:\n  a:\n    cancel: {{ grace: 5m }}\n    run: trap '' TERM; echo $$ > {pid_file}; while :; do sleep 1; done\n"
+    ));
+    let pid = pid(&house);
+    house.bowline(&["cancel", &id]).ok();
+    house.bowline(&["cancel", &id, "--force"]).ok();
+    house.bowline(&["wait", &id]).code(3);
+    assert!(!lives(&pid));
+}
+
+#[test]
+fn ctrl_c_while_following_cancels_the_job() {
+    let (house, _up) = House::up();
+    let file = house.write("s.yaml", &sleeper(&house)).display().to_string();
+    let follower =
+        house.command(&["run", &file]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
+    let pid = pid(&house);
+    signal(follower.id(), "INT");
+    finish(follower).code(3);
+    assert!(!lives(&pid));
+}
+
+#[test]
+fn a_hang_up_detaches_and_never_cancels() {
+    let (house, _up) = House::up();
+    let file = house.write("s.yaml", &sleeper(&house)).display().to_string();
+    let follower =
+        house.command(&["run", &file]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
+    let pid = pid(&house);
+    signal(follower.id(), "HUP");
+    finish(follower);
+    assert_eq!(house.job("last")["state"], "running");
+    assert!(lives(&pid));
+    house.bowline(&["cancel", "last", "--force"]).ok();
+    house.bowline(&["wait", "last"]).code(3);
+}
+
+#[test]
+fn stopping_up_leaves_steps_running_and_the_next_up_finds_them() {
+    let (mut house, up) = House::up();
+    let gate = house.path("gate").display().to_string();
+    let pid_file = house.path("pid").display().to_string();
+    let id = house.submit(&format!(
+        "name: s\nsteps:\n  a:\n    run: echo $$ > {pid_file}; until [ -e {gate} ]; do sleep 0.05; done\n"
+    ));
+    let pid = pid(&house);
+    assert!(up.stop().success());
+    assert!(house.read("roles.log").contains("running steps go on"), "{}", house.read("roles.log"));
+    assert!(lives(&pid));
+    let _up = house.start_up(&[]);
+    house.await_state(&id, Some("a"), "running");
+    house.write("gate", "");
+    assert_eq!(house.end(&id)["state"], "success");
+}
+
+#[test]
+fn nothing_that_was_answered_is_lost_by_a_stop() {
+    let (mut house, up) = House::up();
+    let ids: Vec<String> =
+        (0..10).map(|n| house.bowline(&["exec", "--detach", "--", "echo", &n.to_string()]).ok().out.trim().to_owned()).collect();
+    up.stop();
+    let _up = house.start_up(&[]);
+    for (n, id) in ids.iter().enumerate() {
+        assert_eq!(house.end(id)["state"], "success");
+        assert_eq!(house.log(id, "run"), format!("{n}\n"));
+    }
+}
+
+#[test]
+fn a_worker_for_one_step_ends_after_it() {
+    let mut house = House::new();
+    let _server = house.start_server();
+    let mut worker = house.start_worker("once", &["--once", "--slots", "4"]);
+    house.bowline(&["exec", "--", "echo", "hi"]).ok();
+    assert!(worker.wait().success());
+    assert_eq!(house.bowline(&["logs", "last"]).ok().out, "hi\n");
+}

@@ -1,0 +1,67 @@
+//! `bowline job`: one job in full.
+
+use api::Job;
+use clap::Args;
+use client::Client;
+use owo_colors::OwoColorize;
+
+use crate::connect::ConnectArgs;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::print::{put, put_json};
+use crate::style::job_state;
+use crate::table::put_table;
+use crate::times::{took, when};
+
+/// Show a job with its steps
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  bowline job last\n  bowline job 0193a5b2 --json")]
+pub struct JobArgs {
+    /// A job's id, a unique prefix of one, or `last`
+    pub id: String,
+    /// Print the API's JSON
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub connect: ConnectArgs,
+}
+
+pub(crate) async fn run(client: &Client, args: &JobArgs) -> Result<Exit, CliError> {
+    let job = client.job(&args.id).await?;
+    if args.json {
+        put_json(&job)?;
+        return Ok(Exit::Success);
+    }
+    put(&head(&job))?;
+    let rows = job.steps.iter().map(|step| {
+        let latest = step.attempts.last();
+        vec![
+            step.name.clone(),
+            step.state.to_string(),
+            step.attempt.to_string(),
+            latest.map_or_else(|| "-".to_owned(), |attempt| attempt.worker.clone()),
+            took(latest.map(|attempt| attempt.started_at), latest.and_then(|attempt| attempt.ended_at)),
+            step.error.as_ref().map(|error| error.message.clone()).unwrap_or_default(),
+        ]
+    });
+    put_table(&["step", "state", "attempt", "worker", "took", "error"], rows.collect(), "no steps")?;
+    Ok(Exit::Success)
+}
+
+fn head(job: &Job) -> String {
+    let mut lines = vec![
+        format!("{} {}", "job".bold(), job.id),
+        format!("task     {}", job.task),
+        format!("state    {}", job_state(job.state)),
+        format!("created  {}", when(Some(job.created_at))),
+        format!("took     {}", took(job.started_at, job.ended_at)),
+    ];
+    if job.input.as_object().is_some_and(|input| !input.is_empty()) {
+        lines.push(format!("input    {}", job.input));
+    }
+    if let Some(error) = &job.error {
+        lines.push(format!("error    {} ({})", error.message, error.code));
+    }
+    lines.push(String::new());
+    lines.join("\n")
+}

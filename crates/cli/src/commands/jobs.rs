@@ -1,0 +1,75 @@
+//! `bowline jobs`: the list.
+
+use api::{JobState, JobsQuery};
+use clap::Args;
+use client::Client;
+
+use crate::connect::ConnectArgs;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::print::{put_json, say};
+use crate::table::put_table;
+use crate::times::{took, when};
+
+/// List jobs, newest first
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  bowline jobs --state running,recovering
+  bowline jobs --task release --limit 5 --json")]
+pub struct JobsArgs {
+    /// Only jobs in these states
+    #[arg(long, value_delimiter = ',', value_parser = state)]
+    pub state: Vec<String>,
+    /// Only jobs of this task
+    #[arg(long)]
+    pub task: Option<String>,
+    /// How many at most
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub limit: u32,
+    /// Go on where a list ended: its `next`
+    #[arg(long)]
+    pub cursor: Option<String>,
+    /// Print the API's JSON
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub connect: ConnectArgs,
+}
+
+pub(crate) async fn run(client: &Client, args: &JobsArgs) -> Result<Exit, CliError> {
+    let query = JobsQuery {
+        state: (!args.state.is_empty()).then(|| args.state.join(",")),
+        task: args.task.clone(),
+        limit: Some(args.limit),
+        cursor: args.cursor.clone(),
+    };
+    let page = client.jobs(&query).await?;
+    if args.json {
+        put_json(&page)?;
+        return Ok(Exit::Success);
+    }
+    let rows = page.items.iter().map(|job| {
+        vec![
+            job.id.to_string(),
+            job.task.clone(),
+            job.state.to_string(),
+            when(Some(job.created_at)),
+            took(job.started_at, job.ended_at),
+            job.error.as_ref().map(|error| error.message.clone()).unwrap_or_default(),
+        ]
+    });
+    put_table(&["id", "task", "state", "created", "took", "error"], rows.collect(), "no jobs")?;
+    if let Some(next) = page.next {
+        say(&format!("more with --cursor {next}"));
+    }
+    Ok(Exit::Success)
+}
+
+fn state(word: &str) -> Result<String, String> {
+    if JobState::from_word(word).is_some() {
+        return Ok(word.to_owned());
+    }
+    let words: Vec<&str> = JobState::ALL.iter().map(|state| state.word()).collect();
+    Err(format!("a job's state is one of {}", words.join(", ")))
+}

@@ -1,0 +1,121 @@
+//! `bowline logs`: what steps wrote.
+
+use api::{Job, LogsQuery, StepState};
+use clap::Args;
+use client::{Client, StreamItem};
+
+use crate::connect::ConnectArgs;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::follow::{self, Latest, Options, Raw, View};
+use crate::print::say;
+
+/// The job's own server events, in the place of a step.
+const SERVER_STEP: &str = "_server";
+
+/// Print what a job's steps wrote
+///
+/// With a step, or if there is only one: its lines as they were written, nothing else. With several: `step | line`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  bowline logs last
+  bowline logs last build -f
+  bowline logs 0193a5b2 deploy --attempt 1 --tail 50 --timestamps")]
+pub struct LogsArgs {
+    /// A job's id, a unique prefix of one, or `last`
+    pub id: String,
+    /// A step's name, or `_server` for what the server did
+    pub step: Option<String>,
+    /// Go on until the end
+    #[arg(short, long)]
+    pub follow: bool,
+    /// The attempt's number [default: the latest]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub attempt: Option<u32>,
+    /// Only the last so many lines
+    #[arg(long, value_name = "N")]
+    pub tail: Option<u32>,
+    /// Begin each line with its time
+    #[arg(long)]
+    pub timestamps: bool,
+    #[command(flatten)]
+    pub connect: ConnectArgs,
+}
+
+pub(crate) async fn run(client: &Client, args: &LogsArgs) -> Result<Exit, CliError> {
+    let job = client.job(&args.id).await?;
+    let steps = chosen(&job, args.step.as_deref())?;
+    let mut view = Raw::new(steps.len() > 1, args.timestamps);
+    if args.follow && args.attempt.is_none() && args.step.as_deref() != Some(SERVER_STEP) {
+        let latest = Some(Latest { tail: args.tail });
+        let options = Options { step: args.step.clone(), latest, interrupt_cancels: false };
+        follow::follow(client, &job, &options, &mut view).await?;
+        return Ok(Exit::Success);
+    }
+    for (step, latest_attempt) in steps {
+        let attempt = args.attempt.or(latest_attempt);
+        if attempt == Some(0) {
+            if args.step.is_some() {
+                say(&format!("step {step} has not started"));
+            }
+            continue;
+        }
+        let query = LogsQuery { from: None, attempt, limit: None, tail: args.tail };
+        let id = job.id.to_string();
+        if args.follow {
+            stream(client, &id, step, &query, &mut view).await?;
+        } else {
+            pages(client, &id, step, query, &mut view).await?;
+        }
+        view.log_ended(step)?;
+    }
+    Ok(Exit::Success)
+}
+
+/// The steps to print, each with its latest attempt; `_server` has none.
+fn chosen<'a>(job: &'a Job, wanted: Option<&'a str>) -> Result<Vec<(&'a str, Option<u32>)>, CliError> {
+    match wanted {
+        Some(SERVER_STEP) => Ok(vec![(SERVER_STEP, None)]),
+        Some(name) => match job.step(name) {
+            Some(step) => Ok(vec![(name, Some(step.attempt))]),
+            None => {
+                let names: Vec<&str> = job.steps.iter().take(20).map(|step| step.name.as_str()).collect();
+                Err(CliError::usage_hint(
+                    format!("the job has no step `{name}`"),
+                    format!("it has {}", names.join(", ")),
+                ))
+            }
+        },
+        None => {
+            let all = job.steps.iter().filter(|step| step.state != StepState::Skipped);
+            Ok(all.map(|step| (step.name.as_str(), Some(step.attempt))).collect())
+        }
+    }
+}
+
+/// What is stored now.
+async fn pages(client: &Client, id: &str, step: &str, mut query: LogsQuery, view: &mut Raw) -> Result<(), CliError> {
+    loop {
+        let page = client.logs(id, step, &query).await?;
+        view.lines(step, &page.lines)?;
+        if page.lines.is_empty() || page.complete {
+            return Ok(());
+        }
+        query.tail = None;
+        query.from = Some(page.next);
+    }
+}
+
+/// One attempt to its end.
+async fn stream(client: &Client, id: &str, step: &str, query: &LogsQuery, view: &mut Raw) -> Result<(), CliError> {
+    let mut stream = client.log_stream(id, step, query);
+    while let Some(item) = stream.next().await? {
+        match item {
+            StreamItem::Data(page) => view.lines(step, &page.lines)?,
+            StreamItem::Lost(error) => view.notice(&format!("{error}; trying to connect again"))?,
+            StreamItem::Back => view.notice("connected again")?,
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,40 @@
+//! One file per command: its arguments, and what it does.
+
+pub(crate) mod attach;
+pub(crate) mod cancel;
+pub(crate) mod check;
+pub(crate) mod completions;
+pub(crate) mod exec;
+pub(crate) mod job;
+pub(crate) mod jobs;
+pub(crate) mod logs;
+pub(crate) mod run;
+pub(crate) mod tasks;
+pub(crate) mod token;
+pub(crate) mod wait;
+pub(crate) mod why;
+pub(crate) mod workers;
+
+use crate::args::ClientCommand;
+use crate::connect::ConnectArgs;
+use crate::error::CliError;
+use crate::exit::Exit;
+
+pub(crate) async fn run(command: ClientCommand, before: &ConnectArgs) -> Result<Exit, CliError> {
+    match command {
+        ClientCommand::Run(args) => run::run(&args.connect.client(before)?, &args).await,
+        ClientCommand::Exec(args) => exec::run(&args.connect.client(before)?, &args).await,
+        ClientCommand::Jobs(args) => jobs::run(&args.connect.client(before)?, &args).await,
+        ClientCommand::Job(args) => job::run(&args.connect.client(before)?, &args).await,
+        ClientCommand::Wait(args) => wait::run(&args.connect.client(before)?, &args).await,
+        ClientCommand::Attach(args) => attach::run(&args.connect.client(before)?, &args).await,
+        ClientCommand::Logs(args) => logs::run(&args.connect.client(before)?, &args).await,
+        ClientCommand::Why(args) => why::run(&args.connect.client(before)?, &args).await,
+        ClientCommand::Cancel(args) => cancel::run(&args.connect.client(before)?, &args).await,
+        ClientCommand::Workers(args) => workers::run(&args.connect.client(before)?, &args).await,
+        ClientCommand::Token(args) => token::run(before, &args).await,
+        ClientCommand::Tasks(args) => tasks::run(before, &args).await,
+        ClientCommand::Check(args) => check::run(&args),
+        ClientCommand::Completions(args) => completions::run(&args),
+    }
+}

@@ -1,0 +1,165 @@
+//! `bowline run`: a task by name, or a task file, followed to its end.
+
+use std::fs;
+use std::path::Path;
+
+use api::{Job, SubmitRequest};
+use clap::Args;
+use client::Client;
+use serde_json::{Map, Value};
+
+use crate::connect::ConnectArgs;
+use crate::error::{CliError, tell};
+use crate::exit::Exit;
+use crate::follow::{self, Ended, Options};
+use crate::print::{put, put_json};
+
+/// Run a task and follow it to its end
+///
+/// TARGET is a task that the server knows, or a task file. Ctrl-C asks the job to end, twice forces it; closing the
+/// terminal leaves it running.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  bowline run nightly-backup
+  bowline run ./release.yaml -i version=v1.2 -i notes=@CHANGES.md
+  id=$(bowline run release.yaml --detach) && bowline wait $id")]
+pub struct RunArgs {
+    /// A task's name, or the path of a task file
+    pub target: String,
+    /// An input; `key=@file` takes the file's text, `key=@@x` means `@x`
+    #[arg(short, long = "input", value_name = "KEY=VALUE")]
+    pub input: Vec<String>,
+    /// Tags that every worker must have, besides those of the steps
+    #[arg(long, value_name = "TAG", value_delimiter = ',')]
+    pub tags: Vec<String>,
+    /// Print the job's id and do not wait
+    #[arg(long)]
+    pub detach: bool,
+    /// Print the job as JSON (at its end, unless detached)
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub connect: ConnectArgs,
+}
+
+pub(crate) async fn run(client: &Client, args: &RunArgs) -> Result<Exit, CliError> {
+    let mut request =
+        SubmitRequest { input: inputs(&args.input)?, tags: args.tags.clone(), ..SubmitRequest::default() };
+    if is_file(&args.target) {
+        request.spec = Some(read_text(Path::new(&args.target))?);
+        request.file = Some(args.target.clone());
+    } else {
+        request.task = Some(args.target.clone());
+    }
+    submit(client, &request, args.detach, args.json).await
+}
+
+/// Submits, and follows unless `detach`. Also what `exec` does.
+pub(crate) async fn submit(
+    client: &Client,
+    request: &SubmitRequest,
+    detach: bool,
+    json: bool,
+) -> Result<Exit, CliError> {
+    let key = client::new_idempotency_key()
+        .map_err(|error| CliError::usage(format!("the system gives no random numbers: {error}")))?;
+    let job = client.submit(request, &key).await?;
+    if detach {
+        if json {
+            put_json(&job)?;
+        } else {
+            put(&job.id.to_string())?;
+        }
+        return Ok(Exit::Success);
+    }
+    follow_to_result(client, &job, json).await
+}
+
+/// Follows a job on the screen and makes its result ours. Also what `attach` does.
+pub(crate) async fn follow_to_result(client: &Client, job: &Job, json: bool) -> Result<Exit, CliError> {
+    let options = Options { interrupt_cancels: true, ..Options::default() };
+    let mut view = follow::choose(job, json);
+    let ended = follow::follow(client, job, &options, view.as_mut()).await?;
+    drop(view);
+    match ended {
+        Ended::Left => Ok(Exit::Cancelled),
+        Ended::Over(job) => {
+            if json {
+                put_json(&job)?;
+            }
+            tell_failure(&job);
+            Ok(Exit::of_job(job.state))
+        }
+    }
+}
+
+fn tell_failure(job: &Job) {
+    let Some(error) = &job.error else { return };
+    let id = job.id;
+    match &error.step {
+        Some(step) => tell(
+            &format!("step {step}: {} ({})", error.message, error.code),
+            Some(&format!("`bowline why {id}` says more; `bowline logs {id} {step}` shows its output")),
+        ),
+        None => tell(&format!("{} ({})", error.message, error.code), Some(&format!("`bowline why {id}` says more"))),
+    }
+}
+
+fn is_file(target: &str) -> bool {
+    target.contains('/') || target.ends_with(".yaml") || target.ends_with(".yml") || Path::new(target).is_file()
+}
+
+fn inputs(pairs: &[String]) -> Result<Map<String, Value>, CliError> {
+    let mut inputs = Map::new();
+    for pair in pairs {
+        let Some((key, value)) = pair.split_once('=').filter(|(key, _)| !key.is_empty()) else {
+            return Err(CliError::usage_hint(format!("`{pair}` is not an input"), "write it like `-i version=v1.2`"));
+        };
+        let value = match value.strip_prefix('@') {
+            None => value.to_owned(),
+            Some(literal) if literal.starts_with('@') => literal.to_owned(),
+            Some(path) => read_text(Path::new(path))?,
+        };
+        if inputs.insert(key.to_owned(), Value::String(value)).is_some() {
+            return Err(CliError::usage(format!("the input `{key}` is given twice")));
+        }
+    }
+    Ok(inputs)
+}
+
+pub(crate) fn read_text(path: &Path) -> Result<String, CliError> {
+    fs::read_to_string(path).map_err(|source| CliError::Unreadable { path: path.to_owned(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn inputs_are_strings_or_files() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("notes.txt");
+        fs::write(&file, "line\n").expect("written");
+        let pairs = ["a=1".to_owned(), "b=x=y".to_owned(), "c=@@home".to_owned(), format!("d=@{}", file.display())];
+        let inputs = inputs(&pairs).expect("good");
+        assert_eq!(Value::Object(inputs), serde_json::json!({"a": "1", "b": "x=y", "c": "@home", "d": "line\n"}));
+    }
+
+    #[test]
+    fn bad_inputs_are_usage_errors() {
+        for pairs in [vec!["a"], vec!["=1"], vec!["a=1", "a=2"], vec!["a=@/nowhere/at/all"]] {
+            let pairs: Vec<String> = pairs.into_iter().map(str::to_owned).collect();
+            assert_eq!(inputs(&pairs).expect_err("bad").exit(), Exit::Usage, "{pairs:?}");
+        }
+    }
+
+    #[test]
+    fn files_are_told_from_names() {
+        for (target, file) in
+            [("release", false), ("./release", true), ("release.yaml", true), ("a/b", true), ("r.yml", true)]
+        {
+            assert_eq!(is_file(target), file, "{target}");
+        }
+    }
+}

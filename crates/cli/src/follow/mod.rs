@@ -1,0 +1,258 @@
+//! Following a job to its end: its changes, its logs, the person at the keyboard. `run`, `exec`, `attach` and
+//! `logs -f` come here.
+//!
+//! ```text
+//!  event stream ──► track ──► opens ──► log readers (one per started step)
+//!       │             │                     │ lines
+//!       └───── one loop, one view ◄─────────┘        Ctrl-C ──► cancel
+//! ```
+//!
+//! A hang-up (closed terminal, lost ssh) ends this process by its default and leaves the job alone, as it should;
+//! under `nohup` it does not even do that. So no handler is set for it.
+
+mod bare;
+mod interrupt;
+mod join;
+mod live;
+mod logs;
+mod prefixed;
+mod raw;
+mod text;
+mod track;
+mod view;
+
+use std::time::Duration;
+
+use api::{Event, EventKind, Job};
+use client::{Client, StreamItem};
+use tokio::time::{Instant, interval, sleep, sleep_until};
+
+use self::interrupt::Interrupts;
+use self::logs::{LogEnd, LogReaders, News, What};
+use self::track::Track;
+
+pub(crate) use self::raw::Raw;
+pub(crate) use self::view::{View, choose};
+
+use crate::error::CliError;
+
+/// After the job's end its logs may still be on their way from the workers; this long without a line is too long.
+const LOG_PATIENCE: Duration = Duration::from_secs(5);
+
+/// How often a live display moves.
+const TICK: Duration = Duration::from_millis(100);
+
+/// One long poll for the end; the server answers at once when it comes.
+const POLL: Duration = Duration::from_secs(30);
+
+/// Between two polls of a server that is away.
+const POLL_PAUSE: Duration = Duration::from_secs(1);
+
+#[derive(Debug, Default)]
+pub(crate) struct Options {
+    /// Only this step: the end is its end.
+    pub(crate) step: Option<String>,
+    /// Of attempts that were there before, only the last, and of that only so many lines.
+    pub(crate) latest: Option<Latest>,
+    /// Ctrl-C asks for the job's end instead of just leaving.
+    pub(crate) interrupt_cancels: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Latest {
+    pub(crate) tail: Option<u32>,
+}
+
+#[derive(Debug)]
+pub(crate) enum Ended {
+    /// It is over; boxed, since a job is large.
+    Over(Box<Job>),
+    /// The person did not wait for the end.
+    Left,
+}
+
+/// Follows until the end. `job` is what is known now.
+pub(crate) async fn follow(
+    client: &Client,
+    job: &Job,
+    options: &Options,
+    view: &mut dyn View,
+) -> Result<Ended, CliError> {
+    let mut follower = Follower {
+        client,
+        id: job.id.to_string(),
+        step: options.step.as_deref(),
+        track: Track::new(job),
+        logs: LogReaders::new(client.clone(), job.id.to_string()),
+        interrupts: Interrupts::new(options.interrupt_cancels)?,
+        view,
+    };
+    follower.view.begin(&follower.track)?;
+    follower.open_known(job, options.latest);
+    if follower.until_over(job.last_event).await? == Flow::Leave {
+        return Ok(Ended::Left);
+    }
+    follower.until_told().await
+}
+
+struct Follower<'a> {
+    client: &'a Client,
+    id: String,
+    step: Option<&'a str>,
+    track: Track,
+    logs: LogReaders,
+    interrupts: Interrupts,
+    view: &'a mut dyn View,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Flow {
+    GoOn,
+    Leave,
+}
+
+impl Follower<'_> {
+    /// Until the tracked end, by the stream of changes.
+    async fn until_over(&mut self, after: u64) -> Result<Flow, CliError> {
+        let mut events = self.client.job_events(&self.id, after);
+        let mut ticks = interval(TICK);
+        while !self.is_over() {
+            tokio::select! {
+                item = events.next() => match item? {
+                    Some(StreamItem::Data(event)) => self.event(&event)?,
+                    Some(StreamItem::Lost(error)) => {
+                        self.view.notice(&format!("{error}; the job goes on, trying to connect again"))?;
+                    }
+                    Some(StreamItem::Back) => self.view.notice("connected again")?,
+                    None => break,
+                },
+                news = self.logs.next() => self.news(news)?,
+                () = self.interrupts.next() => {
+                    if self.interrupted()? == Flow::Leave {
+                        return Ok(Flow::Leave);
+                    }
+                }
+                _ = ticks.tick(), if self.view.is_live() => self.view.tick(&self.track),
+            }
+        }
+        Ok(Flow::GoOn)
+    }
+
+    /// Until the logs are complete too, or nothing comes any more.
+    async fn until_told(&mut self) -> Result<Ended, CliError> {
+        let id = self.id.clone();
+        let fetch = last_word(self.client, &id, self.step.is_none());
+        tokio::pin!(fetch);
+        let mut last_word: Option<Box<Job>> = None;
+        let mut give_up_at = Instant::now() + LOG_PATIENCE;
+        loop {
+            if last_word.is_some() && self.logs.outstanding() == 0 {
+                break;
+            }
+            tokio::select! {
+                job = &mut fetch, if last_word.is_none() => {
+                    let job = Box::new(job?);
+                    for index in self.track.absorb(&job) {
+                        self.view.step_changed(&self.track, index)?;
+                    }
+                    self.open_known(&job, None);
+                    last_word = Some(job);
+                    give_up_at = Instant::now() + LOG_PATIENCE;
+                }
+                news = self.logs.next() => {
+                    self.news(news)?;
+                    give_up_at = Instant::now() + LOG_PATIENCE;
+                }
+                () = self.interrupts.next() => {
+                    if self.interrupted()? == Flow::Leave {
+                        return Ok(Ended::Left);
+                    }
+                }
+                () = sleep_until(give_up_at), if last_word.is_some() => {
+                    self.view.notice("some log lines are still on their way; see them later with `bowline logs`")?;
+                    break;
+                }
+            }
+        }
+        self.view.end(&self.track)?;
+        Ok(last_word.map_or(Ended::Left, Ended::Over))
+    }
+
+    fn is_over(&self) -> bool {
+        match self.step {
+            Some(step) => self.track.step(step).is_none_or(|step| step.state.is_final()),
+            None => self.track.state.is_final(),
+        }
+    }
+
+    fn event(&mut self, event: &Event) -> Result<(), CliError> {
+        if let Some(index) = self.track.apply(event) {
+            let step = &self.track.steps[index];
+            if self.step.is_none_or(|only| only == step.name) {
+                self.logs.open(&step.name, step.attempt);
+            }
+            self.view.step_changed(&self.track, index)?;
+        }
+        if event.kind == EventKind::Job {
+            self.view.tick(&self.track);
+        }
+        Ok(())
+    }
+
+    fn news(&mut self, news: News) -> Result<(), CliError> {
+        let News { step, what } = news;
+        match what {
+            What::Lines(page) => self.view.lines(&step, &page.lines)?,
+            What::End(attempt, end) => {
+                self.view.log_ended(&step)?;
+                match end {
+                    LogEnd::Complete => {}
+                    LogEnd::Overtaken => self.view.notice(&format!(
+                        "the log of {step}, attempt {attempt}, is still on its way; see it later with \
+                         `bowline logs {} {step} --attempt {attempt}`",
+                        self.id
+                    ))?,
+                    LogEnd::Failed(error) => self.view.notice(&format!("cannot read the log of {step}: {error}"))?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens the logs of all attempts that the job names and that are not open yet.
+    fn open_known(&mut self, job: &Job, latest: Option<Latest>) {
+        for step in job.steps.iter().filter(|step| self.step.is_none_or(|only| only == step.name)) {
+            match latest {
+                Some(latest) => self.logs.open_latest(&step.name, step.attempt, latest.tail),
+                None => self.logs.open(&step.name, step.attempt),
+            }
+        }
+    }
+
+    fn interrupted(&mut self) -> Result<Flow, CliError> {
+        let id = &self.id;
+        match self.interrupts.count() {
+            1 => self.view.notice(&format!("cancelling job {id} (Ctrl-C again to force it)"))?,
+            2 => self.view.notice(&format!("forcing the end of job {id} (Ctrl-C again to leave)"))?,
+            _ => {
+                self.view.notice(&format!("leaving; see what becomes of it with `bowline job {id}`"))?;
+                return Ok(Flow::Leave);
+            }
+        }
+        self.interrupts.ask(self.client.clone(), id.clone());
+        Ok(Flow::GoOn)
+    }
+}
+
+/// The job as it is in the end, however long the server is away.
+async fn last_word(client: &Client, id: &str, whole_job: bool) -> Result<Job, client::Error> {
+    loop {
+        let answer = if whole_job { client.job_wait(id, POLL).await } else { client.job(id).await };
+        match answer {
+            Ok(job) if job.state.is_final() || !whole_job => return Ok(job),
+            Ok(_) => {}
+            Err(error) if error.is_passing() => sleep(POLL_PAUSE).await,
+            Err(error) => return Err(error),
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Several steps, no terminal: plain lines `step | text`, no colour.
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+
+use api::{LogLine, StepState, Stream};
+
+use super::join::{Joined, Joiner};
+use super::track::Track;
+use super::view::View;
+use crate::print::say;
+use crate::times::{between, now, short};
+
+pub(crate) struct Prefixed {
+    joiners: HashMap<String, Joiner>,
+    all_on_stderr: bool,
+}
+
+impl Prefixed {
+    /// Lines of stdout to stdout, lines of stderr to stderr.
+    pub(crate) fn by_stream() -> Prefixed {
+        Prefixed { joiners: HashMap::new(), all_on_stderr: false }
+    }
+
+    pub(crate) fn on_stderr() -> Prefixed {
+        Prefixed { joiners: HashMap::new(), all_on_stderr: true }
+    }
+
+    fn show(&self, step: &str, lines: &[Joined]) -> io::Result<()> {
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        for line in lines {
+            let to_stdout = line.stream == Stream::Stdout && !self.all_on_stderr;
+            write_prefixed(if to_stdout { &mut out } else { &mut err }, step, &line.bytes);
+        }
+        io::stdout().write_all(&out)?;
+        io::stdout().flush()?;
+        let _ = io::stderr().write_all(&err);
+        Ok(())
+    }
+}
+
+impl View for Prefixed {
+    fn begin(&mut self, _track: &Track) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn step_changed(&mut self, track: &Track, index: usize) -> io::Result<()> {
+        let step = &track.steps[index];
+        let text = match step.state {
+            StepState::Running if step.attempt > 1 => format!("running, attempt {}", step.attempt),
+            StepState::Running => "running".to_owned(),
+            StepState::Success => match (step.started_at, step.ended_at) {
+                (Some(start), Some(end)) => format!("success in {}", short(between(start, end))),
+                _ => "success".to_owned(),
+            },
+            StepState::Pending | StepState::Queued => return Ok(()),
+            other => format!("{other}: {}", step.reason),
+        };
+        say(&format!("{}: {text}", step.name));
+        Ok(())
+    }
+
+    fn lines(&mut self, step: &str, lines: &[LogLine]) -> io::Result<()> {
+        let joiner = self.joiners.entry(step.to_owned()).or_default();
+        let whole: Vec<Joined> = lines.iter().filter_map(|line| joiner.push(line)).collect();
+        self.show(step, &whole)
+    }
+
+    fn log_ended(&mut self, step: &str) -> io::Result<()> {
+        let rest = self.joiners.remove(step).map(|mut joiner| joiner.rest(now())).unwrap_or_default();
+        self.show(step, &rest)
+    }
+
+    fn notice(&mut self, text: &str) -> io::Result<()> {
+        say(&format!("bowline: {text}"));
+        Ok(())
+    }
+
+    fn end(&mut self, _track: &Track) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// `step | text`, always on a line of its own.
+pub(crate) fn write_prefixed(to: &mut Vec<u8>, step: &str, text: &[u8]) {
+    to.extend_from_slice(step.as_bytes());
+    to.extend_from_slice(b" | ");
+    to.extend_from_slice(text);
+    to.push(b'\n');
+}

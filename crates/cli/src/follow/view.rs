@@ -1,0 +1,42 @@
+//! What a followed job looks like. Chosen once, by where the output goes and how many steps there are.
+
+use std::io;
+
+use api::{Job, LogLine};
+
+use super::bare::Bare;
+use super::live::Live;
+use super::prefixed::Prefixed;
+use super::track::Track;
+use crate::print::is_lively;
+
+pub(crate) trait View {
+    fn begin(&mut self, track: &Track) -> io::Result<()>;
+    fn step_changed(&mut self, track: &Track, index: usize) -> io::Result<()>;
+    fn lines(&mut self, step: &str, lines: &[LogLine]) -> io::Result<()>;
+    /// No more lines of the step's attempt.
+    fn log_ended(&mut self, step: &str) -> io::Result<()>;
+    /// Something about the following itself, for people.
+    fn notice(&mut self, text: &str) -> io::Result<()>;
+    fn end(&mut self, track: &Track) -> io::Result<()>;
+
+    /// Whether it wants [`tick`](View::tick)s.
+    fn is_live(&self) -> bool {
+        false
+    }
+
+    fn tick(&mut self, _track: &Track) {}
+}
+
+/// `data_on_stdout`: something else will be printed there, so nothing of this may be.
+pub(crate) fn choose(job: &Job, data_on_stdout: bool) -> Box<dyn View> {
+    if is_lively() {
+        Box::new(Live::new(job))
+    } else if data_on_stdout {
+        Box::new(Prefixed::on_stderr())
+    } else if job.steps.len() == 1 {
+        Box::new(Bare)
+    } else {
+        Box::new(Prefixed::by_stream())
+    }
+}

@@ -1,0 +1,40 @@
+//! The command line: what can be typed, and everything that talks to a server over HTTP.
+//!
+//! The binary calls [`parse`], runs `up`, `server`, `worker` and the hidden `runner` itself, and hands the rest to
+//! [`run_client`]. Data goes to stdout, everything else to stderr; `exit` has the exit codes.
+
+pub mod args;
+pub mod context;
+pub mod reference;
+
+mod commands;
+mod connect;
+mod error;
+mod exit;
+mod follow;
+mod print;
+mod style;
+mod table;
+mod times;
+
+use clap::Parser;
+
+pub use args::{Cli, ClientCommand, Command};
+pub use connect::ConnectArgs;
+pub use exit::Exit;
+
+/// Reads the process's arguments. Wrong ones end the process with exit code 2 and a message.
+pub fn parse() -> Cli {
+    Cli::parse()
+}
+
+/// Runs one of the commands that need no process of our own beyond this one. `connect` is what stood before the command.
+pub async fn run_client(command: ClientCommand, connect: &ConnectArgs) -> Exit {
+    match commands::run(command, connect).await {
+        Ok(exit) => exit,
+        Err(error) => {
+            error.tell();
+            error.exit()
+        }
+    }
+}

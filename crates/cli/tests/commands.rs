@@ -1,0 +1,289 @@
+//! Commands as processes, against a server that follows a script: for what the real one does rarely.
+
+#[path = "../../client/tests/support/mod.rs"]
+mod support;
+
+use std::path::PathBuf;
+use std::process::{Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use support::{Answer, Request, Scripted};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
+use tokio::process::{Child, Command};
+
+const ID: &str = "01930000-0000-7000-8000-0000000000aa";
+
+/// No test here should take a second; a hang must not take an hour.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn command(server: &str, words: &[&str]) -> Command {
+    let deps = std::env::current_exe().expect("we run");
+    let program: PathBuf = deps.parent().and_then(|deps| deps.parent()).expect("target/…/deps").join("examples/client");
+    let mut command = Command::new(program);
+    command.args(words).env_clear().env("BOWLINE_SERVER", server).env("BOWLINE_TOKEN", "t");
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    command
+}
+
+async fn output(server: &str, words: &[&str]) -> (i32, String, String) {
+    let child = command(server, words).spawn().expect("it starts");
+    finished(child).await
+}
+
+async fn finished(child: Child) -> (i32, String, String) {
+    let Output { status, stdout, stderr } =
+        tokio::time::timeout(PATIENCE, child.wait_with_output()).await.expect("it ends").expect("it is awaited");
+    let text = |bytes| String::from_utf8(bytes).expect("text");
+    (status.code().unwrap_or(-1), text(stdout), text(stderr))
+}
+
+fn job(state: &str, steps: &[(&str, &str, u32)], error: &str) -> String {
+    let steps: Vec<String> = steps
+        .iter()
+        .map(|(name, state, attempt)| {
+            format!(r#"{{"name":"{name}","state":"{state}","attempt":{attempt},"dispatch_attempts":0,"error":null,"deadline":null}}"#)
+        })
+        .collect();
+    format!(
+        r#"{{"id":"{ID}","task":"t","state":"{state}","input":{{}},"created_at":"2026-01-01T00:00:00Z","started_at":null,
+            "ended_at":null,"error":{error},"last_event":0,"steps":[{}]}}"#,
+        steps.join(",")
+    )
+}
+
+fn event(id: u64, kind: &str, step: &str, to: &str) -> String {
+    let step = if step.is_empty() { String::new() } else { format!(r#""step":"{step}","attempt":1,"#) };
+    format!(
+        "id: {id}\ndata: {{\"id\":{id},\"at\":\"2026-01-01T00:00:00Z\",\"job\":\"{ID}\",{step}\"kind\":\"{kind}\",\"to\":\"{to}\",\"reason\":\"r\"}}\n\n"
+    )
+}
+
+fn page(lines: &[(u64, &str, &str)], complete: bool) -> String {
+    let last = lines.last().map_or(0, |(seq, ..)| *seq);
+    let lines: Vec<String> = lines
+        .iter()
+        .map(|(seq, stream, text)| {
+            format!(r#"{{"seq":{seq},"sub":0,"attempt":1,"stream":"{stream}","time":"2026-01-01T00:00:00Z","text":"{text}"}}"#)
+        })
+        .collect();
+    let next = last + 1;
+    format!("id: {last}.0\ndata: {{\"lines\":[{}],\"next\":{next},\"complete\":{complete}}}\n\n", lines.join(","))
+}
+
+fn is_stream_of(request: &Request, step: &str) -> bool {
+    request.line.contains(&format!("/steps/{step}/logs/stream"))
+}
+
+fn not_found() -> Answer {
+    Answer::json(404, r#"{"error":{"code":"not_found","message":"no job `nope`","hint":"see `bowline jobs`"}}"#)
+}
+
+#[tokio::test]
+async fn steps_are_prefixed_and_a_broken_stream_repeats_nothing() {
+    let streams = AtomicU32::new(0);
+    let server = Scripted::start(move |request| match request.line.as_str() {
+        "POST /api/jobs" => Answer::json(201, &job("pending", &[("a", "queued", 0), ("b", "pending", 0)], "null")),
+        line if line.contains("/events") => match request.header("last-event-id") {
+            None => Answer::events(&event(1, "step", "a", "running")),
+            Some("1") => Answer::events(&format!(
+                "{}{}{}event: end\ndata: {{}}\n\n",
+                event(2, "step", "a", "success"),
+                event(3, "step", "b", "running"),
+                event(4, "job", "", "success"),
+            )),
+            Some(other) => panic!("resumed after {other}"),
+        },
+        _ if is_stream_of(request, "a") => match streams.fetch_add(1, Ordering::SeqCst) {
+            0 => Answer::events(&page(&[(1, "stdout", "one")], false)),
+            // A server that repeats itself must not make us do so.
+            _ => Answer::events(&page(&[(1, "stdout", "one"), (2, "stderr", "two"), (3, "stdout", "three")], true)),
+        },
+        _ if is_stream_of(request, "b") => Answer::events(&page(&[(1, "stdout", "bee")], true)),
+        _ => Answer::json(200, &job("success", &[("a", "success", 1), ("b", "success", 1)], "null")),
+    })
+    .await;
+
+    let (code, stdout, stderr) = output(&server.url, &["run", "t"]).await;
+    assert_eq!(code, 0, "{stderr}");
+    let mut lines: Vec<&str> = stdout.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["a | one", "a | three", "b | bee"]);
+    assert!(stderr.contains("a | two\n"), "{stderr}");
+    assert_eq!(stderr.matches("trying to connect again").count(), 1, "{stderr}");
+    assert!(stderr.contains("connected again"), "{stderr}");
+}
+
+#[tokio::test]
+async fn one_step_prints_bare_and_its_failure_is_ours() {
+    let server = Scripted::start(|request| match request.line.as_str() {
+        "POST /api/jobs" => Answer::json(201, &job("pending", &[("run", "queued", 0)], "null")),
+        line if line.contains("/events") => {
+            Answer::events(&format!("{}{}", event(1, "step", "run", "running"), event(2, "job", "", "failed")))
+        }
+        _ if is_stream_of(request, "run") => Answer::events(&page(&[(1, "stdout", "out"), (2, "stderr", "err")], true)),
+        _ => Answer::json(
+            200,
+            &job("failed", &[("run", "failed", 1)], r#"{"code":"exit_code","message":"exit code 7","step":"run"}"#),
+        ),
+    })
+    .await;
+    let (code, stdout, stderr) = output(&server.url, &["exec", "--", "x"]).await;
+    assert_eq!((code, stdout.as_str()), (1, "out\n"));
+    assert!(stderr.starts_with("err\n") && stderr.contains("error: step run: exit code 7 (exit_code)"), "{stderr}");
+    assert!(stderr.contains(&format!("bowline logs {ID} run")), "{stderr}");
+}
+
+#[tokio::test]
+async fn interrupts_cancel_then_force() {
+    // A server that never comes to the end of it.
+    let server = Scripted::start(|request| match request.line.as_str() {
+        "POST /api/jobs" => Answer::json(201, &job("running", &[("run", "running", 1)], "null")),
+        line if line.contains("/cancel") => Answer::json(202, &job("cancelling", &[("run", "cancelling", 1)], "null")),
+        line if line.contains("/events") => Answer::events(": hello\n\n").closing(false),
+        _ if is_stream_of(request, "run") => Answer::events(&page(&[(1, "stdout", "started")], false)).closing(false),
+        _ => Answer::json(200, &job("cancelled", &[("run", "cancelled", 1)], "null")),
+    })
+    .await;
+    let mut child = command(&server.url, &["exec", "--", "x"]).spawn().expect("it starts");
+    let mut stdout = BufReader::new(child.stdout.take().expect("piped"));
+    let mut stderr = BufReader::new(child.stderr.take().expect("piped"));
+    let mut line = String::new();
+    stdout.read_line(&mut line).await.expect("a line");
+    assert_eq!(line, "started\n");
+
+    for expected in ["cancelling job", "forcing the end", "leaving"] {
+        interrupt(&child).await;
+        line.clear();
+        tokio::time::timeout(PATIENCE, stderr.read_line(&mut line)).await.expect("it reacts").expect("a line");
+        assert!(line.contains(expected), "{line}");
+        if expected != "leaving" {
+            await_cancels(&server, if expected == "cancelling job" { 1 } else { 2 }).await;
+        }
+    }
+    let status = tokio::time::timeout(PATIENCE, child.wait()).await.expect("it ends").expect("it is awaited");
+    assert_eq!(status.code(), Some(3));
+    let bodies: Vec<String> =
+        server.requests().into_iter().filter(|r| r.line.contains("/cancel")).map(|r| r.body).collect();
+    assert_eq!(bodies, [r#"{"force":false}"#, r#"{"force":true}"#]);
+}
+
+#[tokio::test]
+async fn a_hang_up_leaves_the_job_alone() {
+    let server = Scripted::start(|request| match request.line.as_str() {
+        "POST /api/jobs" => Answer::json(201, &job("running", &[("run", "running", 1)], "null")),
+        _ if is_stream_of(request, "run") => Answer::events(&page(&[(1, "stdout", "started")], false)).closing(false),
+        _ => Answer::nothing().closing(false),
+    })
+    .await;
+    let mut child = command(&server.url, &["exec", "--", "x"]).spawn().expect("it starts");
+    let mut first = [0; 8];
+    child.stdout.as_mut().expect("piped").read_exact(&mut first).await.expect("a line");
+    signal(&child, "HUP").await;
+    let status = tokio::time::timeout(PATIENCE, child.wait()).await.expect("it ends").expect("it is awaited");
+    assert!(!status.success());
+    assert!(server.requests().iter().all(|request| !request.line.contains("cancel")));
+}
+
+#[tokio::test]
+async fn detached_prints_the_id_alone() {
+    let server = Scripted::start(|_| Answer::json(201, &job("pending", &[("run", "queued", 0)], "null"))).await;
+    let (code, stdout, stderr) = output(&server.url, &["run", "t", "--detach", "-i", "a=1", "--tags", "x,y"]).await;
+    assert_eq!((code, stdout.as_str(), stderr.as_str()), (0, format!("{ID}\n").as_str(), ""));
+    let requests = server.requests();
+    assert_eq!(requests[0].body, r#"{"task":"t","input":{"a":"1"},"tags":["x","y"]}"#);
+    assert_eq!(requests.iter().map(|request| request.connection).max(), Some(0), "one connection, one request");
+}
+
+#[tokio::test]
+async fn logs_are_bytes_as_they_were_written() {
+    let server = Scripted::start(|request| {
+        let line = |seq: u64, rest: &str| {
+            format!(r#"{{"seq":{seq},"sub":0,"attempt":2,"stream":"stdout","time":"2026-01-01T00:00:00Z",{rest}}}"#)
+        };
+        let lines = [
+            line(1, r#""text":"on","continued":true"#),
+            line(2, r#""text":"e""#),
+            line(3, r#""text":"\ufffd","bytes_base64":"/w==""#),
+            line(4, r#""text":"end","unterminated":true"#),
+        ];
+        match request.line.strip_prefix(&format!("GET /api/jobs/{ID}/steps/run/logs?")) {
+            Some("attempt=2") => {
+                Answer::json(200, &format!(r#"{{"lines":[{}],"next":3,"complete":false}}"#, lines[..2].join(",")))
+            }
+            Some("from=3&attempt=2") => {
+                Answer::json(200, &format!(r#"{{"lines":[{}],"next":5,"complete":true}}"#, lines[2..].join(",")))
+            }
+            Some(other) => panic!("asked for {other}"),
+            None => Answer::json(200, &job("success", &[("run", "success", 2)], "null")),
+        }
+    })
+    .await;
+    let child = command(&server.url, &["logs", "last", "run"]).spawn().expect("it starts");
+    let output = child.wait_with_output().await.expect("it is awaited");
+    assert_eq!(output.stdout, b"one\n\xff\nend");
+    assert_eq!(output.status.code(), Some(0));
+}
+
+#[tokio::test]
+async fn errors_say_what_to_do_and_have_their_codes() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}", listener.local_addr().expect("bound"));
+    drop(listener);
+    let (code, _, stderr) = output(&url, &["jobs"]).await;
+    let expected = format!(
+        "error: cannot reach the server at {url}: connection refused\nhint: is the server running? start one with `bowline up`\n"
+    );
+    assert_eq!((code, stderr), (4, expected));
+
+    let refused = r#"{"error":{"code":"unauthorized","message":"the token is unknown","hint":null}}"#;
+    let server = Scripted::start(move |request| match request.line.as_str() {
+        "GET /api/workers" => Answer::json(401, refused),
+        _ => not_found(),
+    })
+    .await;
+    let (code, _, stderr) = output(&server.url, &["workers"]).await;
+    assert!(code == 4 && stderr.contains("refused the token: the token is unknown"), "{code} {stderr}");
+    let (code, _, stderr) = output(&server.url, &["job", "nope"]).await;
+    assert_eq!((code, stderr.as_str()), (2, "error: no job `nope`\nhint: see `bowline jobs`\n"));
+    let (code, _, stderr) = output(&server.url, &["run", "./nowhere.yaml"]).await;
+    assert!(code == 2 && stderr.contains("cannot read ./nowhere.yaml"), "{code} {stderr}");
+    let (code, _, stderr) = output(&server.url, &["exec", "--image", "alpine:3", "--", "x"]).await;
+    assert!(code == 2 && stderr.contains("not supported yet"), "{code} {stderr}");
+    let (code, ..) = output(&server.url, &["jobs", "--state", "levitating"]).await;
+    assert_eq!(code, 2);
+}
+
+#[tokio::test]
+async fn a_reader_that_has_seen_enough_is_no_error() {
+    let items: Vec<String> = (0..5_000).map(|_| job("success", &[], "null")).collect();
+    let body = format!(r#"{{"items":[{}],"next":null}}"#, items.join(","));
+    let server = Scripted::start(move |_| Answer::json(200, &body)).await;
+    let mut child = command(&server.url, &["jobs", "--json"]).spawn().expect("it starts");
+    let mut first = [0; 1];
+    let mut stdout = child.stdout.take().expect("piped");
+    stdout.read_exact(&mut first).await.expect("a byte");
+    drop(stdout);
+    let (code, _, stderr) = finished(child).await;
+    assert_eq!((code, stderr.as_str()), (0, ""));
+}
+
+async fn interrupt(child: &Child) {
+    signal(child, "INT").await;
+}
+
+async fn signal(child: &Child, name: &str) {
+    let pid = child.id().expect("it runs").to_string();
+    let status = Command::new("kill").args(["-s", name, &pid]).status().await.expect("kill runs");
+    assert!(status.success());
+}
+
+/// The request goes out right after its notice; this waits for it, not for a time.
+async fn await_cancels(server: &Scripted, count: usize) {
+    let all_there = async {
+        while server.requests().iter().filter(|request| request.line.contains("/cancel")).count() < count {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, all_there).await.expect("the request comes");
+}

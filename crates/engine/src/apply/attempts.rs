@@ -1,0 +1,291 @@
+//! The life of one attempt: offered, refused or withdrawn, granted, ended.
+
+use std::time::Duration;
+
+use crate::attempt::{Attempt, AttemptState, Outcome, Report, Stopped};
+use crate::event::{Effect, OfferNews, Rejection, Stale, Ticket};
+use crate::failure::{Failure, FailureKind};
+use crate::ids::{Epoch, StepIx, WorkerId};
+use crate::state::{End, Ground, Live, Offer, Queued, State, StateName, StopCause, WaitReason, Waiting};
+use crate::table::Verb;
+
+use super::draft::Draft;
+
+/// The wait before a step is offered again, by the number of unanswered offers; the last one repeats.
+const REOFFER_DELAYS: [Duration; 5] = [
+    Duration::ZERO,
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+    Duration::from_secs(4),
+    Duration::from_secs(8),
+];
+
+impl Draft<'_> {
+    pub(super) fn offer(&mut self, ticket: Ticket, worker: WorkerId, epoch: Epoch) -> Result<(), Rejection> {
+        let now = self.ctx.now;
+        let queued = self.queued(ticket.step, "offer")?;
+        if queued.offer.is_some() || queued.not_before.is_some_and(|at| at > now) {
+            return Err(Rejection::NotNow { state: StateName::Queued, wanted: "offer" });
+        }
+        let answer_by = now + self.ctx.rules.dispatch_ack;
+        let offer = Offer { attempt: ticket.attempt, fence: ticket.fence, worker, epoch, at: now, answer_by };
+        self.set_offer(ticket.step, Some(offer), None);
+        self.note_offer(ticket.step, worker, OfferNews::Made, "");
+        self.effect(Effect::Offer { step: ticket.step, offer });
+        Ok(())
+    }
+
+    /// A refusal costs the step nothing: it goes to someone else.
+    pub(super) fn refused(&mut self, ticket: Ticket, reason: &str) -> Result<(), Rejection> {
+        let offer = self.offered(ticket.step, "refuse")?;
+        self.set_offer(ticket.step, None, None);
+        self.step_mut(ticket.step).avoid = Some(offer.worker);
+        self.note_offer(ticket.step, offer.worker, OfferNews::Refused, reason);
+        Ok(())
+    }
+
+    /// Nothing has started, so the offer can go elsewhere at once; the lost link is not the step's fault.
+    pub(super) fn offer_lost(&mut self, ticket: Ticket, epoch: Epoch) -> Result<(), Rejection> {
+        let offer = self.offered(ticket.step, "withdraw")?;
+        if offer.epoch != epoch {
+            return Err(Rejection::Stale(Stale::Epoch));
+        }
+        self.set_offer(ticket.step, None, None);
+        self.note_offer(ticket.step, offer.worker, OfferNews::Lost, "the worker's link is gone");
+        Ok(())
+    }
+
+    /// The offer's time is over. Only these count towards `max_dispatch_attempts`.
+    pub(super) fn offer_unanswered(&mut self, ix: StepIx) -> Result<(), Rejection> {
+        let offer = self.offered(ix, "withdraw")?;
+        let (now, most) = (self.ctx.now, self.ctx.rules.max_dispatch_attempts);
+        let step = self.step_mut(ix);
+        step.unanswered_offers += 1;
+        step.avoid = Some(offer.worker);
+        let count = step.unanswered_offers;
+        self.note_offer(ix, offer.worker, OfferNews::Unanswered, "the worker did not answer in time");
+        self.drop_offer(ix);
+        if count >= most {
+            let message = format!("Job failed: re-dispatch attempts exhausted after {count} attempts");
+            let failure = Failure::new(FailureKind::DispatchExhausted, message.clone());
+            return self.end(ix, Verb::Fail, End::Failed, Some(failure), &message);
+        }
+        let delay = REOFFER_DELAYS[(count as usize - 1).min(REOFFER_DELAYS.len() - 1)];
+        self.set_offer(ix, None, Some(now + delay).filter(|at| *at > now));
+        Ok(())
+    }
+
+    /// The grant: from here on the attempt may have run.
+    pub(super) fn accepted(&mut self, ticket: Ticket, epoch: Epoch) -> Result<(), Rejection> {
+        let ix = ticket.step;
+        if let Some(live) = self.step(ix).state.live().copied() {
+            return self.accepted_again(ticket, live, epoch);
+        }
+        let offer = self.offered(ix, "start")?;
+        if offer.epoch != epoch {
+            return Err(Rejection::Stale(Stale::Epoch));
+        }
+        let timeout = self.def(ix).timeout;
+        let step = self.step_mut(ix);
+        step.attempts += 1;
+        step.executions += 1;
+        step.unanswered_offers = 0;
+        step.avoid = None;
+        // What was wrong with the attempt before stands in that attempt's row.
+        step.error = None;
+        let number = step.attempts;
+        let live = Live {
+            attempt: offer.attempt,
+            number,
+            fence: offer.fence,
+            worker: offer.worker,
+            epoch,
+            started_at: self.ctx.now,
+            timeout_at: timeout.map(|d| self.ctx.now + d),
+        };
+        self.record(Attempt::started(ix, live));
+        self.effect(Effect::Go { ticket, worker: live.worker });
+        self.shift(ix, Verb::Start, State::Running(live), "granted to the worker")
+    }
+
+    /// The question is idempotent: the answer may have been lost, or come too late to be used.
+    fn accepted_again(&mut self, ticket: Ticket, live: Live, epoch: Epoch) -> Result<(), Rejection> {
+        if live.epoch != epoch {
+            return Err(Rejection::Stale(Stale::Epoch));
+        }
+        match &self.step(ticket.step).state {
+            State::Running(_) => {
+                self.effect(Effect::Go { ticket, worker: live.worker });
+                Ok(())
+            }
+            other => Err(Rejection::NotNow { state: other.name(), wanted: "start" }),
+        }
+    }
+
+    /// The attempt's own word on its end. It is certain, so it is also the ground for a successor.
+    pub(super) fn ended(&mut self, ticket: Ticket, report: &Report) -> Result<(), Rejection> {
+        let ix = ticket.step;
+        let Some(live) = self.step(ix).state.live().copied() else {
+            return Err(Rejection::Stale(Stale::Attempt));
+        };
+        let failure = self.failure_of(ix, report);
+        self.record_end(ix, live, report, failure.clone());
+        self.effect(Effect::Forget { ticket, worker: live.worker });
+        if let State::Cancelling(cancelling) = self.step(ix).state {
+            let verb = match (report.stopped, &failure) {
+                (Some(_), _) => Verb::Complete,
+                // The race: it ended by itself before the order reached it.
+                (None, None) => Verb::Succeed,
+                (None, Some(_)) => Verb::Fail,
+            };
+            return self.ended_while_cancelling(ix, cancelling.cause, verb);
+        }
+        match failure {
+            None => {
+                self.step_mut(ix).output = report.output.clone();
+                self.end(ix, Verb::Succeed, End::Success, None, "it ended well")
+            }
+            Some(failure) => match report.stopped {
+                Some(Stopped::Cancelled) => {
+                    let reason = failure.message.clone();
+                    // Only a running step can be cancelled by its own report; after a cut it counts as failed.
+                    if self.step(ix).state.name() == StateName::Running {
+                        self.end(ix, Verb::Cancel, End::Cancelled, Some(failure), &reason)
+                    } else {
+                        self.end(ix, Verb::Fail, End::Failed, Some(failure), &reason)
+                    }
+                }
+                Some(Stopped::LeaseExpired | Stopped::Worker) => {
+                    self.decide_loss(ix, failure, Some(Ground::ReportedGone))
+                }
+                Some(Stopped::Timeout) | None => self.fail_or_retry(ix, failure),
+            },
+        }
+    }
+
+    pub(super) fn fail_or_retry(&mut self, ix: StepIx, failure: Failure) -> Result<(), Rejection> {
+        let executed = self.step(ix).executions;
+        match self.def(ix).retry.next_delay(&failure, executed, self.ctx.random) {
+            Some(delay) if self.header.cancel.is_none() => self.retry(ix, Verb::Retry, delay, failure),
+            Some(_) | None => {
+                let reason = failure.message.clone();
+                self.end(ix, Verb::Fail, End::Failed, Some(failure), &reason)
+            }
+        }
+    }
+
+    pub(super) fn retry(
+        &mut self,
+        ix: StepIx,
+        verb: Verb,
+        delay: Duration,
+        failure: Failure,
+    ) -> Result<(), Rejection> {
+        let executed = self.step(ix).executions;
+        let attempts = self.def(ix).retry.attempts;
+        let reason = format!("{}; execution {} of {attempts} is next", failure.message, executed + 1);
+        let waiting = Waiting { until: self.ctx.now + delay, reason: WaitReason::Retry };
+        self.shift(ix, verb, State::Waiting(waiting), &reason)?;
+        self.step_mut(ix).error = Some(failure);
+        Ok(())
+    }
+
+    fn record_end(&mut self, ix: StepIx, live: Live, report: &Report, error: Option<Failure>) {
+        let (exit_code, signal) = match report.outcome {
+            Outcome::Exited(code) => (Some(code), None),
+            Outcome::Signaled { signal, .. } => (None, Some(signal)),
+            Outcome::SpawnFailed(_) => (None, None),
+        };
+        self.record(Attempt {
+            state: AttemptState::Ended,
+            confirmed: true,
+            ended_at: Some(self.ctx.now),
+            exit_code,
+            signal,
+            error,
+            usage: report.usage,
+            ..Attempt::started(ix, live)
+        });
+    }
+
+    /// What is wrong with this end; none if it is a success.
+    fn failure_of(&self, ix: StepIx, report: &Report) -> Option<Failure> {
+        let name = &self.def(ix).name;
+        let stopped = report.stopped.map(|stopped| match stopped {
+            Stopped::Timeout => {
+                let after = self.def(ix).timeout.unwrap_or_default();
+                let message = format!("Step `{name}` was stopped: it took longer than its timeout of {after:?}");
+                Failure::new(FailureKind::StepTimeout, message)
+            }
+            Stopped::Cancelled => Failure::new(FailureKind::Cancelled, format!("Step `{name}` was cancelled")),
+            Stopped::LeaseExpired => Failure::new(
+                FailureKind::LeaseExpired,
+                "Step stopped: its worker was cut off for longer than its lease",
+            ),
+            Stopped::Worker => Failure::new(
+                FailureKind::WorkerLost,
+                format!("Job failed: the worker was told to end step `{name}` with it"),
+            ),
+        });
+        stopped.or_else(|| failure_of_outcome(name, report))
+    }
+
+    pub(super) fn queued(&self, ix: StepIx, wanted: &'static str) -> Result<&Queued, Rejection> {
+        match &self.step(ix).state {
+            State::Queued(queued) => Ok(queued),
+            other => Err(Rejection::NotNow { state: other.name(), wanted }),
+        }
+    }
+
+    pub(super) fn offered(&self, ix: StepIx, wanted: &'static str) -> Result<Offer, Rejection> {
+        let missing = Rejection::NotNow { state: self.step(ix).state.name(), wanted };
+        self.queued(ix, wanted)?.offer.ok_or(missing)
+    }
+
+    pub(super) fn set_offer(&mut self, ix: StepIx, offer: Option<Offer>, not_before: Option<crate::time::Time>) {
+        if let State::Queued(queued) = &mut self.step_mut(ix).state {
+            queued.offer = offer;
+            queued.not_before = not_before;
+        }
+    }
+
+    /// Tells the worker, if one holds an offer of this step, that it no longer stands.
+    pub(super) fn drop_offer(&mut self, ix: StepIx) {
+        if let Some(offer) = self.step(ix).state.offer().copied() {
+            let ticket = Ticket { step: ix, attempt: offer.attempt, fence: offer.fence };
+            self.set_offer(ix, None, None);
+            self.effect(Effect::Withdraw { ticket, worker: offer.worker });
+        }
+    }
+
+    fn ended_while_cancelling(&mut self, ix: StepIx, cause: StopCause, verb: Verb) -> Result<(), Rejection> {
+        let (failure, reason) = self.stop_failure(ix, cause);
+        match cause {
+            StopCause::StepTimeout => self.timed_out(ix, Verb::Complete, failure, Some(Ground::ReportedGone)),
+            StopCause::Cancel | StopCause::JobTimeout => {
+                self.end(ix, verb, End::Cancelled, Some(failure), &reason)
+            }
+        }
+    }
+}
+
+fn failure_of_outcome(name: &str, report: &Report) -> Option<Failure> {
+    Some(match &report.outcome {
+        Outcome::Exited(0) => {
+            let problem = report.output_error.as_ref()?;
+            Failure::new(FailureKind::BadOutput, format!("Step `{name}` ended well, but its outputs did not: {problem}"))
+        }
+        Outcome::Exited(code) => {
+            Failure::new(FailureKind::ExitCode(*code), format!("Step `{name}` exited with code {code}"))
+        }
+        Outcome::Signaled { oom: true, .. } => {
+            Failure::new(FailureKind::OomKilled, format!("Step `{name}` was killed: out of memory"))
+        }
+        Outcome::Signaled { signal, oom: false } => {
+            Failure::new(FailureKind::Signal(*signal), format!("Step `{name}` was ended by signal {signal}"))
+        }
+        Outcome::SpawnFailed(why) => {
+            Failure::new(FailureKind::SpawnFailed, format!("Step `{name}` could not be started: {why}"))
+        }
+    })
+}

@@ -1,0 +1,198 @@
+//! Ending a job on purpose, and what an order to stop comes to.
+
+use std::time::Duration;
+
+use crate::definition::Condition;
+use crate::event::{About, Effect, Rejection, Ticket};
+use crate::failure::{Failure, FailureKind};
+use crate::ids::StepIx;
+use crate::job::{CancelCause, CancelOrder};
+use crate::state::{Cancelling, End, Ground, State, StateName, StopCause, StopMode};
+use crate::table::Verb;
+
+use super::draft::Draft;
+
+/// What a stop may take beyond its grace: messages, the kill, the exit record.
+const STOP_MARGIN: Duration = Duration::from_secs(10);
+
+impl Draft<'_> {
+    pub(super) fn cancel_asked(&mut self, by: &str, force: bool) -> Result<(), Rejection> {
+        let order = CancelOrder { at: self.ctx.now, by: by.to_owned(), force, cause: CancelCause::Asked };
+        let first = match &self.header.cancel {
+            None => true,
+            Some(known) if force && !known.force => false,
+            Some(_) => return Ok(()),
+        };
+        if first {
+            self.header.cancel = Some(order);
+        } else if let Some(known) = &mut self.header.cancel {
+            known.force = true;
+        }
+        self.note(About::CancelAsked, &format!("asked by {by}{}", if force { ", by force" } else { "" }));
+        self.cancel_steps(StopCause::Cancel, force)
+    }
+
+    pub(super) fn cancel_for_timeout(&mut self) -> Result<(), Rejection> {
+        let by = "the job's timeout".to_owned();
+        self.header.cancel =
+            Some(CancelOrder { at: self.ctx.now, by, force: false, cause: CancelCause::JobTimeout });
+        self.note(About::CancelAsked, "the job's timeout is over");
+        self.cancel_steps(StopCause::JobTimeout, false)
+    }
+
+    fn cancel_steps(&mut self, cause: StopCause, force: bool) -> Result<(), Rejection> {
+        for index in 0..self.job.steps.len() {
+            self.cancel_step(StepIx::of(index), cause, force)?;
+        }
+        Ok(())
+    }
+
+    fn cancel_step(&mut self, ix: StepIx, cause: StopCause, force: bool) -> Result<(), Rejection> {
+        let (failure, reason) = self.stop_failure(ix, cause);
+        match self.step(ix).state.name() {
+            StateName::Pending => {
+                // `always()` and `cancelled()` get their say once their needs are final, unless by force.
+                let waits = matches!(self.def(ix).condition, Condition::Expression(_));
+                if waits && !force {
+                    return Ok(());
+                }
+                self.end(ix, Verb::Cancel, End::Cancelled, Some(failure), &reason)
+            }
+            StateName::Queued => {
+                self.drop_offer(ix);
+                self.end(ix, Verb::Cancel, End::Cancelled, Some(failure), &reason)
+            }
+            StateName::Waiting | StateName::Held => {
+                self.end(ix, Verb::Cancel, End::Cancelled, Some(failure), &reason)
+            }
+            StateName::Recovering => {
+                self.attempt_lost(ix, Some(failure.clone()), false);
+                self.end(ix, Verb::CancelGraceful, End::Cancelled, Some(failure), &reason)
+            }
+            StateName::Running => self.stop(ix, Verb::CancelGraceful, cause, mode(force), &reason),
+            StateName::Cancelling => {
+                if force {
+                    self.harden(ix);
+                }
+                Ok(())
+            }
+            StateName::Success | StateName::Failed | StateName::Cancelled | StateName::Skipped => Ok(()),
+        }
+    }
+
+    /// Orders a running attempt to stop; its deadline decides if no answer comes.
+    pub(super) fn stop(
+        &mut self,
+        ix: StepIx,
+        verb: Verb,
+        cause: StopCause,
+        mode: StopMode,
+        reason: &str,
+    ) -> Result<(), Rejection> {
+        let State::Running(live) = self.step(ix).state else {
+            return Err(Rejection::NotNow { state: self.step(ix).state.name(), wanted: "stop" });
+        };
+        let deadline = self.stop_deadline(ix, mode);
+        let state = State::Cancelling(Cancelling { live, cause, mode, deadline, disconnected_at: None });
+        self.shift(ix, verb, state, reason)?;
+        self.order_stop(ix);
+        Ok(())
+    }
+
+    fn harden(&mut self, ix: StepIx) {
+        let deadline = self.stop_deadline(ix, StopMode::Kill);
+        if let State::Cancelling(cancelling) = &mut self.step_mut(ix).state {
+            cancelling.mode = StopMode::Kill;
+            cancelling.deadline = cancelling.deadline.min(deadline);
+        }
+        self.order_stop(ix);
+    }
+
+    fn stop_deadline(&self, ix: StepIx, mode: StopMode) -> crate::time::Time {
+        let grace = match mode {
+            StopMode::Graceful => self.def(ix).stop.grace,
+            StopMode::Kill => Duration::ZERO,
+        };
+        self.ctx.now + grace + STOP_MARGIN
+    }
+
+    /// Sends the order of a cancelling step, first or again.
+    pub(super) fn order_stop(&mut self, ix: StepIx) {
+        if let State::Cancelling(c) = self.step(ix).state {
+            let ticket = Ticket { step: ix, attempt: c.live.attempt, fence: c.live.fence };
+            let grace = self.def(ix).stop.grace;
+            self.effect(Effect::Stop { ticket, worker: c.live.worker, mode: c.mode, cause: c.cause, grace });
+        }
+    }
+
+    /// Grace and margin are over without a word. The verdict stands; the attempt stays unconfirmed.
+    pub(super) fn force_cancel(&mut self, ix: StepIx, reason: &str) -> Result<(), Rejection> {
+        let State::Cancelling(cancelling) = self.step(ix).state else {
+            return Err(Rejection::NotNow { state: self.step(ix).state.name(), wanted: "cancel" });
+        };
+        let (failure, _) = self.stop_failure(ix, cancelling.cause);
+        // An order without an answer proves nothing; only a cut that outlasted the window can be a ground.
+        let ground = cancelling.disconnected_at.and_then(|at| self.ground_of_cut(ix, at));
+        self.attempt_lost(ix, Some(failure.clone()), ground == Some(Ground::LeaseOver));
+        match cancelling.cause {
+            StopCause::StepTimeout => self.timed_out(ix, Verb::CancelForce, failure, ground),
+            StopCause::Cancel | StopCause::JobTimeout => {
+                self.end(ix, Verb::CancelForce, End::Cancelled, Some(failure), reason)
+            }
+        }
+    }
+
+    /// The attempt that was told to stop is gone for certain.
+    pub(super) fn stop_confirmed(&mut self, ix: StepIx, cause: StopCause) -> Result<(), Rejection> {
+        let (failure, reason) = self.stop_failure(ix, cause);
+        match cause {
+            StopCause::StepTimeout => self.timed_out(ix, Verb::Complete, failure, Some(Ground::ReportedGone)),
+            StopCause::Cancel | StopCause::JobTimeout => {
+                self.end(ix, Verb::Complete, End::Cancelled, Some(failure), &reason)
+            }
+        }
+    }
+
+    /// A step whose stop was ordered by its timeout fails, or is retried by policy, but only on a ground.
+    pub(super) fn timed_out(
+        &mut self,
+        ix: StepIx,
+        verb: Verb,
+        failure: Failure,
+        ground: Option<Ground>,
+    ) -> Result<(), Rejection> {
+        let executed = self.step(ix).executions;
+        let delay = self.def(ix).retry.next_delay(&failure, executed, self.ctx.random);
+        match (delay, ground) {
+            (Some(delay), Some(_)) if self.header.cancel.is_none() => self.retry(ix, verb, delay, failure),
+            _ => {
+                let reason = failure.message.clone();
+                self.end(ix, verb, End::Failed, Some(failure), &reason)
+            }
+        }
+    }
+
+    pub(super) fn stop_failure(&self, ix: StepIx, cause: StopCause) -> (Failure, String) {
+        let name = &self.def(ix).name;
+        match cause {
+            StopCause::Cancel => {
+                let by = self.header.cancel.as_ref().map_or("an operator", |order| order.by.as_str());
+                let failure = Failure::new(FailureKind::Cancelled, format!("Step `{name}` was cancelled by {by}"));
+                (failure, format!("cancelled by {by}"))
+            }
+            StopCause::JobTimeout => {
+                let failure = Failure::new(FailureKind::JobTimeout, "Step cancelled: the job's timeout is over");
+                (failure, "the job's timeout is over".to_owned())
+            }
+            StopCause::StepTimeout => {
+                let after = self.def(ix).timeout.unwrap_or_default();
+                let message = format!("Step `{name}` was stopped: it took longer than its timeout of {after:?}");
+                (Failure::new(FailureKind::StepTimeout, message), "its timeout is over".to_owned())
+            }
+        }
+    }
+}
+
+fn mode(force: bool) -> StopMode {
+    if force { StopMode::Kill } else { StopMode::Graceful }
+}

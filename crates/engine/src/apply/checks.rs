@@ -1,0 +1,113 @@
+//! What happens when a check time comes: the action of the state, if its time is really there; else look again.
+
+use crate::deadline::{self, Action};
+use crate::event::Rejection;
+use crate::failure::{Failure, FailureKind};
+use crate::ids::StepIx;
+use crate::state::{End, SkipCause, State, StateName, StopCause, StopMode, WaitReason};
+use crate::table::Verb;
+
+use super::draft::Draft;
+
+impl Draft<'_> {
+    pub(super) fn check(&mut self, ix: StepIx) -> Result<(), Rejection> {
+        self.known(ix)?;
+        let now = self.ctx.now;
+        // Rows are the truth: an action is taken only if the row's own data says that its time has come.
+        let due = |at: crate::time::Time| at <= now;
+        match self.step(ix).state.clone() {
+            State::Pending => {
+                if self.step(ix).unmet == 0 {
+                    self.ready.push_back(ix);
+                }
+            }
+            State::Queued(queued) => match queued.offer {
+                Some(offer) if due(offer.answer_by) => return self.offer_unanswered(ix),
+                Some(_) | None => {}
+            },
+            State::Running(live) => {
+                if live.timeout_at.is_some_and(|at| due(at + deadline::TIMEOUT_SLACK)) {
+                    let reason = "its timeout is over";
+                    return self.stop(ix, Verb::Stop, StopCause::StepTimeout, StopMode::Graceful, reason);
+                }
+            }
+            State::Recovering(recovering) if due(recovering.deadline) => return self.window_over(ix),
+            State::Cancelling(cancelling) if due(cancelling.deadline) => {
+                return self.force_cancel(ix, "no answer to the order to stop");
+            }
+            State::Held(held) if held.expires_at.is_some_and(due) => return self.hold_expired(ix),
+            State::Waiting(waiting) if due(waiting.until) => return self.timer_done(ix, waiting.reason),
+            State::Recovering(_) | State::Cancelling(_) | State::Held(_) | State::Waiting(_) => {}
+            State::Final(_) => {
+                return Err(Rejection::NotNow { state: self.step(ix).state.name(), wanted: "check" });
+            }
+        }
+        // Touching the step is enough: its next check time is worked out when the draft is sealed.
+        self.step_mut(ix);
+        Ok(())
+    }
+
+    pub(super) fn check_job(&mut self) {
+        let expires = self.job.definition.expires;
+        let due = deadline::of_job(&self.header, self.job.created_at, expires, self.ctx.now);
+        let outcome = match due.action {
+            Action::Expire if due.at <= self.ctx.now => self.expire(),
+            Action::CancelForTimeout if due.at <= self.ctx.now => self.cancel_for_timeout(),
+            _ => Ok(()),
+        };
+        outcome.expect("the table lets every open step be failed or cancelled as its state allows");
+    }
+
+    /// Nothing has started in time, and nothing will: what waits for a worker fails, and the rest is called off.
+    fn expire(&mut self) -> Result<(), Rejection> {
+        for index in 0..self.job.steps.len() {
+            let ix = StepIx::of(index);
+            let message = "Job failed: it had not started when it expired";
+            let failure = Failure::new(FailureKind::Expired, message);
+            match self.step(ix).state.name() {
+                StateName::Queued => {
+                    self.drop_offer(ix);
+                    self.end(ix, Verb::Fail, End::Failed, Some(failure), message)?;
+                }
+                StateName::Waiting | StateName::Held => {
+                    self.end(ix, Verb::Cancel, End::Cancelled, Some(failure), message)?;
+                }
+                // Skipped here and not by its condition: `always()` asks for a job that ran.
+                StateName::Pending => {
+                    self.end(ix, Verb::Skip, End::Skipped(SkipCause::Failure), None, "the job expired")?;
+                }
+                StateName::Running
+                | StateName::Recovering
+                | StateName::Cancelling
+                | StateName::Success
+                | StateName::Failed
+                | StateName::Cancelled
+                | StateName::Skipped => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn timer_done(&mut self, ix: StepIx, reason: WaitReason) -> Result<(), Rejection> {
+        match reason {
+            WaitReason::Retry => self.enqueue(ix, Verb::TimerDone, "the delay before the retry is over"),
+            WaitReason::Protection if self.def(ix).protection.reviewers > 0 => {
+                self.hold(ix, Verb::TimerDone, "the wait is over; a reviewer is asked for")
+            }
+            WaitReason::Protection => self.enqueue(ix, Verb::TimerDone, "the wait is over"),
+        }
+    }
+
+    pub(super) fn unmatched(&mut self, ix: StepIx, missing: &str) -> Result<(), Rejection> {
+        self.known(ix)?;
+        let queued = self.queued(ix, "fail as unmatched")?;
+        let patience = deadline::patience(self.def(ix), self.ctx.rules);
+        let waited = self.ctx.now.since(queued.since);
+        if queued.offer.is_some() || patience.is_none_or(|p| waited < p) {
+            return Err(Rejection::NotNow { state: StateName::Queued, wanted: "fail as unmatched" });
+        }
+        let message = format!("No active worker with required tags to run this step: {missing}");
+        let failure = Failure::new(FailureKind::Unmatched, message.clone());
+        self.end(ix, Verb::Fail, End::Failed, Some(failure), &message)
+    }
+}

@@ -1,0 +1,212 @@
+//! The working copy of one `apply`: the touched steps, the header, and what is to be told.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::attempt::Attempt;
+use crate::deadline;
+use crate::definition::StepDef;
+use crate::event::{About, Changes, Effect, Note, OfferNews, Rejection};
+use crate::failure::{Failure, FailureKind};
+use crate::ids::{StepIx, WorkerId};
+use crate::job::{CancelCause, Header, Job, JobError, JobState, Step};
+use crate::state::{End, State, StateName};
+use crate::table::{self, Verb};
+
+use super::Ctx;
+
+pub(super) struct Draft<'a> {
+    pub(super) job: &'a Job,
+    pub(super) ctx: Ctx<'a>,
+    pub(super) header: Header,
+    steps: BTreeMap<StepIx, Step>,
+    attempts: Vec<Attempt>,
+    notes: Vec<Note>,
+    effects: Vec<Effect>,
+    /// Steps whose last need has just become final.
+    pub(super) ready: VecDeque<StepIx>,
+}
+
+impl<'a> Draft<'a> {
+    pub(super) fn new(job: &'a Job, ctx: Ctx<'a>) -> Draft<'a> {
+        Draft {
+            job,
+            ctx,
+            header: job.header.clone(),
+            steps: BTreeMap::new(),
+            attempts: Vec::new(),
+            notes: Vec::new(),
+            effects: Vec::new(),
+            ready: VecDeque::new(),
+        }
+    }
+
+    pub(super) fn def(&self, ix: StepIx) -> &'a StepDef {
+        self.job.definition.step(ix)
+    }
+
+    pub(super) fn step(&self, ix: StepIx) -> &Step {
+        self.steps.get(&ix).unwrap_or_else(|| self.job.step(ix))
+    }
+
+    pub(super) fn step_mut(&mut self, ix: StepIx) -> &mut Step {
+        self.steps.entry(ix).or_insert_with(|| self.job.step(ix).clone())
+    }
+
+    /// For a new job: every row is written, and what needs nothing is ready.
+    pub(super) fn touch_all(&mut self) {
+        for index in 0..self.job.steps.len() {
+            let ix = StepIx::of(index);
+            if self.step_mut(ix).unmet == 0 {
+                self.ready.push_back(ix);
+            }
+        }
+    }
+
+    /// The one place where a step's state changes: checked against the table, counted, noted, passed on.
+    pub(super) fn shift(&mut self, ix: StepIx, verb: Verb, to: State, reason: &str) -> Result<(), Rejection> {
+        let from = self.step(ix).state.name();
+        let target = to.name();
+        table::check(from, verb, target)?;
+        if target == StateName::Running && self.header.started_at.is_none() {
+            self.header.started_at = Some(self.ctx.now);
+        }
+        self.step_mut(ix).state = to;
+        self.header.counts.moved(from, target);
+        self.note(About::Step { step: ix, verb, from, to: target }, reason);
+        if target.is_final() {
+            self.tell_dependents(ix);
+        }
+        Ok(())
+    }
+
+    fn tell_dependents(&mut self, ix: StepIx) {
+        for &dependent in self.job.definition.dependents(ix) {
+            // One that was called off before its needs ended is final, and its row stays as it is.
+            if self.step(dependent).state != State::Pending {
+                continue;
+            }
+            let step = self.step_mut(dependent);
+            step.unmet -= 1;
+            if step.unmet == 0 {
+                self.ready.push_back(dependent);
+            }
+        }
+    }
+
+    pub(super) fn note(&mut self, about: About, reason: &str) {
+        self.notes.push(Note { at: self.ctx.now, about, reason: reason.to_owned() });
+    }
+
+    pub(super) fn note_offer(&mut self, step: StepIx, worker: WorkerId, what: OfferNews, reason: &str) {
+        self.note(About::Offer { step, worker, what }, reason);
+    }
+
+    pub(super) fn effect(&mut self, effect: Effect) {
+        self.effects.push(effect);
+    }
+
+    /// Saves the attempt's row as it is now; the last word of one `apply` counts.
+    pub(super) fn record(&mut self, attempt: Attempt) {
+        match self.attempts.iter_mut().find(|a| a.live.attempt == attempt.live.attempt) {
+            Some(known) => *known = attempt,
+            None => self.attempts.push(attempt),
+        }
+    }
+
+    /// Works out what follows for the job and seals the changes.
+    pub(super) fn finish(mut self) -> Changes {
+        let from = self.job.header.state;
+        self.header.state = self.job_state();
+        self.account_hold();
+        let to = self.header.state;
+        if from != to {
+            let reason = self.header.error.as_ref().map(|e| e.failure.to_string()).unwrap_or_default();
+            self.note(About::Job { from, to }, &reason);
+        }
+        let (now, rules) = (self.ctx.now, self.ctx.rules);
+        for (ix, step) in &mut self.steps {
+            step.check = deadline::of_step(&step.state, self.job.definition.step(*ix), rules, now);
+            step.updated_at = now;
+        }
+        if to.is_final() {
+            self.header.ended_at = Some(now);
+            self.header.check = None;
+        } else {
+            let expires = self.job.definition.expires;
+            self.header.check = Some(deadline::of_job(&self.header, self.job.created_at, expires, now));
+        }
+        self.header.version += 1;
+        Changes {
+            header: self.header,
+            steps: self.steps.into_iter().collect(),
+            attempts: self.attempts,
+            notes: self.notes,
+            effects: self.effects,
+        }
+    }
+
+    fn job_state(&mut self) -> JobState {
+        let counts = self.header.counts;
+        if counts.open() > 0 {
+            return counts.open_state(self.header.cancel.is_some(), self.header.started_at.is_some());
+        }
+        self.find_error();
+        match (&self.header.error, &self.header.cancel) {
+            (_, Some(_)) if counts.get(StateName::Cancelled) > 0 => JobState::Cancelled,
+            (Some(error), _) if self.ended_by_cancel(error) => JobState::Cancelled,
+            (Some(_), _) => JobState::Failed,
+            (None, _) => JobState::Success,
+        }
+    }
+
+    /// A reject or an expired hold cancels its step; without a failure elsewhere it cancels the job too. A step that
+    /// was called off because the job expired, or because of a fault of ours, was nobody's wish.
+    fn ended_by_cancel(&self, error: &JobError) -> bool {
+        let wished = !matches!(error.failure.kind, FailureKind::Expired | FailureKind::Internal);
+        wished && error.step.is_some_and(|ix| self.step(ix).state.name() == StateName::Cancelled)
+    }
+
+    /// The job's error: the order that cancelled it, else its first step (by place) that failed, else was cancelled.
+    fn find_error(&mut self) {
+        if self.header.error.is_some() {
+            return;
+        }
+        if let Some(order) = &self.header.cancel
+            && self.header.counts.get(StateName::Cancelled) > 0
+        {
+            let failure = match order.cause {
+                CancelCause::Asked => Failure::new(FailureKind::Cancelled, format!("Cancelled by {}", order.by)),
+                CancelCause::JobTimeout => Failure::new(FailureKind::JobTimeout, "Job cancelled: its timeout is over"),
+            };
+            self.header.error = Some(JobError { failure, step: None });
+            return;
+        }
+        if self.header.counts.get(StateName::Failed) + self.header.counts.get(StateName::Cancelled) == 0 {
+            return;
+        }
+        let first = |end: End| {
+            (0..self.job.steps.len()).map(StepIx::of).find(|&ix| {
+                self.step(ix).state == State::Final(end) && !self.job.definition.step(ix).allow_failure
+            })
+        };
+        if let Some(ix) = first(End::Failed).or_else(|| first(End::Cancelled)) {
+            let unnamed = || Failure::new(FailureKind::Internal, "a step ended without a reason");
+            let failure = self.step(ix).error.clone().unwrap_or_else(unnamed);
+            self.header.error = Some(JobError { failure, step: Some(ix) });
+        }
+    }
+
+    /// The job's clock stands still while only a person can move it on.
+    fn account_hold(&mut self) {
+        let held = self.header.state == JobState::Held;
+        match (held, self.header.held_since) {
+            (true, None) => self.header.held_since = Some(self.ctx.now),
+            (false, Some(since)) => {
+                let pause = self.ctx.now.since(since);
+                self.header.timeout_at = self.header.timeout_at.map(|at| at + pause);
+                self.header.held_since = None;
+            }
+            (true, Some(_)) | (false, None) => {}
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Links that break and attempts that are gone: when to wait, and what to decide.
+
+use crate::attempt::{Attempt, AttemptState, Loss};
+use crate::definition::OnDisconnect;
+use crate::event::{Rejection, Stale, Ticket};
+use crate::failure::{Failure, FailureKind};
+use crate::ids::{Epoch, StepIx};
+use crate::state::{Cancelling, End, Ground, Live, Recovering, State};
+use crate::table::Verb;
+use crate::time::Time;
+
+use super::draft::Draft;
+
+impl Draft<'_> {
+    pub(super) fn link_lost(&mut self, ticket: Ticket, epoch: Epoch) -> Result<(), Rejection> {
+        let ix = ticket.step;
+        let live = self.live(ix, "recover")?;
+        // Only the link that the attempt is on can be lost for it.
+        if epoch != live.epoch {
+            return Err(Rejection::Stale(Stale::Epoch));
+        }
+        let now = self.ctx.now;
+        match self.step(ix).state.clone() {
+            State::Running(_) => {
+                let deadline = now + self.ctx.rules.recovery_window;
+                self.record(Attempt { state: AttemptState::Recovering, ..Attempt::started(ix, live) });
+                let state = State::Recovering(Recovering { live, disconnected_at: now, deadline });
+                self.shift(ix, Verb::Recover, state, "the worker's link is gone")
+            }
+            State::Cancelling(cancelling) if cancelling.disconnected_at.is_none() => {
+                let state = State::Cancelling(Cancelling { disconnected_at: Some(now), ..cancelling });
+                self.shift(ix, Verb::Recover, state, "the worker's link is gone; the deadline decides")
+            }
+            other => Err(Rejection::NotNow { state: other.name(), wanted: "recover" }),
+        }
+    }
+
+    /// The worker is back and has it: the attempt goes on, on the new link.
+    pub(super) fn reattached(&mut self, ticket: Ticket, epoch: Epoch) -> Result<(), Rejection> {
+        let ix = ticket.step;
+        let known = self.live(ix, "continue")?;
+        // A lost link does not come back: only a newer one can speak for an attempt that is cut off.
+        let cut_off = match &self.step(ix).state {
+            State::Recovering(_) => true,
+            State::Cancelling(cancelling) => cancelling.disconnected_at.is_some(),
+            _ => false,
+        };
+        if epoch < known.epoch || (cut_off && epoch == known.epoch) {
+            return Err(Rejection::Stale(Stale::Epoch));
+        }
+        let live = Live { epoch, ..known };
+        match self.step(ix).state.clone() {
+            State::Running(_) => {
+                // The new hello came before the old link's end was noticed.
+                self.record(Attempt::started(ix, live));
+                self.step_mut(ix).state = State::Running(live);
+                Ok(())
+            }
+            State::Recovering(recovering) => {
+                let away = self.ctx.now.since(recovering.disconnected_at);
+                self.record(Attempt::started(ix, live));
+                let reason = format!("the worker came back after {:.1}s", away.as_secs_f64());
+                self.shift(ix, Verb::Start, State::Running(live), &reason)
+            }
+            State::Cancelling(cancelling) => {
+                self.record(Attempt::started(ix, live));
+                self.step_mut(ix).state =
+                    State::Cancelling(Cancelling { live, disconnected_at: None, ..cancelling });
+                self.order_stop(ix);
+                Ok(())
+            }
+            other => Err(Rejection::NotNow { state: other.name(), wanted: "continue" }),
+        }
+    }
+
+    /// The attempt is certainly over and left no result.
+    pub(super) fn gone(&mut self, ticket: Ticket, epoch: Epoch, loss: &Loss) -> Result<(), Rejection> {
+        let ix = ticket.step;
+        // Seen on a later link it is as true: the hello that brings the news comes on a link of its own.
+        if epoch < self.live(ix, "give up")?.epoch {
+            return Err(Rejection::Stale(Stale::Epoch));
+        }
+        let (failure, ground) = self.failure_of_loss(ix, loss);
+        self.attempt_lost(ix, Some(failure.clone()), true);
+        if let State::Cancelling(cancelling) = self.step(ix).state {
+            return self.stop_confirmed(ix, cancelling.cause);
+        }
+        if ground == Ground::NeverStarted {
+            // Proven void: it was no execution, and spends no budget. After a cancel it is a step that runs because
+            // of it (what ran before was told to stop), so it is handed over again all the same.
+            self.step_mut(ix).executions -= 1;
+            return self.enqueue(ix, Verb::Requeue, "the attempt never started");
+        }
+        self.decide_loss(ix, failure, Some(ground))
+    }
+
+    /// After a loss: the policy if it names `worker_lost`, else effects and the loss budget, else failure.
+    pub(super) fn decide_loss(
+        &mut self,
+        ix: StepIx,
+        failure: Failure,
+        ground: Option<Ground>,
+    ) -> Result<(), Rejection> {
+        let def = self.def(ix);
+        let fail = |draft: &mut Self, failure: Failure| {
+            let reason = failure.message.clone();
+            draft.end(ix, Verb::Fail, End::Failed, Some(failure), &reason)
+        };
+        if ground.is_none() || self.header.cancel.is_some() {
+            return fail(self, failure);
+        }
+        let executed = self.step(ix).executions;
+        if def.retry.on.worker_lost {
+            return match def.retry.next_delay(&failure, executed, self.ctx.random) {
+                Some(delay) => self.retry(ix, Verb::Retry, delay, failure),
+                None => fail(self, failure),
+            };
+        }
+        if !def.effects.may_repeat() {
+            return fail(self, failure);
+        }
+        let step = self.step_mut(ix);
+        step.losses += 1;
+        let losses = step.losses;
+        if losses >= self.ctx.rules.max_losses {
+            let message = format!("Job failed: the step lost {losses} workers in a row");
+            return fail(self, Failure::new(FailureKind::Poison, message));
+        }
+        // A repeat by effects is not an execution of the policy.
+        self.step_mut(ix).executions -= 1;
+        let reason = format!("{}; its effects allow a repeat", failure.message);
+        self.enqueue(ix, Verb::Requeue, &reason)
+    }
+
+    /// The window is over and nobody came back.
+    pub(super) fn window_over(&mut self, ix: StepIx) -> Result<(), Rejection> {
+        let def = self.def(ix);
+        let leased = def.on_disconnect == OnDisconnect::Stop;
+        let message = "Job failed: agent disconnected and did not reconnect within the recovery window \
+                       (recovery timeout exceeded)";
+        let failure = Failure::new(FailureKind::WorkerLost, message);
+        let ground = Ground::of_silence(def.effects, leased);
+        self.attempt_lost(ix, Some(failure.clone()), ground == Some(Ground::LeaseOver));
+        self.decide_loss(ix, failure, ground)
+    }
+
+    /// The ground that a cut since `disconnected_at` gives by now, if any.
+    pub(super) fn ground_of_cut(&self, ix: StepIx, disconnected_at: Time) -> Option<Ground> {
+        let def = self.def(ix);
+        let over = disconnected_at + self.ctx.rules.recovery_window <= self.ctx.now;
+        over.then(|| Ground::of_silence(def.effects, def.on_disconnect == OnDisconnect::Stop)).flatten()
+    }
+
+    /// Closes the current attempt's row as lost. `confirmed`: nothing of it runs any more.
+    pub(super) fn attempt_lost(&mut self, ix: StepIx, error: Option<Failure>, confirmed: bool) {
+        if let Some(live) = self.step(ix).state.live().copied() {
+            self.record(Attempt {
+                state: AttemptState::Lost,
+                confirmed,
+                ended_at: Some(self.ctx.now),
+                error,
+                ..Attempt::started(ix, live)
+            });
+        }
+    }
+
+    fn failure_of_loss(&self, ix: StepIx, loss: &Loss) -> (Failure, Ground) {
+        let name = &self.def(ix).name;
+        let (kind, message, ground) = match loss {
+            Loss::Void => (FailureKind::RunnerLost, "The attempt never started".to_owned(), Ground::NeverStarted),
+            Loss::RunnerLost => (
+                FailureKind::RunnerLost,
+                format!("Job failed: the step's runner died (step `{name}`)"),
+                Ground::ReportedGone,
+            ),
+            Loss::ResultNotAvailable => (
+                FailureKind::ResultNotAvailable,
+                format!("Job failed: the step's result could not be read (step `{name}`)"),
+                Ground::ReportedGone,
+            ),
+            Loss::MachineRebooted => (
+                FailureKind::MachineRebooted,
+                "Job failed: the worker's machine was restarted; the step's process is gone".to_owned(),
+                Ground::ReportedGone,
+            ),
+            Loss::NotReported => (
+                FailureKind::RunnerLost,
+                format!("Job failed: the step's runner died (the worker has no trace of step `{name}`)"),
+                Ground::ReportedGone,
+            ),
+            Loss::LeaseExpired => (
+                FailureKind::LeaseExpired,
+                "Step stopped: its worker was cut off for longer than its lease".to_owned(),
+                Ground::LeaseOver,
+            ),
+        };
+        (Failure::new(kind, message), ground)
+    }
+
+    fn live(&self, ix: StepIx, wanted: &'static str) -> Result<Live, Rejection> {
+        let state = &self.step(ix).state;
+        state.live().copied().ok_or(Rejection::NotNow { state: state.name(), wanted })
+    }
+}

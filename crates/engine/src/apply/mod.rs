@@ -1,0 +1,188 @@
+//! The one function that changes a job.
+//!
+//! `apply` reads a job and an event and returns everything that follows, or a typed refusal. It works on a
+//! [`draft::Draft`], a copy of just the steps that it touches, so a refusal leaves nothing behind.
+
+mod attempts;
+mod cancel;
+mod checks;
+mod draft;
+mod holds;
+mod loss;
+mod release;
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::deadline::Rules;
+use crate::definition::Definition;
+use crate::eval::Evaluator;
+use crate::event::{Changes, Effect, Event, Rejection, Stale, Ticket};
+use crate::failure::{Failure, FailureKind};
+use crate::ids::{JobId, StepIx};
+use crate::job::{Counts, Header, Job, JobState, Step};
+use crate::state::{End, State, StateName, StopCause, StopMode};
+use crate::table::Verb;
+use crate::time::Time;
+
+use draft::Draft;
+
+/// What the engine may not find out by itself.
+#[derive(Clone, Copy)]
+pub struct Ctx<'a> {
+    pub now: Time,
+    /// Fresh random bits, for jitter.
+    pub random: u64,
+    pub rules: &'a Rules,
+    pub evaluator: &'a dyn Evaluator,
+}
+
+/// Makes a new job and starts what needs nothing. The job comes back as it is after its first changes.
+pub fn submit(id: JobId, definition: Arc<Definition>, input: Arc<Value>, ctx: &Ctx<'_>) -> (Job, Changes) {
+    let steps: Vec<Step> = definition.steps().iter().map(|def| Step::new(def.needs.len(), ctx.now)).collect();
+    let header = Header {
+        version: 0,
+        state: JobState::Pending,
+        counts: Counts::of(&steps),
+        started_at: None,
+        ended_at: None,
+        error: None,
+        cancel: None,
+        timeout_at: definition.timeout.map(|d| ctx.now + d),
+        held_since: None,
+        check: None,
+    };
+    let mut job = Job { id, definition, input, created_at: ctx.now, header, steps };
+    let mut draft = Draft::new(&job, *ctx);
+    draft.touch_all();
+    draft.release_ready();
+    let changes = draft.finish();
+    job.absorb(&changes);
+    (job, changes)
+}
+
+/// Decides what `event` does to `job`.
+pub fn apply(job: &Job, event: &Event, ctx: &Ctx<'_>) -> Result<Changes, Rejection> {
+    let mut draft = Draft::new(job, *ctx);
+    // A stale voice is told so whatever became of the job; everyone else hears that the job is over.
+    if let Some(ticket) = event.ticket() {
+        draft.known(ticket.step)?;
+        if !matches!(event, Event::Offer { .. }) {
+            draft.current(ticket)?;
+        }
+    }
+    if job.is_final() {
+        return Err(Rejection::JobFinal(job.header.state));
+    }
+    match event {
+        Event::Offer { ticket, worker, epoch } => draft.offer(*ticket, *worker, *epoch)?,
+        Event::Refused { ticket, reason } => draft.refused(*ticket, reason)?,
+        Event::OfferLost { ticket, epoch } => draft.offer_lost(*ticket, *epoch)?,
+        Event::Accepted { ticket, epoch } => draft.accepted(*ticket, *epoch)?,
+        Event::Ended { ticket, report } => draft.ended(*ticket, report)?,
+        Event::LinkLost { ticket, epoch } => draft.link_lost(*ticket, *epoch)?,
+        Event::Reattached { ticket, epoch } => draft.reattached(*ticket, *epoch)?,
+        Event::Gone { ticket, epoch, loss } => draft.gone(*ticket, *epoch, loss)?,
+        Event::Unmatched { step, missing } => draft.unmatched(*step, missing)?,
+        Event::Cancel { by, force } => draft.cancel_asked(by, *force)?,
+        Event::Approve { step, by } => draft.approve(*step, by)?,
+        Event::Reject { step, by, reason } => draft.reject(*step, by, reason)?,
+        Event::Check { step } => draft.check(*step)?,
+        Event::CheckJob => draft.check_job(),
+        Event::Poisoned { step, message } => draft.poisoned(*step, message)?,
+    }
+    draft.release_ready();
+    Ok(draft.finish())
+}
+
+impl Draft<'_> {
+    fn known(&self, ix: StepIx) -> Result<(), Rejection> {
+        if ix.get() < self.job.steps.len() { Ok(()) } else { Err(Rejection::NoSuchStep) }
+    }
+
+    /// Whether this ticket speaks for the step now.
+    fn current(&self, ticket: Ticket) -> Result<(), Rejection> {
+        match self.step(ticket.step).state.ticket() {
+            Some((attempt, _)) if attempt != ticket.attempt => Err(Rejection::Stale(Stale::Attempt)),
+            Some((_, fence)) if fence != ticket.fence => Err(Rejection::Stale(Stale::Fence)),
+            Some(_) => Ok(()),
+            None => Err(Rejection::Stale(Stale::Attempt)),
+        }
+    }
+
+    /// The poison event's step fails; where the event named none, the job is cancelled around it.
+    fn poisoned(&mut self, step: Option<StepIx>, message: &str) -> Result<(), Rejection> {
+        let Some(ix) = step else {
+            return self.cancel_asked("the server, after an internal error", true);
+        };
+        self.known(ix)?;
+        let failure = Failure::new(FailureKind::Internal, message);
+        match self.step(ix).state.name() {
+            StateName::Pending | StateName::Queued | StateName::Running | StateName::Recovering => {
+                self.give_up(ix, &failure);
+                self.drop_offer(ix);
+                self.end(ix, Verb::Fail, End::Failed, Some(failure), message)
+            }
+            StateName::Waiting | StateName::Held => {
+                self.end(ix, Verb::Cancel, End::Cancelled, Some(failure), message)
+            }
+            StateName::Cancelling => {
+                let timed_out = matches!(&self.step(ix).state, State::Cancelling(c) if c.cause == StopCause::StepTimeout);
+                self.attempt_lost(ix, Some(failure.clone()), false);
+                let end = if timed_out { End::Failed } else { End::Cancelled };
+                self.end(ix, Verb::CancelForce, end, Some(failure), message)
+            }
+            state @ (StateName::Success | StateName::Failed | StateName::Cancelled | StateName::Skipped) => {
+                Err(Rejection::NotNow { state, wanted: "fail" })
+            }
+        }
+    }
+
+    /// Closes a live attempt whose step fails by no fault of its own; its worker is told to end it.
+    fn give_up(&mut self, ix: StepIx, failure: &Failure) {
+        if let Some(live) = self.step(ix).state.live().copied() {
+            self.attempt_lost(ix, Some(failure.clone()), false);
+            let ticket = Ticket { step: ix, attempt: live.attempt, fence: live.fence };
+            let (mode, cause, grace) = (StopMode::Graceful, StopCause::Cancel, self.def(ix).stop.grace);
+            self.effect(Effect::Stop { ticket, worker: live.worker, mode, cause, grace });
+        }
+    }
+
+    /// Moves a step to a final state.
+    fn end(
+        &mut self,
+        ix: StepIx,
+        verb: Verb,
+        end: End,
+        error: Option<Failure>,
+        reason: &str,
+    ) -> Result<(), Rejection> {
+        self.shift(ix, verb, State::Final(end), reason)?;
+        self.step_mut(ix).error = error;
+        Ok(())
+    }
+}
+
+impl Event {
+    /// The attempt that this event speaks of, if it is about one.
+    pub fn ticket(&self) -> Option<Ticket> {
+        match self {
+            Event::Offer { ticket, .. }
+            | Event::Refused { ticket, .. }
+            | Event::OfferLost { ticket, .. }
+            | Event::Accepted { ticket, .. }
+            | Event::Ended { ticket, .. }
+            | Event::LinkLost { ticket, .. }
+            | Event::Reattached { ticket, .. }
+            | Event::Gone { ticket, .. } => Some(*ticket),
+            Event::Unmatched { .. }
+            | Event::Cancel { .. }
+            | Event::Approve { .. }
+            | Event::Reject { .. }
+            | Event::Check { .. }
+            | Event::CheckJob
+            | Event::Poisoned { .. } => None,
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! What becomes of a step once its needs are final: condition, protection, templates, queue; or a skip that cascades.
+
+use std::sync::Arc;
+
+use crate::definition::{Condition, Work};
+use crate::eval::{Scope, StepView};
+use crate::event::Rejection;
+use crate::failure::{Failure, FailureKind};
+use crate::ids::StepIx;
+use crate::state::{End, Held, Queued, SkipCause, State, WaitReason, Waiting};
+use crate::table::Verb;
+
+use super::draft::Draft;
+
+/// What the needs of a step amount to.
+struct NeedsOutcome {
+    satisfied: bool,
+    failed: bool,
+}
+
+impl Draft<'_> {
+    /// Settles every step whose last need became final, and those that follow from that.
+    pub(super) fn release_ready(&mut self) {
+        while let Some(ix) = self.ready.pop_front() {
+            if self.step(ix).state == State::Pending {
+                self.settle(ix).expect("the table lets a pending step be queued, waiting, held, skipped or failed");
+            }
+        }
+    }
+
+    fn settle(&mut self, ix: StepIx) -> Result<(), Rejection> {
+        let needs = self.needs_outcome(ix);
+        let holds = match &self.def(ix).condition {
+            Condition::Success => Ok(needs.satisfied && self.header.cancel.is_none()),
+            Condition::Expression(text) => self.evaluate(ix, text, &needs),
+        };
+        match holds {
+            Ok(true) => self.admit(ix, &needs),
+            Ok(false) if self.header.cancel.is_some() => {
+                let failure = Failure::new(FailureKind::Cancelled, "The job was cancelled before this step");
+                self.end(ix, Verb::Cancel, End::Cancelled, Some(failure), "the job was cancelled")
+            }
+            Ok(false) => {
+                let cause = if needs.failed { SkipCause::Failure } else { SkipCause::Condition };
+                let reason =
+                    if needs.satisfied { "its condition is false" } else { "what it needs did not end as it asks" };
+                self.end(ix, Verb::Skip, End::Skipped(cause), None, reason)
+            }
+            Err(problem) => self.template_failed(ix, &problem),
+        }
+    }
+
+    fn needs_outcome(&self, ix: StepIx) -> NeedsOutcome {
+        let mut outcome = NeedsOutcome { satisfied: true, failed: false };
+        for need in &self.def(ix).needs {
+            let State::Final(end) = self.step(need.step).state else {
+                outcome.satisfied = false;
+                continue;
+            };
+            let forgiven = self.def(need.step).allow_failure;
+            outcome.satisfied &= need.on.meet(end, forgiven);
+            outcome.failed |= match end {
+                End::Failed => !forgiven,
+                End::Skipped(SkipCause::Failure) => true,
+                End::Success | End::Cancelled | End::Skipped(SkipCause::Condition) => false,
+            };
+        }
+        outcome
+    }
+
+    fn evaluate(&self, ix: StepIx, text: &str, needs: &NeedsOutcome) -> Result<bool, String> {
+        self.with_scope(needs, |scope| self.ctx.evaluator.holds(text, self.def(ix), scope))
+    }
+
+    fn with_scope<T>(&self, needs: &NeedsOutcome, f: impl FnOnce(&Scope<'_>) -> T) -> T {
+        let view = |other: StepIx| {
+            let step = self.step(other);
+            StepView {
+                name: &self.def(other).name,
+                state: step.state.name(),
+                output: &step.output,
+                error_code: step.error.as_ref().map(|e| e.kind.code()),
+            }
+        };
+        f(&Scope {
+            job: self.job.id,
+            task: &self.job.definition.name,
+            input: &self.job.input,
+            success: needs.satisfied && self.header.cancel.is_none(),
+            failure: needs.failed,
+            cancelled: self.header.cancel.is_some(),
+            steps: &view,
+        })
+    }
+
+    /// The step is to run: fill in its templates, then let protection rules have their say.
+    fn admit(&mut self, ix: StepIx, needs: &NeedsOutcome) -> Result<(), Rejection> {
+        let def = self.def(ix);
+        if let Work::Run(body) = &def.work
+            && body.templated
+        {
+            match self.with_scope(needs, |scope| self.ctx.evaluator.render(body, def, scope)) {
+                Ok(rendered) => self.step_mut(ix).rendered = Some(Arc::new(rendered)),
+                Err(problem) => return self.template_failed(ix, &problem),
+            }
+        }
+        if let Some(wait) = def.protection.wait {
+            let waiting = Waiting { until: self.ctx.now + wait, reason: WaitReason::Protection };
+            return self.shift(ix, Verb::Wait, State::Waiting(waiting), "its environment asks for a wait");
+        }
+        match def.work {
+            Work::Approve => self.hold(ix, Verb::Hold, "it waits for approval"),
+            Work::Run(_) | Work::Child if def.protection.reviewers > 0 => {
+                self.hold(ix, Verb::Hold, "its environment asks for a reviewer")
+            }
+            Work::Run(_) | Work::Child => self.enqueue(ix, Verb::Enqueue, "its needs are met"),
+        }
+    }
+
+    pub(super) fn enqueue(&mut self, ix: StepIx, verb: Verb, reason: &str) -> Result<(), Rejection> {
+        let queued = Queued { since: self.ctx.now, not_before: None, offer: None };
+        self.shift(ix, verb, State::Queued(queued), reason)
+    }
+
+    pub(super) fn hold(&mut self, ix: StepIx, verb: Verb, reason: &str) -> Result<(), Rejection> {
+        let protection = self.def(ix).protection;
+        let held = Held {
+            since: self.ctx.now,
+            expires_at: protection.hold_expires.map(|d| self.ctx.now + d),
+            missing: protection.reviewers.max(1),
+        };
+        self.shift(ix, verb, State::Held(held), reason)
+    }
+
+    fn template_failed(&mut self, ix: StepIx, problem: &str) -> Result<(), Rejection> {
+        let message = format!("Step failed: {problem}");
+        let failure = Failure::new(FailureKind::Template, message);
+        self.end(ix, Verb::Fail, End::Failed, Some(failure), problem)
+    }
+}

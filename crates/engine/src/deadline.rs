@@ -1,0 +1,217 @@
+//! Who must move a step or a job, when it is looked at next without any outside event, and what happens then.
+//!
+//! Every state that is not final has one: the functions here are total, so nothing can be left without.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::definition::{Patience, StepDef};
+use crate::ids::WorkerId;
+use crate::job::Header;
+use crate::state::State;
+use crate::time::Time;
+
+/// Nothing is left unlooked at for longer.
+pub const LOOK_AGAIN: Duration = Duration::from_secs(3600);
+
+/// The runner enforces the step's timeout; the server looks this much later, as the second guard.
+pub const TIMEOUT_SLACK: Duration = Duration::from_secs(1);
+
+/// However short a step's patience, it is not looked at more often: workers that match may be busy for long.
+const UNMATCHED_AGAIN_MIN: Duration = Duration::from_secs(1);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Deadline {
+    pub owner: Owner,
+    pub at: Time,
+    pub action: Action,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Owner {
+    /// The steps that it needs.
+    Needs,
+    /// The job's own steps.
+    Steps,
+    Dispatcher,
+    Worker(WorkerId),
+    Timer,
+    Person,
+    Operator,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Action {
+    LookAgain,
+    /// The offer was not answered: take it back.
+    WithdrawOffer,
+    /// Fail it as `unmatched` unless a worker that matches is there.
+    DecideUnmatched,
+    StopForTimeout,
+    DecideLoss,
+    ForceCancel,
+    ExpireHold,
+    TimerDone,
+    /// The whole job.
+    CancelForTimeout,
+    Expire,
+}
+
+/// The rules of the installation that deadlines and verdicts follow from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rules {
+    /// Twice the longest reconnect delay.
+    pub recovery_window: Duration,
+    pub dispatch_ack: Duration,
+    pub unmatched: Duration,
+    pub max_dispatch_attempts: u32,
+    pub max_losses: u32,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Rules {
+            recovery_window: Duration::from_secs(120),
+            dispatch_ack: Duration::from_secs(10),
+            unmatched: Duration::from_secs(30),
+            max_dispatch_attempts: 5,
+            max_losses: 3,
+        }
+    }
+}
+
+/// The deadline of a step in this state; none exactly when it is final.
+pub(crate) fn of_step(state: &State, def: &StepDef, rules: &Rules, now: Time) -> Option<Deadline> {
+    let (owner, due) = match state {
+        State::Pending => (Owner::Needs, None),
+        State::Queued(queued) => match (&queued.offer, queued.not_before) {
+            (Some(offer), _) => (Owner::Worker(offer.worker), Some((offer.answer_by, Action::WithdrawOffer))),
+            (None, Some(at)) if at > now => (Owner::Dispatcher, Some((at, Action::LookAgain))),
+            (None, _) => {
+                let due = patience(def, rules).map(|p| next_decision(queued.since, p, now));
+                (Owner::Dispatcher, due.map(|at| (at, Action::DecideUnmatched)))
+            }
+        },
+        State::Running(live) => (
+            Owner::Worker(live.worker),
+            live.timeout_at.map(|at| (at + TIMEOUT_SLACK, Action::StopForTimeout)),
+        ),
+        State::Recovering(r) => (Owner::Worker(r.live.worker), Some((r.deadline, Action::DecideLoss))),
+        State::Cancelling(c) => (Owner::Worker(c.live.worker), Some((c.deadline, Action::ForceCancel))),
+        State::Held(held) => (Owner::Person, held.expires_at.map(|at| (at, Action::ExpireHold))),
+        State::Waiting(waiting) => (Owner::Timer, Some((waiting.until, Action::TimerDone))),
+        State::Final(_) => return None,
+    };
+    Some(bounded(owner, due, now))
+}
+
+/// The deadline of a job that is not final.
+pub(crate) fn of_job(header: &Header, created_at: Time, expires: Option<Duration>, now: Time) -> Deadline {
+    let expiry = match header.started_at {
+        None => expires.map(|d| (created_at + d, Action::Expire)),
+        Some(_) => None,
+    };
+    // A hold stops the job's clock, and an order that was given is not given again.
+    let timeout = match (header.held_since, &header.cancel) {
+        (None, None) => header.timeout_at.map(|at| (at, Action::CancelForTimeout)),
+        (Some(_), _) | (_, Some(_)) => None,
+    };
+    let due = [expiry, timeout].into_iter().flatten().min_by_key(|(at, _)| *at);
+    bounded(Owner::Steps, due, now)
+}
+
+pub(crate) fn patience(def: &StepDef, rules: &Rules) -> Option<Duration> {
+    match def.unmatched {
+        Patience::Default => Some(rules.unmatched),
+        Patience::For(d) => Some(d),
+        Patience::Forever => None,
+    }
+}
+
+/// When a queued step is looked at for want of a worker: once its patience is over, and then again and again.
+fn next_decision(since: Time, patience: Duration, now: Time) -> Time {
+    let first = since + patience;
+    if first > now { first } else { now + patience.clamp(UNMATCHED_AGAIN_MIN, LOOK_AGAIN) }
+}
+
+fn bounded(owner: Owner, due: Option<(Time, Action)>, now: Time) -> Deadline {
+    let latest = now + LOOK_AGAIN;
+    match due {
+        Some((at, action)) if at <= latest => Deadline { owner, at, action },
+        Some(_) | None => Deadline { owner, at: latest, action: Action::LookAgain },
+    }
+}
+
+impl Owner {
+    pub fn word(self) -> &'static str {
+        match self {
+            Owner::Needs => "needs",
+            Owner::Steps => "steps",
+            Owner::Dispatcher => "dispatcher",
+            Owner::Worker(_) => "worker",
+            Owner::Timer => "timer",
+            Owner::Person => "person",
+            Owner::Operator => "operator",
+        }
+    }
+
+    pub fn from_word(word: &str, worker: Option<WorkerId>) -> Option<Owner> {
+        Some(match word {
+            "needs" => Owner::Needs,
+            "steps" => Owner::Steps,
+            "dispatcher" => Owner::Dispatcher,
+            "worker" => Owner::Worker(worker?),
+            "timer" => Owner::Timer,
+            "person" => Owner::Person,
+            "operator" => Owner::Operator,
+            _ => return None,
+        })
+    }
+
+    pub fn worker(self) -> Option<WorkerId> {
+        match self {
+            Owner::Worker(id) => Some(id),
+            _ => None,
+        }
+    }
+}
+
+impl Action {
+    pub const ALL: [Action; 10] = [
+        Action::LookAgain,
+        Action::WithdrawOffer,
+        Action::DecideUnmatched,
+        Action::StopForTimeout,
+        Action::DecideLoss,
+        Action::ForceCancel,
+        Action::ExpireHold,
+        Action::TimerDone,
+        Action::CancelForTimeout,
+        Action::Expire,
+    ];
+
+    pub fn word(self) -> &'static str {
+        match self {
+            Action::LookAgain => "look_again",
+            Action::WithdrawOffer => "withdraw_offer",
+            Action::DecideUnmatched => "decide_unmatched",
+            Action::StopForTimeout => "stop_for_timeout",
+            Action::DecideLoss => "decide_loss",
+            Action::ForceCancel => "force_cancel",
+            Action::ExpireHold => "expire_hold",
+            Action::TimerDone => "timer_done",
+            Action::CancelForTimeout => "cancel_for_timeout",
+            Action::Expire => "expire",
+        }
+    }
+
+    pub fn from_word(word: &str) -> Option<Action> {
+        Action::ALL.into_iter().find(|action| action.word() == word)
+    }
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}

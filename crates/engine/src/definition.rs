@@ -1,0 +1,219 @@
+//! What a job is to do: the task's graph and policies, checked, immutable, shared by all jobs of one text.
+//!
+//! `spec` builds it from a task file; the ledger hands it to the engine with every job.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::graph::{self, GraphError};
+use crate::ids::StepIx;
+use crate::retry::RetryPolicy;
+use crate::state::End;
+
+/// More would make one job a database of its own; fan-outs stay far below.
+pub const STEPS_MAX: usize = 20_000;
+
+/// A task as the engine needs it.
+#[derive(Debug)]
+pub struct Definition {
+    pub name: Arc<str>,
+    /// Cancelled when over.
+    pub timeout: Option<Duration>,
+    /// Failed as `expired` if nothing has started by then.
+    pub expires: Option<Duration>,
+    pub priority: i32,
+    steps: Vec<StepDef>,
+    by_name: HashMap<Arc<str>, StepIx>,
+    dependents: Vec<Vec<StepIx>>,
+}
+
+/// What a [`Definition`] is made from.
+#[derive(Debug, Clone)]
+pub struct DefinitionParts {
+    pub name: Arc<str>,
+    pub timeout: Option<Duration>,
+    pub expires: Option<Duration>,
+    pub priority: i32,
+    pub steps: Vec<StepDef>,
+}
+
+impl Definition {
+    pub fn new(parts: DefinitionParts) -> Result<Definition, GraphError> {
+        let dependents = graph::dependents(&parts.steps)?;
+        let mut by_name = HashMap::with_capacity(parts.steps.len());
+        for (index, step) in parts.steps.iter().enumerate() {
+            if by_name.insert(step.name.clone(), StepIx::of(index)).is_some() {
+                return Err(GraphError::DuplicateName { name: step.name.clone() });
+            }
+        }
+        let DefinitionParts { name, timeout, expires, priority, steps } = parts;
+        Ok(Definition { name, timeout, expires, priority, steps, by_name, dependents })
+    }
+
+    pub fn steps(&self) -> &[StepDef] {
+        &self.steps
+    }
+
+    pub fn step(&self, ix: StepIx) -> &StepDef {
+        &self.steps[ix.get()]
+    }
+
+    pub fn find(&self, name: &str) -> Option<StepIx> {
+        self.by_name.get(name).copied()
+    }
+
+    /// The steps that need this one.
+    pub fn dependents(&self, ix: StepIx) -> &[StepIx] {
+        &self.dependents[ix.get()]
+    }
+}
+
+/// One node of the graph.
+#[derive(Debug, Clone)]
+pub struct StepDef {
+    pub name: Arc<str>,
+    pub needs: Vec<Need>,
+    pub condition: Condition,
+    /// The steps whose state or output the condition or a template reads; each is an ancestor by `needs`.
+    pub uses: Vec<StepIx>,
+    pub work: Work,
+    /// All the tags that a worker must have, the kind's own (`script`) included; sorted, without repeats.
+    pub tags: Vec<Arc<str>>,
+    pub effects: Effects,
+    pub on_disconnect: OnDisconnect,
+    pub timeout: Option<Duration>,
+    pub retry: RetryPolicy,
+    pub unmatched: Patience,
+    /// Its failure does not fail the job, and counts as success for those that need it.
+    pub allow_failure: bool,
+    pub stop: StopPolicy,
+    /// What must be granted before it runs.
+    pub protection: Protection,
+}
+
+/// An edge: this step waits for `step` to be final, and is satisfied if its state is among `on`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Need {
+    pub step: StepIx,
+    pub on: Ends,
+}
+
+/// A set of final states.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ends {
+    pub success: bool,
+    pub failed: bool,
+    pub cancelled: bool,
+    pub skipped: bool,
+}
+
+impl Ends {
+    pub const SUCCESS: Ends = Ends { success: true, failed: false, cancelled: false, skipped: false };
+
+    /// Whether this end is among them; an allowed failure also counts as success.
+    pub(crate) fn meet(self, end: End, failure_allowed: bool) -> bool {
+        match end {
+            End::Success => self.success,
+            End::Failed => self.failed || (failure_allowed && self.success),
+            End::Cancelled => self.cancelled,
+            End::Skipped(_) => self.skipped,
+        }
+    }
+}
+
+/// When a step runs, once its needs are final.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Condition {
+    /// `success()`: every need is satisfied.
+    Success,
+    /// An expression over `success() failure() always() cancelled()`, `input` and `steps`.
+    Expression(Arc<str>),
+}
+
+/// What a step does.
+#[derive(Debug, Clone)]
+pub enum Work {
+    /// A program on a worker.
+    Run(Arc<RunBody>),
+    /// A person's word; the server does it.
+    Approve,
+    /// A child job; the server does it.
+    Child,
+}
+
+/// A program, its environment and its folder. Templates are filled in when the step is queued.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunBody {
+    pub program: Program,
+    /// The task's `env` with the step's own over it.
+    pub env: BTreeMap<String, String>,
+    pub workdir: Option<String>,
+    /// Some text of it holds a template.
+    pub templated: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Program {
+    /// The shell's argv; the script's file becomes its last argument.
+    Script { shell: Vec<String>, text: String },
+    /// Executed as it is.
+    Command { argv: Vec<String> },
+}
+
+/// What a step may do to the world, and so whether it may be repeated after a loss.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Effects {
+    /// Reads only.
+    None,
+    /// Writes that may be repeated.
+    Idempotent,
+    /// Never handed over again once it may have started.
+    Writes,
+}
+
+impl Effects {
+    pub fn may_repeat(self) -> bool {
+        match self {
+            Effects::None | Effects::Idempotent => true,
+            Effects::Writes => false,
+        }
+    }
+}
+
+/// What a step does when its worker is cut off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum OnDisconnect {
+    /// Finish, and report late.
+    Keep,
+    /// End with the lease: never two copies at once.
+    Stop,
+}
+
+/// How long a step waits for a worker that has its tags.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Patience {
+    /// The installation's `unmatched_step_timeout_secs`.
+    Default,
+    For(Duration),
+    Forever,
+}
+
+/// How a running step is asked to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StopPolicy {
+    /// A signal's number on Linux.
+    pub signal: i32,
+    pub grace: Duration,
+}
+
+/// Rules that hold a step back before it is queued.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Protection {
+    /// A timer first.
+    pub wait: Option<Duration>,
+    /// Then this many different people.
+    pub reviewers: u32,
+    /// How long a person has.
+    pub hold_expires: Option<Duration>,
+}

@@ -1,0 +1,41 @@
+//! Templates and conditions, seen from the engine: someone else evaluates them, over what the engine shows.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::definition::{RunBody, StepDef};
+use crate::ids::{JobId, StepIx};
+use crate::state::StateName;
+
+/// Evaluates text of the task file. Implementations are deterministic and bounded in time and memory.
+pub trait Evaluator {
+    /// Whether an `if:` holds.
+    fn holds(&self, expression: &str, step: &StepDef, scope: &Scope<'_>) -> Result<bool, String>;
+
+    /// The step's program with its templates filled in.
+    fn render(&self, body: &RunBody, step: &StepDef, scope: &Scope<'_>) -> Result<RunBody, String>;
+}
+
+/// What expressions may see.
+pub struct Scope<'a> {
+    pub job: JobId,
+    pub task: &'a str,
+    pub input: &'a Value,
+    /// Every need is satisfied.
+    pub success: bool,
+    /// A step that this one waits for, near or far, failed.
+    pub failure: bool,
+    /// The job was asked to cancel.
+    pub cancelled: bool,
+    /// The steps named in [`StepDef::uses`].
+    pub steps: &'a dyn Fn(StepIx) -> StepView<'a>,
+}
+
+/// One earlier step, as `steps.NAME` shows it.
+pub struct StepView<'a> {
+    pub name: &'a Arc<str>,
+    pub state: StateName,
+    pub output: &'a Value,
+    pub error_code: Option<&'static str>,
+}

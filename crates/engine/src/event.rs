@@ -1,0 +1,127 @@
+//! What comes into the engine, and what goes out.
+
+use std::time::Duration;
+
+use crate::attempt::{Attempt, Loss, Report};
+use crate::ids::{AttemptId, Epoch, Fence, StepIx, WorkerId};
+use crate::job::{Header, JobState, Step};
+use crate::state::{Offer, StateName, StopCause, StopMode};
+use crate::table::{Illegal, Verb};
+use crate::time::Time;
+
+/// Names a step's attempt in every event about it. A ticket that is not the step's current one is stale.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ticket {
+    pub step: StepIx,
+    pub attempt: AttemptId,
+    pub fence: Fence,
+}
+
+/// Something that happened, or that someone wants, for one job.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// The dispatcher found a worker for a queued step.
+    Offer { ticket: Ticket, worker: WorkerId, epoch: Epoch },
+    /// The worker cannot take it now; costs the step nothing.
+    Refused { ticket: Ticket, reason: String },
+    /// The worker that holds the offer is gone; nothing can have started.
+    OfferLost { ticket: Ticket, epoch: Epoch },
+    /// The worker asks for leave to start.
+    Accepted { ticket: Ticket, epoch: Epoch },
+    /// The attempt ended, and says how.
+    Ended { ticket: Ticket, report: Report },
+    /// The worker's link is gone.
+    LinkLost { ticket: Ticket, epoch: Epoch },
+    /// The worker is back on a new link and still has it.
+    Reattached { ticket: Ticket, epoch: Epoch },
+    /// The attempt is certainly over, without a result. `epoch`: the link on which that was seen.
+    Gone { ticket: Ticket, epoch: Epoch, loss: Loss },
+    /// No worker could run this queued step for all of its patience.
+    Unmatched { step: StepIx, missing: String },
+    /// A person, or the API, wants the job to end.
+    Cancel { by: String, force: bool },
+    Approve { step: StepIx, by: String },
+    Reject { step: StepIx, by: String, reason: String },
+    /// The step's check time has come.
+    Check { step: StepIx },
+    /// The job's check time has come.
+    CheckJob,
+    /// An event about this step could not be handled for reasons of ours.
+    Poisoned { step: Option<StepIx>, message: String },
+}
+
+/// Everything that one event changes. The ledger saves it in one transaction, then performs the effects.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Changes {
+    pub header: Header,
+    pub steps: Vec<(StepIx, Step)>,
+    pub attempts: Vec<Attempt>,
+    pub notes: Vec<Note>,
+    pub effects: Vec<Effect>,
+}
+
+/// A decision, for people and for the live stream: what, and why.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Note {
+    pub at: Time,
+    pub about: About,
+    pub reason: String,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum About {
+    Step { step: StepIx, verb: Verb, from: StateName, to: StateName },
+    /// An offer came or went; the step stays queued.
+    Offer { step: StepIx, worker: WorkerId, what: OfferNews },
+    Job { from: JobState, to: JobState },
+    CancelAsked,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OfferNews {
+    Made,
+    Refused,
+    Unanswered,
+    Lost,
+}
+
+/// What the shell does after the commit. Losing one is allowed: rows and deadlines bring it about again.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Effect {
+    /// Send this offer to its worker.
+    Offer { step: StepIx, offer: Offer },
+    /// The offer no longer stands.
+    Withdraw { ticket: Ticket, worker: WorkerId },
+    /// Leave to start.
+    Go { ticket: Ticket, worker: WorkerId },
+    Stop { ticket: Ticket, worker: WorkerId, mode: StopMode, cause: StopCause, grace: Duration },
+    /// The end is on record; the worker may let go of the attempt once its log is stored too.
+    Forget { ticket: Ticket, worker: WorkerId },
+}
+
+/// Why an event changed nothing.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum Rejection {
+    /// From an attempt, or a link, that is no longer the current one.
+    #[error("stale: {0}")]
+    Stale(Stale),
+    #[error(transparent)]
+    Illegal(#[from] Illegal),
+    #[error("the step is {state}, so there is nothing to {wanted}")]
+    NotNow { state: StateName, wanted: &'static str },
+    #[error("the job is already {0}")]
+    JobFinal(JobState),
+    #[error("the job has no such step")]
+    NoSuchStep,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Stale {
+    #[error("the step has no such attempt now")]
+    Attempt,
+    #[error("the fence is not the current one")]
+    Fence,
+    #[error("it was seen on an earlier link")]
+    Epoch,
+}
+

@@ -1,0 +1,244 @@
+//! A job: its definition, where each of its steps is, and the counts that follow from that.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::deadline::Deadline;
+use crate::definition::{Definition, RunBody};
+use crate::event::Changes;
+use crate::failure::Failure;
+use crate::ids::{JobId, StepIx, WorkerId};
+use crate::state::{State, StateName};
+use crate::time::Time;
+
+/// One execution of a task, with the definition that it was submitted with.
+#[derive(Debug, Clone)]
+pub struct Job {
+    pub id: JobId,
+    pub definition: Arc<Definition>,
+    pub input: Arc<Value>,
+    pub created_at: Time,
+    pub header: Header,
+    pub steps: Vec<Step>,
+}
+
+/// What is known of a job without looking at its steps.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Header {
+    /// Grows by one with every committed change.
+    pub version: u64,
+    pub state: JobState,
+    pub counts: Counts,
+    pub started_at: Option<Time>,
+    pub ended_at: Option<Time>,
+    pub error: Option<JobError>,
+    pub cancel: Option<CancelOrder>,
+    pub timeout_at: Option<Time>,
+    /// Set while only a person can move the job on; that time does not count towards its timeout.
+    pub held_since: Option<Time>,
+    /// None once the job is final.
+    pub check: Option<Deadline>,
+}
+
+/// The first failure that counts, and whose it was.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobError {
+    pub failure: Failure,
+    pub step: Option<StepIx>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CancelOrder {
+    pub at: Time,
+    pub by: String,
+    pub force: bool,
+    pub cause: CancelCause,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CancelCause {
+    Asked,
+    JobTimeout,
+}
+
+/// One node of a job's graph, as it stands.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Step {
+    pub state: State,
+    /// How many of its needs are not final yet; counted while it is pending.
+    pub unmet: u32,
+    /// How many attempts were granted; the number of the latest.
+    pub attempts: u32,
+    /// How many of them count as executions for the retry policy.
+    pub executions: u32,
+    /// How many of them were lost and repeated by effects.
+    pub losses: u32,
+    /// How many offers in a row stayed unanswered.
+    pub unanswered_offers: u32,
+    /// The worker that let the last offer go; another one is tried first.
+    pub avoid: Option<WorkerId>,
+    /// The program with its templates filled in, once queued; none where the definition's own serves.
+    pub rendered: Option<Arc<RunBody>>,
+    pub output: Value,
+    pub error: Option<Failure>,
+    /// None once the step is final.
+    pub check: Option<Deadline>,
+    pub updated_at: Time,
+}
+
+/// How many steps are in each state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    by_state: [u32; StateName::ALL.len()],
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum JobState {
+    Pending,
+    Running,
+    Held,
+    Recovering,
+    Cancelling,
+    Success,
+    Failed,
+    Cancelled,
+}
+
+impl Job {
+    pub fn step(&self, ix: StepIx) -> &Step {
+        &self.steps[ix.get()]
+    }
+
+    pub fn is_final(&self) -> bool {
+        self.header.state.is_final()
+    }
+
+    /// Takes over what [`crate::apply`] decided, once it is committed.
+    pub fn absorb(&mut self, changes: &Changes) {
+        self.header = changes.header.clone();
+        for (ix, step) in &changes.steps {
+            self.steps[ix.get()] = step.clone();
+        }
+    }
+
+    /// The step that this attempt is, or was offered, for.
+    pub fn step_of(&self, attempt: crate::ids::AttemptId) -> Option<StepIx> {
+        self.steps
+            .iter()
+            .position(|s| s.state.ticket().is_some_and(|(id, _)| id == attempt))
+            .map(StepIx::of)
+    }
+}
+
+impl Step {
+    pub(crate) fn new(unmet: usize, now: Time) -> Step {
+        Step {
+            state: State::Pending,
+            unmet: u32::try_from(unmet).expect("a step has fewer needs than a task has steps"),
+            attempts: 0,
+            executions: 0,
+            losses: 0,
+            unanswered_offers: 0,
+            avoid: None,
+            rendered: None,
+            output: Value::Null,
+            error: None,
+            check: None,
+            updated_at: now,
+        }
+    }
+}
+
+impl Counts {
+    pub fn get(&self, state: StateName) -> u32 {
+        self.by_state[state as usize]
+    }
+
+    pub fn set(&mut self, state: StateName, count: u32) {
+        self.by_state[state as usize] = count;
+    }
+
+    pub(crate) fn moved(&mut self, from: StateName, to: StateName) {
+        self.by_state[from as usize] -= 1;
+        self.by_state[to as usize] += 1;
+    }
+
+    pub fn of(steps: &[Step]) -> Counts {
+        let mut counts = Counts::default();
+        for step in steps {
+            counts.by_state[step.state.name() as usize] += 1;
+        }
+        counts
+    }
+
+    /// How many steps are not final.
+    pub fn open(&self) -> u32 {
+        StateName::ALL.into_iter().filter(|s| !s.is_final()).map(|s| self.get(s)).sum()
+    }
+
+    /// The state of a job with these counts that is not final.
+    pub(crate) fn open_state(&self, cancelled: bool, started: bool) -> JobState {
+        use StateName::{Cancelling, Held, Queued, Recovering, Running, Waiting};
+        let moving = [Running, Queued, Waiting, Cancelling].into_iter().any(|s| self.get(s) > 0);
+        if cancelled {
+            JobState::Cancelling
+        } else if !moving && self.get(Recovering) > 0 {
+            JobState::Recovering
+        } else if !moving && self.get(Held) > 0 {
+            JobState::Held
+        } else if started {
+            JobState::Running
+        } else {
+            JobState::Pending
+        }
+    }
+}
+
+impl JobState {
+    pub const ALL: [JobState; 8] = [
+        JobState::Pending,
+        JobState::Running,
+        JobState::Held,
+        JobState::Recovering,
+        JobState::Cancelling,
+        JobState::Success,
+        JobState::Failed,
+        JobState::Cancelled,
+    ];
+
+    pub fn word(self) -> &'static str {
+        match self {
+            JobState::Pending => "pending",
+            JobState::Running => "running",
+            JobState::Held => "held",
+            JobState::Recovering => "recovering",
+            JobState::Cancelling => "cancelling",
+            JobState::Success => "success",
+            JobState::Failed => "failed",
+            JobState::Cancelled => "cancelled",
+        }
+    }
+
+    pub fn from_word(word: &str) -> Option<JobState> {
+        JobState::ALL.into_iter().find(|state| state.word() == word)
+    }
+
+    pub fn is_final(self) -> bool {
+        match self {
+            JobState::Success | JobState::Failed | JobState::Cancelled => true,
+            JobState::Pending
+            | JobState::Running
+            | JobState::Held
+            | JobState::Recovering
+            | JobState::Cancelling => false,
+        }
+    }
+}
+
+impl fmt::Display for JobState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}

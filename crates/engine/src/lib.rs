@@ -1,0 +1,34 @@
+//! The pure core: what a job is, and the one function that changes it.
+//!
+//! No I/O, no clock, no threads, no randomness of its own: time, chance and evaluated text come in as arguments,
+//! changes and effects go out as data. [`apply`] is called by the ledger and by nobody else.
+//!
+//! ```text
+//!  Definition + Job + Event + Ctx ──apply──► Changes { steps, attempts, header, notes, effects } | Rejection
+//! ```
+
+pub mod definition;
+pub mod failure;
+pub mod graph;
+pub mod ids;
+pub mod retry;
+pub mod time;
+
+pub mod attempt;
+pub mod deadline;
+pub mod eval;
+pub mod job;
+pub mod state;
+pub mod table;
+
+mod apply;
+pub mod event;
+pub mod why;
+
+pub use apply::{Ctx, apply, submit};
+pub use event::{Changes, Effect, Event, Note, Rejection};
+pub use failure::{Failure, FailureKind};
+pub use ids::{AttemptId, Epoch, Fence, JobId, StepIx, WorkerId};
+pub use job::{Job, JobState, Step};
+pub use state::{State, StateName};
+pub use time::Time;

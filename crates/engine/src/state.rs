@@ -1,0 +1,270 @@
+//! The states of a step, each with exactly the data that it needs.
+
+use std::fmt;
+
+use crate::definition::Effects;
+use crate::ids::{AttemptId, Epoch, Fence, WorkerId};
+use crate::time::Time;
+
+/// Where a step is. The database holds [`StateName`]'s words.
+#[derive(Debug, Clone, PartialEq)]
+pub enum State {
+    /// Waits for its needs.
+    Pending,
+    /// Waits for a worker. It never ran, or its last attempt is provably over.
+    Queued(Queued),
+    /// May have run: its start was committed.
+    Running(Live),
+    /// The worker's link is gone; the attempt may still be running.
+    Recovering(Recovering),
+    /// Told to stop.
+    Cancelling(Cancelling),
+    /// Waits for a person.
+    Held(Held),
+    /// Waits for a time.
+    Waiting(Waiting),
+    Final(End),
+}
+
+/// How a step ended. A step that is here never leaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    Success,
+    Failed,
+    Cancelled,
+    Skipped(SkipCause),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SkipCause {
+    /// Its condition was false though nothing had failed.
+    Condition,
+    /// Something that it needs, near or far, failed.
+    Failure,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Queued {
+    pub since: Time,
+    /// Not offered before this, after an offer that came to nothing.
+    pub not_before: Option<Time>,
+    pub offer: Option<Offer>,
+}
+
+/// A hand-over that was proposed to one worker, and not yet granted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Offer {
+    pub attempt: AttemptId,
+    pub fence: Fence,
+    pub worker: WorkerId,
+    pub epoch: Epoch,
+    pub at: Time,
+    /// Unanswered by then: taken back.
+    pub answer_by: Time,
+}
+
+/// The step's one current attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Live {
+    pub attempt: AttemptId,
+    pub number: u32,
+    pub fence: Fence,
+    pub worker: WorkerId,
+    pub epoch: Epoch,
+    pub started_at: Time,
+    /// When the step's own timeout is over.
+    pub timeout_at: Option<Time>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Recovering {
+    pub live: Live,
+    pub disconnected_at: Time,
+    pub deadline: Time,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cancelling {
+    pub live: Live,
+    pub cause: StopCause,
+    pub mode: StopMode,
+    /// Grace and cleanup are over by then.
+    pub deadline: Time,
+    /// Set while the worker's link is gone.
+    pub disconnected_at: Option<Time>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StopCause {
+    Cancel,
+    JobTimeout,
+    StepTimeout,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StopMode {
+    Graceful,
+    Kill,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Held {
+    pub since: Time,
+    pub expires_at: Option<Time>,
+    /// How many more people must say yes.
+    pub missing: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Waiting {
+    pub until: Time,
+    pub reason: WaitReason,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WaitReason {
+    Retry,
+    Protection,
+}
+
+/// Why a step may get a new attempt although it had one. Without a ground there is no successor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ground {
+    /// The attempt before never got leave to start.
+    NeverStarted,
+    /// An agent found it ended, or gone with all its processes.
+    ReportedGone,
+    /// It was bound by a lease, and the lease is over.
+    LeaseOver,
+    /// Its effects allow a copy beside a stray one, it keeps, and its window is over.
+    MayRepeat,
+}
+
+impl Ground {
+    /// The ground that the end of the recovery window gives, if any: silence alone proves nothing.
+    pub fn of_silence(effects: Effects, leased: bool) -> Option<Ground> {
+        if leased {
+            Some(Ground::LeaseOver)
+        } else if effects.may_repeat() {
+            Some(Ground::MayRepeat)
+        } else {
+            None
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum StateName {
+    Pending,
+    Queued,
+    Running,
+    Recovering,
+    Cancelling,
+    Held,
+    Waiting,
+    Success,
+    Failed,
+    Cancelled,
+    Skipped,
+}
+
+impl StateName {
+    pub const ALL: [StateName; 11] = [
+        StateName::Pending,
+        StateName::Queued,
+        StateName::Running,
+        StateName::Recovering,
+        StateName::Cancelling,
+        StateName::Held,
+        StateName::Waiting,
+        StateName::Success,
+        StateName::Failed,
+        StateName::Cancelled,
+        StateName::Skipped,
+    ];
+
+    pub fn word(self) -> &'static str {
+        match self {
+            StateName::Pending => "pending",
+            StateName::Queued => "queued",
+            StateName::Running => "running",
+            StateName::Recovering => "recovering",
+            StateName::Cancelling => "cancelling",
+            StateName::Held => "held",
+            StateName::Waiting => "waiting",
+            StateName::Success => "success",
+            StateName::Failed => "failed",
+            StateName::Cancelled => "cancelled",
+            StateName::Skipped => "skipped",
+        }
+    }
+
+    pub fn from_word(word: &str) -> Option<StateName> {
+        StateName::ALL.into_iter().find(|name| name.word() == word)
+    }
+
+    pub fn is_final(self) -> bool {
+        match self {
+            StateName::Success | StateName::Failed | StateName::Cancelled | StateName::Skipped => true,
+            StateName::Pending
+            | StateName::Queued
+            | StateName::Running
+            | StateName::Recovering
+            | StateName::Cancelling
+            | StateName::Held
+            | StateName::Waiting => false,
+        }
+    }
+}
+
+impl fmt::Display for StateName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+impl State {
+    pub fn name(&self) -> StateName {
+        match self {
+            State::Pending => StateName::Pending,
+            State::Queued(_) => StateName::Queued,
+            State::Running(_) => StateName::Running,
+            State::Recovering(_) => StateName::Recovering,
+            State::Cancelling(_) => StateName::Cancelling,
+            State::Held(_) => StateName::Held,
+            State::Waiting(_) => StateName::Waiting,
+            State::Final(End::Success) => StateName::Success,
+            State::Final(End::Failed) => StateName::Failed,
+            State::Final(End::Cancelled) => StateName::Cancelled,
+            State::Final(End::Skipped(_)) => StateName::Skipped,
+        }
+    }
+
+    pub fn is_final(&self) -> bool {
+        matches!(self, State::Final(_))
+    }
+
+    /// The attempt that may be running now.
+    pub fn live(&self) -> Option<&Live> {
+        match self {
+            State::Running(live) => Some(live),
+            State::Recovering(r) => Some(&r.live),
+            State::Cancelling(c) => Some(&c.live),
+            State::Pending | State::Queued(_) | State::Held(_) | State::Waiting(_) | State::Final(_) => None,
+        }
+    }
+
+    pub fn offer(&self) -> Option<&Offer> {
+        match self {
+            State::Queued(queued) => queued.offer.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// Attempt and fence that messages about this step must carry now.
+    pub fn ticket(&self) -> Option<(AttemptId, Fence)> {
+        self.live()
+            .map(|l| (l.attempt, l.fence))
+            .or_else(|| self.offer().map(|o| (o.attempt, o.fence)))
+    }
+}

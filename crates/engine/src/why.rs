@@ -1,0 +1,93 @@
+//! Why a job is where it is: for each step who must move it, the last sign of life, and what happens next.
+//!
+//! A pure function over the same data that decisions are made from; the server answers `why` with it.
+
+mod reasons;
+mod summary;
+mod words;
+
+use std::sync::Arc;
+
+use crate::failure::FailureKind;
+use crate::ids::{StepIx, WorkerId};
+use crate::job::{Job, Step};
+use crate::state::StateName;
+use crate::time::Time;
+
+/// The whole answer, in words for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Why {
+    /// One or two sentences for the whole job.
+    pub summary: String,
+    pub steps: Vec<StepWhy>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StepWhy {
+    pub name: Arc<str>,
+    pub state: StateName,
+    /// Who must move it: `worker build-1`, `the dispatcher`, `step build`, `a person`.
+    pub owner: String,
+    pub last_sign_of_life: Option<Time>,
+    pub reason: String,
+    /// What happens then without any outside event; none once the step is final.
+    pub next: Option<NextCheck>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NextCheck {
+    pub at: Time,
+    pub action: String,
+}
+
+/// The workers, as far as an explanation needs them.
+pub trait Roster {
+    /// None if the worker was removed.
+    fn worker(&self, id: WorkerId) -> Option<WorkerView>;
+
+    /// How the fleet stands to a step with these tags.
+    fn matching(&self, tags: &[Arc<str>]) -> MatchView;
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkerView {
+    pub name: String,
+    pub host: String,
+    pub connected: bool,
+    pub last_seen: Option<Time>,
+}
+
+/// Who could take a step with certain tags.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MatchView {
+    /// Workers that are connected and take new work, whatever their tags.
+    pub connected: u32,
+    /// Those of them that have all the tags.
+    pub matching: u32,
+    /// Those of the matching ones that have no free slot.
+    pub busy: u32,
+    /// Slots of the matching ones, and how many of them are taken.
+    pub slots: u32,
+    pub slots_taken: u32,
+    /// Workers that have all the tags but are cut off, draining or otherwise not to be had now.
+    pub away: u32,
+    /// Tags that no known worker has.
+    pub missing: Vec<Arc<str>>,
+}
+
+/// Explains `job` as it stands at `now`.
+pub fn why(job: &Job, roster: &dyn Roster, now: Time) -> Why {
+    let expired = |step: &Step| step.error.as_ref().is_some_and(|error| error.kind == FailureKind::Expired);
+    let view = View { job, roster, now, expired: job.steps.iter().any(expired) };
+    let steps: Vec<StepWhy> = (0..job.steps.len()).map(|index| view.step(StepIx::of(index))).collect();
+    Why { summary: view.summary(&steps), steps }
+}
+
+/// What the explanations are drawn from.
+struct View<'a> {
+    job: &'a Job,
+    roster: &'a dyn Roster,
+    now: Time,
+    /// The job expired before it started.
+    expired: bool,
+}

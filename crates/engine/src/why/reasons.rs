@@ -1,0 +1,289 @@
+//! One step's explanation, state by state.
+
+use crate::deadline::{Action, Owner};
+use crate::definition::{Condition, Need, OnDisconnect, StepDef};
+use crate::ids::{StepIx, WorkerId};
+use crate::job::Step;
+use crate::state::{Cancelling, End, Ground, Held, Live, Queued, Recovering, State, StopCause, WaitReason, Waiting};
+use crate::time::Time;
+
+use super::words::{ago, count, list, span, until};
+use super::{MatchView, NextCheck, StepWhy, View};
+
+impl View<'_> {
+    pub(super) fn step(&self, ix: StepIx) -> StepWhy {
+        let (def, step) = (self.job.definition.step(ix), self.job.step(ix));
+        StepWhy {
+            name: def.name.clone(),
+            state: step.state.name(),
+            owner: self.owner(def, step),
+            last_sign_of_life: self.last_sign_of_life(step),
+            reason: self.reason(def, step),
+            next: step.check.map(|check| NextCheck { at: check.at, action: self.action(def, step, check.action) }),
+        }
+    }
+
+    fn owner(&self, def: &StepDef, step: &Step) -> String {
+        let Some(check) = step.check else { return "nobody: it is over".to_owned() };
+        match check.owner {
+            Owner::Needs => {
+                let names: Vec<String> = self.open_needs(def).map(|need| self.name(need.step)).collect();
+                format!("{} {}", if names.len() == 1 { "step" } else { "steps" }, list(&names))
+            }
+            Owner::Steps => "its steps".to_owned(),
+            Owner::Dispatcher => "the dispatcher".to_owned(),
+            Owner::Worker(id) => match self.roster.worker(id) {
+                Some(worker) => format!("worker {}", worker.name),
+                None => format!("worker {id}"),
+            },
+            Owner::Timer => "a timer".to_owned(),
+            Owner::Person => "a person".to_owned(),
+            Owner::Operator => "an operator".to_owned(),
+        }
+    }
+
+    /// When the world last heard of what the step is about: its worker, or its own end.
+    fn last_sign_of_life(&self, step: &Step) -> Option<Time> {
+        let seen = |id: WorkerId| self.roster.worker(id).and_then(|worker| worker.last_seen);
+        match &step.state {
+            State::Pending | State::Held(_) | State::Waiting(_) => None,
+            State::Queued(queued) => queued.offer.and_then(|offer| seen(offer.worker)),
+            State::Running(live) => seen(live.worker).or(Some(live.started_at)),
+            // Its worker may be back without it, so only what was before the cut counts for the attempt.
+            State::Recovering(r) => Some(r.disconnected_at),
+            State::Cancelling(c) => c.disconnected_at.or_else(|| seen(c.live.worker)).or(Some(c.live.started_at)),
+            State::Final(_) => Some(step.updated_at),
+        }
+    }
+
+    fn reason(&self, def: &StepDef, step: &Step) -> String {
+        match &step.state {
+            State::Pending => self.pending(def),
+            State::Queued(queued) => self.queued(def, step, queued),
+            State::Running(live) => self.running(def, live),
+            State::Recovering(recovering) => self.recovering(recovering),
+            State::Cancelling(cancelling) => self.cancelling(cancelling),
+            State::Held(held) => self.held(held),
+            State::Waiting(waiting) => self.waiting(def, step, waiting),
+            State::Final(end) => self.ended(def, step, *end),
+        }
+    }
+
+    fn pending(&self, def: &StepDef) -> String {
+        let open: Vec<String> = self
+            .open_needs(def)
+            .map(|need| format!("{} ({})", self.name(need.step), self.job.step(need.step).state.name()))
+            .collect();
+        let waits = format!("waits for {}", list(&open));
+        match (&self.job.header.cancel, &def.condition) {
+            (Some(_), Condition::Expression(text)) => format!("{waits}; then `if: {text}` decides, although the job is cancelled"),
+            _ => waits,
+        }
+    }
+
+    fn queued(&self, def: &StepDef, step: &Step, queued: &Queued) -> String {
+        let waits = match (queued.offer, queued.not_before) {
+            (Some(offer), _) => format!("offered to {} {}", self.worker(offer.worker), ago(offer.at, self.now)),
+            (None, Some(at)) if at > self.now => {
+                let offers = count(step.unanswered_offers, "offer");
+                format!("{offers} in a row stayed unanswered; offered again {}", until(at, self.now))
+            }
+            (None, _) => self.wants_a_worker(def, step),
+        };
+        match &step.error {
+            Some(error) => format!("{waits}; execution {} of {}, after: {}", step.executions + 1, def.retry.attempts, error.message),
+            None if step.losses > 0 => format!("{waits}; its worker was lost {} before", count(step.losses, "time")),
+            None => waits,
+        }
+    }
+
+    fn wants_a_worker(&self, def: &StepDef, step: &Step) -> String {
+        let found = self.roster.matching(&def.tags);
+        let told = supply(def, &found);
+        let decided = step.check.filter(|check| check.action == Action::DecideUnmatched);
+        match decided {
+            Some(check) if found.matching == 0 && found.away == 0 => {
+                format!("{told}; fails as unmatched {}", until(check.at, self.now))
+            }
+            Some(_) | None => told,
+        }
+    }
+
+    fn running(&self, def: &StepDef, live: &Live) -> String {
+        let mut told = format!("attempt {} has been running on {} for {}", live.number, self.worker(live.worker), span(self.now.since(live.started_at)));
+        if let (Some(limit), Some(at)) = (def.timeout, live.timeout_at) {
+            told += &format!("; its timeout of {} is over {}", span(limit), until(at, self.now));
+        }
+        match self.roster.worker(live.worker) {
+            Some(worker) if !worker.connected => told + "; the worker's link is gone",
+            Some(_) | None => told,
+        }
+    }
+
+    fn recovering(&self, recovering: &Recovering) -> String {
+        let worker = self.worker(recovering.live.worker);
+        let lost = ago(recovering.disconnected_at, self.now);
+        let left = until(recovering.deadline, self.now);
+        format!("the link to {worker} was lost {lost} and attempt {} may still run there; the recovery window is over {left}", recovering.live.number)
+    }
+
+    fn cancelling(&self, cancelling: &Cancelling) -> String {
+        let cause = match cancelling.cause {
+            StopCause::Cancel => {
+                let by = self.job.header.cancel.as_ref().map_or("an operator", |order| order.by.as_str());
+                format!("cancelled by {by}")
+            }
+            StopCause::JobTimeout => "the job's timeout is over".to_owned(),
+            StopCause::StepTimeout => "its timeout is over".to_owned(),
+        };
+        let told = format!("{cause}; {} was told to stop attempt {}", self.worker(cancelling.live.worker), cancelling.live.number);
+        match cancelling.disconnected_at {
+            Some(at) => format!("{told}, but its link was lost {}", ago(at, self.now)),
+            None => told,
+        }
+    }
+
+    fn held(&self, held: &Held) -> String {
+        let since = span(self.now.since(held.since));
+        match held.missing {
+            0 | 1 => format!("has waited {since} for approval"),
+            more => format!("has waited {since} for {more} approvals"),
+        }
+    }
+
+    fn waiting(&self, def: &StepDef, step: &Step, waiting: &Waiting) -> String {
+        let left = until(waiting.until, self.now);
+        match waiting.reason {
+            WaitReason::Protection => format!("its environment asks for a wait, over {left}"),
+            WaitReason::Retry => {
+                let after = step.error.as_ref().map(|error| format!(", after: {}", error.message)).unwrap_or_default();
+                format!("execution {} of {} is due {left}{after}", step.executions + 1, def.retry.attempts)
+            }
+        }
+    }
+
+    fn ended(&self, def: &StepDef, step: &Step, end: End) -> String {
+        let attempts = count(step.attempts, "attempt");
+        match end {
+            End::Success if step.attempts == 0 => "it was approved".to_owned(),
+            End::Success => format!("it ended well in attempt {}", step.attempts),
+            End::Failed | End::Cancelled => {
+                let why = step.error.as_ref().map_or_else(|| "no reason was kept".to_owned(), ToString::to_string);
+                let forgiven = if end == End::Failed && def.allow_failure { "; its failure is allowed" } else { "" };
+                if step.attempts > 1 { format!("{why}; {attempts} were made{forgiven}") } else { format!("{why}{forgiven}") }
+            }
+            End::Skipped(_) => self.skipped(def, step),
+        }
+    }
+
+    fn skipped(&self, def: &StepDef, step: &Step) -> String {
+        if self.expired && self.job.header.ended_at == Some(step.updated_at) {
+            return "the job expired before it".to_owned();
+        }
+        let unmet = def.needs.iter().filter(|need| !self.is_met(need));
+        let told: Vec<String> =
+            unmet.map(|need| format!("{} {}", self.name(need.step), self.ended_as(need.step))).collect();
+        match (&def.condition, told.as_slice()) {
+            (Condition::Success, unmet) => list(unmet),
+            (Condition::Expression(text), []) => format!("its condition `{text}` is false"),
+            (Condition::Expression(text), unmet) => format!("its condition `{text}` is false: {}", list(unmet)),
+        }
+    }
+
+    /// What the check will do, said as it would turn out now.
+    fn action(&self, def: &StepDef, step: &Step, action: Action) -> String {
+        match action {
+            Action::LookAgain => "look again".to_owned(),
+            Action::WithdrawOffer => "take the offer back and find another worker".to_owned(),
+            Action::DecideUnmatched => "fail it as unmatched, unless a worker has its tags".to_owned(),
+            Action::StopForTimeout => "tell the worker to stop it: its timeout is over".to_owned(),
+            Action::DecideLoss => verdict_of_loss(def, step).to_owned(),
+            Action::ForceCancel => "end it without the worker's answer".to_owned(),
+            Action::ExpireHold => "cancel it: nobody approved it in time".to_owned(),
+            Action::TimerDone if def.protection.reviewers > 0 && step.attempts == 0 => "ask for approval".to_owned(),
+            Action::TimerDone => "queue it".to_owned(),
+            Action::CancelForTimeout => "cancel the job: its timeout is over".to_owned(),
+            Action::Expire => "fail the job: it did not start in time".to_owned(),
+        }
+    }
+
+    fn open_needs<'d>(&self, def: &'d StepDef) -> impl Iterator<Item = &'d Need> {
+        def.needs.iter().filter(|need| !self.job.step(need.step).state.is_final())
+    }
+
+    fn is_met(&self, need: &Need) -> bool {
+        let forgiven = self.job.definition.step(need.step).allow_failure;
+        match &self.job.step(need.step).state {
+            State::Final(end) => need.on.meet(*end, forgiven),
+            _ => false,
+        }
+    }
+
+    /// `failed`, `was skipped`.
+    fn ended_as(&self, ix: StepIx) -> String {
+        match &self.job.step(ix).state {
+            State::Final(End::Success) => "succeeded".to_owned(),
+            State::Final(End::Failed) => "failed".to_owned(),
+            state => format!("was {}", state.name()),
+        }
+    }
+
+    pub(super) fn name(&self, ix: StepIx) -> String {
+        format!("`{}`", self.job.definition.step(ix).name)
+    }
+
+    fn worker(&self, id: WorkerId) -> String {
+        match self.roster.worker(id) {
+            Some(worker) if worker.host == worker.name || worker.host.is_empty() => format!("worker {}", worker.name),
+            Some(worker) => format!("worker {} ({})", worker.name, worker.host),
+            None => format!("worker {id} (removed)"),
+        }
+    }
+}
+
+/// Why no worker has the step yet.
+fn supply(def: &StepDef, found: &MatchView) -> String {
+    let tags = format!("[{}]", def.tags.iter().map(AsRef::as_ref).collect::<Vec<&str>>().join(", "));
+    if found.matching > 0 {
+        let who = match (found.matching, found.busy) {
+            (1, 1) => "1 matches, and it is busy".to_owned(),
+            (2, 2) => "2 match, both busy".to_owned(),
+            (all, busy) if all == busy => format!("{all} match, all busy"),
+            (1, _) => "1 matches".to_owned(),
+            (all, 0) => format!("{all} match"),
+            (all, busy) => format!("{all} match, {busy} of them busy"),
+        };
+        return format!("waits for a worker with tags {tags}: {who} ({} of {} slots taken)", found.slots_taken, found.slots);
+    }
+    if found.away > 0 {
+        let who = if found.away == 1 { "the one that has them is" } else { "those that have them are" };
+        return format!("waits for a worker with tags {tags}: {who} not to be had now");
+    }
+    let missing: Vec<String> = found.missing.iter().map(|tag| format!("`{tag}`")).collect();
+    match missing.len() {
+        0 if found.connected == 0 => format!("no worker is connected; it needs tags {tags}"),
+        0 => format!("no single worker has all of the tags {tags}"),
+        1 => format!("no worker has tag {}", list(&missing)),
+        _ => format!("no worker has tags {}", list(&missing)),
+    }
+}
+
+/// What the end of the window will bring, by the same rules that decide it.
+fn verdict_of_loss(def: &StepDef, step: &Step) -> &'static str {
+    let ground = Ground::of_silence(def.effects, def.on_disconnect == OnDisconnect::Stop);
+    if ground.is_none() {
+        return "fail it as `worker_lost`: it may have run, and its effects forbid a repeat";
+    }
+    if def.retry.on.worker_lost {
+        return if step.executions < def.retry.attempts {
+            "try it again: its policy names `worker_lost`"
+        } else {
+            "fail it as `worker_lost`: its policy has no attempt left"
+        };
+    }
+    if def.effects.may_repeat() {
+        "queue it again: its effects allow a repeat, unless it lost too many workers"
+    } else {
+        "fail it as `worker_lost`: its effects forbid a repeat"
+    }
+}

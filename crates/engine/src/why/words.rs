@@ -1,0 +1,79 @@
+//! Small words: lists, counts and spans of time as people say them.
+
+use std::fmt::Display;
+use std::time::Duration;
+
+use crate::time::Time;
+
+/// More names than these are counted, not listed.
+const NAMES_MAX: usize = 4;
+
+/// `a`, `a and b`, `a, b and c`, `a, b, c, d and 7 more`.
+pub(super) fn list<T: Display>(items: &[T]) -> String {
+    let (shown, hidden) = items.split_at(items.len().min(NAMES_MAX));
+    let mut words: Vec<String> = shown.iter().map(ToString::to_string).collect();
+    if !hidden.is_empty() {
+        words.push(format!("{} more", hidden.len()));
+    }
+    match words.split_last() {
+        None => String::new(),
+        Some((last, [])) => last.clone(),
+        Some((last, first)) => format!("{} and {last}", first.join(", ")),
+    }
+}
+
+/// `1 step`, `3 steps`.
+pub(super) fn count(number: u32, word: &str) -> String {
+    format!("{number} {word}{}", if number == 1 { "" } else { "s" })
+}
+
+/// `0.4s`, `12s`, `1m 30s`, `2h 5m`, `3d 4h`: two units at most.
+pub(super) fn span(time: Duration) -> String {
+    if time < Duration::from_secs(1) {
+        return match time.as_millis().div_ceil(100) {
+            0 => "0s".to_owned(),
+            10 => "1s".to_owned(),
+            tenths => format!("0.{tenths}s"),
+        };
+    }
+    let seconds = (time + Duration::from_millis(500)).as_secs();
+    let units = [(86_400, "d"), (3_600, "h"), (60, "m"), (1, "s")];
+    let first = units.iter().position(|(size, _)| seconds >= *size).unwrap_or(units.len() - 1);
+    let (size, unit) = units[first];
+    let head = format!("{}{unit}", seconds / size);
+    match units.get(first + 1) {
+        Some((smaller, small)) if (seconds % size) / smaller > 0 => format!("{head} {}{small}", (seconds % size) / smaller),
+        Some(_) | None => head,
+    }
+}
+
+/// `in 12s`, or `now` for what is due.
+pub(super) fn until(at: Time, now: Time) -> String {
+    if at > now { format!("in {}", span(at.since(now))) } else { "now".to_owned() }
+}
+
+/// `3m 2s ago`, or `just now`.
+pub(super) fn ago(at: Time, now: Time) -> String {
+    let passed = now.since(at);
+    if passed < Duration::from_secs(1) { "just now".to_owned() } else { format!("{} ago", span(passed)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_read_well() {
+        let words = |millis: u64| span(Duration::from_millis(millis));
+        let told = [0, 40, 950, 1_000, 12_400, 59_600, 90_000, 3_600_000, 7_500_000, 360_000_000].map(words);
+        assert_eq!(told, ["0s", "0.1s", "1s", "1s", "12s", "1m", "1m 30s", "1h", "2h 5m", "4d 4h"]);
+    }
+
+    #[test]
+    fn lists_read_well() {
+        assert_eq!(list(&["a"; 0]), "");
+        assert_eq!(list(&["a"]), "a");
+        assert_eq!(list(&["a", "b"]), "a and b");
+        assert_eq!(list(&["a", "b", "c", "d", "e", "f"]), "a, b, c, d and 2 more");
+    }
+}

@@ -1,0 +1,9 @@
+//! The engine's tests, in one binary: stories with their traces, the table, properties, words, purity.
+
+mod support;
+
+mod matrix;
+mod properties;
+mod stories;
+mod table;
+mod why;

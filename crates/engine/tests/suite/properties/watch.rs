@@ -1,0 +1,258 @@
+//! A second opinion: watches events and changes, and knows the promises without knowing how the engine keeps them.
+
+use std::collections::BTreeMap;
+
+use engine::attempt::AttemptState;
+use engine::deadline::LOOK_AGAIN;
+use engine::definition::{Condition, OnDisconnect, StepDef};
+use engine::event::{About, Changes, Effect, Event, Rejection};
+use engine::job::Counts;
+use engine::state::{End, State};
+use engine::table::{self, Verb};
+use engine::{AttemptId, Job, JobState, StateName, StepIx, Time};
+
+use crate::support::world::World;
+
+pub(super) struct Watch {
+    attempts: BTreeMap<AttemptId, Seen>,
+    steps: Vec<Tally>,
+    finalised: u32,
+}
+
+/// What was seen of one attempt.
+struct Seen {
+    step: StepIx,
+    /// It got leave to start.
+    granted: bool,
+    /// An agent said that it ended, or is gone.
+    over: bool,
+    /// Since when its link is lost.
+    cut: Option<Time>,
+    /// Its row was closed.
+    closed: bool,
+}
+
+#[derive(Default)]
+struct Tally {
+    ends: u32,
+    grants: u32,
+    /// Grants that were taken back, by proof that they never started or by effects.
+    requeues: u32,
+    voids: u32,
+}
+
+impl Watch {
+    pub(super) fn new(world: &World, first: &Changes) -> Watch {
+        let steps = world.job.steps.iter().map(|_| Tally::default()).collect();
+        let mut watch = Watch { attempts: BTreeMap::new(), steps, finalised: 0 };
+        watch.count_ends(first);
+        watch.check_shape(world);
+        watch
+    }
+
+    /// Plays one event and checks everything that must hold after it.
+    pub(super) fn step(&mut self, world: &mut World, event: &Event) -> Result<Changes, Rejection> {
+        let before = world.job.clone();
+        let outcome = world.play(event);
+        let Ok(changes) = &outcome else { return outcome };
+        assert!(!before.is_final(), "a final job was changed by {event:?}");
+        self.hear(world, event);
+        self.check_moves(&before, world, event, changes);
+        self.count_ends(changes);
+        self.check_rows(world, changes);
+        self.check_effects(world, changes);
+        check_final_steps(&before, &world.job);
+        self.check_shape(world);
+        outcome
+    }
+
+    /// Takes in what an accepted event says of an attempt, by itself.
+    fn hear(&mut self, world: &World, event: &Event) {
+        if let Event::Offer { ticket, .. } = event {
+            self.may_follow(world, ticket.step, ticket.attempt);
+            let seen = Seen { step: ticket.step, granted: false, over: false, cut: None, closed: false };
+            assert!(self.attempts.insert(ticket.attempt, seen).is_none(), "an attempt was offered twice");
+        }
+        let Some(ticket) = event.ticket() else { return };
+        if let Event::Accepted { .. } = event {
+            self.may_follow(world, ticket.step, ticket.attempt);
+        }
+        let seen = self.attempts.get_mut(&ticket.attempt).expect("only what was offered is heard");
+        assert_eq!(seen.step, ticket.step, "an attempt spoke for another step");
+        match event {
+            Event::Accepted { .. } => {
+                if !seen.granted {
+                    self.steps[ticket.step.get()].grants += 1;
+                }
+                seen.granted = true;
+            }
+            Event::Ended { .. } | Event::Gone { .. } => seen.over = true,
+            Event::LinkLost { .. } => seen.cut = Some(world.now),
+            Event::Reattached { .. } => seen.cut = None,
+            _ => {}
+        }
+    }
+
+    /// The successor rule, from what was heard alone.
+    fn may_follow(&self, world: &World, step: StepIx, next: AttemptId) {
+        let def = world.job.definition.step(step);
+        for (id, seen) in self.attempts.iter().filter(|(id, seen)| seen.step == step && **id != next) {
+            let window_over = seen.cut.is_some_and(|cut| cut + world.rules.recovery_window <= world.now);
+            let lease_over = window_over && def.on_disconnect == OnDisconnect::Stop;
+            let may_repeat = window_over && def.on_disconnect == OnDisconnect::Keep && def.effects.may_repeat();
+            let fine = !seen.granted || seen.over || lease_over || may_repeat;
+            assert!(fine, "{next} follows {id}, which may still run");
+        }
+    }
+
+    /// Every move is in the table, and who leaves `pending` was allowed to.
+    fn check_moves(&mut self, before: &Job, world: &World, event: &Event, changes: &Changes) {
+        for note in &changes.notes {
+            let About::Step { step, verb, from, to } = note.about else { continue };
+            assert!(table::check(from, verb, to).is_ok(), "{from} by {verb} to {to} is not in the table");
+            if verb == Verb::Requeue {
+                self.steps[step.get()].requeues += 1;
+                self.steps[step.get()].voids += u32::from(is_void(event));
+            }
+            if from == StateName::Pending && !to.is_final() {
+                check_needs(world, step);
+            }
+        }
+        assert_eq!(world.job.header.version, before.header.version + 1);
+        if before.header.started_at.is_some() {
+            assert_eq!(world.job.header.started_at, before.header.started_at, "a job starts once");
+        }
+        assert!(changes.steps.iter().all(|(_, step)| step.updated_at == world.now));
+    }
+
+    fn count_ends(&mut self, changes: &Changes) {
+        for note in &changes.notes {
+            match note.about {
+                About::Step { step, to, .. } if to.is_final() => self.steps[step.get()].ends += 1,
+                About::Job { to, .. } if to.is_final() => self.finalised += 1,
+                _ => {}
+            }
+        }
+        assert!(self.finalised <= 1, "a job was finalised twice");
+        assert!(self.steps.iter().all(|tally| tally.ends <= 1), "a step was finalised twice");
+    }
+
+    /// Rows of attempts: only granted ones, never reopened.
+    fn check_rows(&mut self, world: &World, changes: &Changes) {
+        for row in &changes.attempts {
+            let seen = self.attempts.get_mut(&row.live.attempt).expect("only what was offered has a row");
+            assert!(seen.granted, "an attempt without leave has a row");
+            match row.state {
+                AttemptState::Running | AttemptState::Recovering => assert!(!seen.closed, "a row was reopened"),
+                AttemptState::Ended | AttemptState::Lost | AttemptState::Superseded => {
+                    assert!(!seen.closed, "a row was closed twice");
+                    seen.closed = true;
+                    assert!(!row.confirmed || seen.over || is_leased(world.job.definition.step(row.step)));
+                }
+            }
+        }
+        for (ix, step) in each(&world.job) {
+            let live = step.state.live().map(|live| live.attempt);
+            for (id, seen) in self.attempts.iter().filter(|(_, seen)| seen.step == ix && seen.granted) {
+                assert_eq!(seen.closed, live != Some(*id), "exactly the live attempt has an open row");
+            }
+        }
+    }
+
+    /// Leave is given only to what runs now, and an offer is sent only if it stands.
+    fn check_effects(&self, world: &World, changes: &Changes) {
+        for effect in &changes.effects {
+            match effect {
+                Effect::Go { ticket, .. } => {
+                    let State::Running(live) = &world.job.step(ticket.step).state else {
+                        panic!("leave was given to a step that does not run");
+                    };
+                    assert_eq!((live.attempt, live.fence), (ticket.attempt, ticket.fence));
+                }
+                Effect::Offer { step, offer } => assert_eq!(world.job.step(*step).state.offer(), Some(offer)),
+                Effect::Withdraw { ticket, .. } => {
+                    assert_ne!(world.job.step(ticket.step).state.ticket().map(|t| t.0), Some(ticket.attempt));
+                    assert!(!self.attempts[&ticket.attempt].granted, "leave cannot be withdrawn");
+                }
+                Effect::Stop { ticket, .. } => assert!(self.attempts[&ticket.attempt].granted),
+                Effect::Forget { ticket, .. } => assert!(self.attempts[&ticket.attempt].over),
+            }
+        }
+    }
+
+    /// What holds of every job at any time.
+    fn check_shape(&self, world: &World) {
+        let job = &world.job;
+        assert_eq!(job.header.counts, Counts::of(&job.steps), "counts are those of the steps");
+        let latest = world.now + LOOK_AGAIN;
+        for (ix, step) in each(job) {
+            let def = job.definition.step(ix);
+            assert_eq!(step.check.is_none(), step.state.is_final(), "an owner and a time, unless final: {step:?}");
+            assert!(step.check.is_none_or(|check| check.at <= latest), "looked at within the hour: {step:?}");
+            if step.state == State::Pending {
+                let unmet = def.needs.iter().filter(|n| !job.step(n.step).state.is_final()).count();
+                assert_eq!(step.unmet as usize, unmet, "unmet needs of {}", def.name);
+                assert!(unmet > 0, "nobody is left pending with its needs met");
+            }
+            let tally = &self.steps[ix.get()];
+            assert!(tally.grants - tally.requeues <= def.retry.attempts, "executed more often than the policy says");
+            assert!(tally.requeues - tally.voids < world.rules.max_losses, "repeated more often than losses allow");
+        }
+        assert_eq!(job.header.check.is_none(), job.is_final());
+        assert!(job.header.check.is_none_or(|check| check.at <= latest));
+        assert_eq!(job.header.ended_at.is_some(), job.is_final());
+        assert_eq!(job.header.state.is_final(), job.steps.iter().all(|s| s.state.is_final()));
+        assert_eq!(job.header.held_since.is_some(), job.header.state == JobState::Held);
+        assert_eq!(job.header.error.is_some(), matches!(job.header.state, JobState::Failed | JobState::Cancelled));
+        assert!(job.header.state != JobState::Success || nothing_went_wrong(job));
+    }
+}
+
+fn check_final_steps(before: &Job, after: &Job) {
+    for (ix, step) in each(before).filter(|(_, step)| step.state.is_final()) {
+        assert_eq!(step, after.step(ix), "a final step was changed");
+    }
+}
+
+/// A step that was admitted: its needs are final and, where it has no condition of its own, as it asks.
+fn check_needs(world: &World, step: StepIx) {
+    let job = &world.job;
+    let def = job.definition.step(step);
+    for need in &def.needs {
+        let State::Final(end) = job.step(need.step).state else { panic!("{} did not wait for its needs", def.name) };
+        let met = match end {
+            End::Success => need.on.success,
+            End::Failed if job.definition.step(need.step).allow_failure => need.on.success || need.on.failed,
+            End::Failed => need.on.failed,
+            End::Cancelled => need.on.cancelled,
+            End::Skipped(_) => need.on.skipped,
+        };
+        assert!(met || def.condition != Condition::Success, "{} ran although its needs are not met", def.name);
+    }
+    let cancelled = job.header.cancel.is_some();
+    let asks_for_success = match &def.condition {
+        Condition::Success => true,
+        Condition::Expression(text) => &**text == "success()",
+    };
+    assert!(!(cancelled && asks_for_success), "{} was started in a cancelled job", def.name);
+}
+
+fn nothing_went_wrong(job: &Job) -> bool {
+    each(job).all(|(ix, step)| {
+        let bad = matches!(step.state, State::Final(End::Failed | End::Cancelled));
+        !bad || job.definition.step(ix).allow_failure
+    })
+}
+
+fn each(job: &Job) -> impl Iterator<Item = (StepIx, &engine::Step)> {
+    job.steps.iter().enumerate().map(|(index, step)| (StepIx::of(index), step))
+}
+
+fn is_leased(def: &StepDef) -> bool {
+    def.on_disconnect == OnDisconnect::Stop
+}
+
+fn is_void(event: &Event) -> bool {
+    matches!(event, Event::Gone { loss: engine::attempt::Loss::Void, .. })
+}
+

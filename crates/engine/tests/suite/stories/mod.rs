@@ -1,0 +1,10 @@
+//! What happens to jobs, told event by event.
+
+mod budgets;
+mod cancel;
+mod graph;
+mod handover;
+mod holds;
+mod jobs;
+mod recovery;
+mod timeouts;

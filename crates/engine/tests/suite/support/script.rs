@@ -1,0 +1,222 @@
+//! Stories in words, and what the engine made of them, line by line.
+//!
+//! A story is a list of commands separated by `;`. `check` plays it and compares the trace.
+//!
+//! ```text
+//!  offer a   accept a   go a (both)   refuse a   drop a (offer lost)   end a 0 | 1 | signal | oom | spawn | badout |
+//!  end a timeout | cancelled | lease | worker   lost a   back a   gone a void | runner | torn | reboot | missing | lease
+//!  unmatched a   cancel   force   approve a   reject a   check a   check job   poison a   poison job
+//!  pass 5s   next (jump to the next check and fire what is due)   next 3
+//!  a#1: the first ticket of step a, whatever is current       …@1: seen on link 1
+//! ```
+
+use std::fmt::Write as _;
+
+use engine::attempt::{Loss, Outcome, Report, Stopped, Usage};
+use engine::event::{About, Changes, Effect, Event, Rejection, Ticket};
+use engine::{Epoch, State, StepIx};
+use expect_test::Expect;
+use serde_json::{Value, json};
+
+use super::task::{duration, task};
+use super::world::World;
+
+/// Plays `story` on a job of `graph` and compares what happened.
+#[expect(clippy::needless_pass_by_value, reason = "`expect!` makes a value, and a call reads better without `&`")]
+pub(crate) fn check(graph: &str, story: &str, expected: Expect) {
+    expected.assert_eq(&play(graph, story).1);
+}
+
+/// The world after `story`, for tests that look into it.
+pub(crate) fn world(graph: &str, story: &str) -> World {
+    play(graph, story).0
+}
+
+fn play(graph: &str, story: &str) -> (World, String) {
+    let (mut world, changes) = World::submit(task(graph));
+    let mut trace = String::new();
+    tell(&world, "submit", &Ok(changes), &mut trace);
+    for command in story.split(';').map(str::trim).filter(|c| !c.is_empty()) {
+        run(&mut world, command, &mut trace);
+    }
+    let _ = writeln!(trace, "= {}", ending(&world));
+    (world, trace)
+}
+
+fn run(world: &mut World, command: &str, trace: &mut String) {
+    let words: Vec<&str> = command.split_whitespace().collect();
+    match words.as_slice() {
+        ["pass", time] => {
+            world.pass(duration(time));
+            let _ = writeln!(trace, "{command}");
+        }
+        ["next"] => next(world, trace),
+        ["next", times] => (0..times.parse().expect("a number")).for_each(|_| next(world, trace)),
+        ["go", step] => go(world, step, trace),
+        _ => {
+            let event = event(world, &words);
+            let outcome = world.play(&event);
+            tell(world, command, &outcome, trace);
+        }
+    }
+}
+
+/// Offer and grant; told in one word where both went well.
+fn go(world: &mut World, step: &str, trace: &mut String) {
+    for verb in ["offer", "accept"] {
+        let event = event(world, &[verb, step]);
+        let outcome = world.play(&event);
+        if outcome.is_err() {
+            return tell(world, &format!("go {step}"), &outcome, trace);
+        }
+    }
+    let _ = writeln!(trace, "go {step}");
+}
+
+/// Jumps to the next check time and fires all that is due then.
+fn next(world: &mut World, trace: &mut String) {
+    let Some(at) = world.next_check() else { return };
+    let waited = at.since(world.now);
+    world.now = world.now.max(at);
+    for event in world.due() {
+        let outcome = world.play(&event);
+        let what = match event {
+            Event::Check { step } => world.job.definition.step(step).name.to_string(),
+            _ => "job".to_owned(),
+        };
+        tell(world, &format!("+{}s check {what}", waited.as_secs_f64()), &outcome, trace);
+    }
+}
+
+pub(crate) fn event(world: &mut World, words: &[&str]) -> Event {
+    let (words, link) = match words {
+        [first @ .., last] if last.starts_with('@') => (first, Some(Epoch(last[1..].parse().expect("a link")))),
+        all => (all, None),
+    };
+    let target = words.get(1).copied().unwrap_or_default();
+    let (name, nth) = target.split_once('#').map_or((target, None), |(n, k)| (n, k.parse::<usize>().ok()));
+    let step = match name {
+        "" | "job" => StepIx(0),
+        "nowhere" => StepIx(99),
+        name => world.step_named(name),
+    };
+    if step.get() >= world.job.steps.len() {
+        return Event::Check { step };
+    }
+    let ticket = match nth {
+        Some(nth) => *world.tickets.iter().filter(|t| t.step == step).nth(nth - 1).expect("that many offers"),
+        None => world.ticket(step),
+    };
+    let epoch = link.unwrap_or_else(|| world.epoch_of(step));
+    let what = words.get(2).copied().unwrap_or_default();
+    match words[0] {
+        "offer" => world.fresh_offer(step, 1),
+        "refuse" => Event::Refused { ticket, reason: "busy".to_owned() },
+        "drop" => Event::OfferLost { ticket, epoch },
+        "accept" => Event::Accepted { ticket, epoch },
+        "end" => Event::Ended { ticket, report: report(what) },
+        "lost" => Event::LinkLost { ticket, epoch },
+        "back" => Event::Reattached { ticket, epoch: link.unwrap_or_else(|| world.new_epoch()) },
+        "gone" => Event::Gone { ticket, epoch, loss: loss(what) },
+        "unmatched" => Event::Unmatched { step, missing: "gpu".to_owned() },
+        "cancel" => Event::Cancel { by: "ann".to_owned(), force: false },
+        "force" => Event::Cancel { by: "ann".to_owned(), force: true },
+        "approve" => Event::Approve { step, by: "ann".to_owned() },
+        "reject" => Event::Reject { step, by: "ann".to_owned(), reason: "no".to_owned() },
+        "check" if name == "job" => Event::CheckJob,
+        "check" => Event::Check { step },
+        "poison" if name == "job" => Event::Poisoned { step: None, message: "a bug".to_owned() },
+        "poison" => Event::Poisoned { step: Some(step), message: "a bug".to_owned() },
+        other => panic!("no such command: {other}"),
+    }
+}
+
+pub(crate) fn report(what: &str) -> Report {
+    let (outcome, stopped) = match what {
+        "" | "0" | "badout" => (Outcome::Exited(0), None),
+        "signal" => (Outcome::Signaled { signal: 9, oom: false }, None),
+        "oom" => (Outcome::Signaled { signal: 9, oom: true }, None),
+        "spawn" => (Outcome::SpawnFailed("no such file".to_owned()), None),
+        "timeout" => (Outcome::Signaled { signal: 15, oom: false }, Some(Stopped::Timeout)),
+        "cancelled" => (Outcome::Signaled { signal: 15, oom: false }, Some(Stopped::Cancelled)),
+        "lease" => (Outcome::Signaled { signal: 9, oom: false }, Some(Stopped::LeaseExpired)),
+        "worker" => (Outcome::Signaled { signal: 15, oom: false }, Some(Stopped::Worker)),
+        code => (Outcome::Exited(code.parse().expect("an exit code")), None),
+    };
+    let good = outcome == Outcome::Exited(0);
+    Report {
+        outcome,
+        stopped,
+        output: if good { json!({ "sha": "abc" }) } else { Value::Null },
+        output_error: (what == "badout").then(|| "line 3 has no `=`".to_owned()),
+        usage: Usage::default(),
+    }
+}
+
+fn loss(what: &str) -> Loss {
+    match what {
+        "void" => Loss::Void,
+        "runner" => Loss::RunnerLost,
+        "torn" => Loss::ResultNotAvailable,
+        "reboot" => Loss::MachineRebooted,
+        "missing" => Loss::NotReported,
+        "lease" => Loss::LeaseExpired,
+        other => panic!("no such loss: {other}"),
+    }
+}
+
+fn tell(world: &World, command: &str, outcome: &Result<Changes, Rejection>, trace: &mut String) {
+    let told = match outcome {
+        Ok(changes) => facts(world, changes).join("; "),
+        Err(rejection) => format!("refused: {rejection}"),
+    };
+    let _ = writeln!(trace, "{}", format!("{command:<12} | {told}").trim_end_matches([' ', '|']));
+}
+
+/// Changes in short words: moves of steps and job, offers, rows of attempts, effects.
+fn facts(world: &World, changes: &Changes) -> Vec<String> {
+    let name = |ix: StepIx| world.job.definition.step(ix).name.clone();
+    let mut facts = Vec::new();
+    for note in &changes.notes {
+        facts.push(match &note.about {
+            About::Step { step, verb, from, to } => format!("{}: {from} -{verb}-> {to}", name(*step)),
+            About::Offer { step, what, .. } => format!("{}: offer {what:?}", name(*step)).to_lowercase(),
+            About::Job { from, to } => format!("job: {from} -> {to}"),
+            About::CancelAsked => format!("job: cancel {}", note.reason),
+        });
+    }
+    for attempt in &changes.attempts {
+        let certain = if attempt.confirmed { ", confirmed" } else { "" };
+        let at = format!("{}#{}", name(attempt.step), attempt.live.number);
+        facts.push(format!("{at} is {}{certain}", attempt.state.word()));
+    }
+    let on = |ticket: &Ticket| name(ticket.step);
+    for effect in &changes.effects {
+        facts.push(match effect {
+            Effect::Offer { step, .. } => format!("! offer {}", name(*step)),
+            Effect::Withdraw { ticket, .. } => format!("! withdraw {}", on(ticket)),
+            Effect::Go { ticket, .. } => format!("! go {}", on(ticket)),
+            Effect::Stop { ticket, mode, cause, .. } => format!("! stop {} ({mode:?}, {cause:?})", on(ticket)),
+            Effect::Forget { ticket, .. } => format!("! forget {}", on(ticket)),
+        });
+    }
+    facts
+}
+
+fn ending(world: &World) -> String {
+    let header = &world.job.header;
+    let mut text = format!("job {}", header.state);
+    if let Some(error) = &header.error {
+        let _ = write!(text, " ({})", error.failure.kind.code());
+    }
+    for (def, step) in world.job.definition.steps().iter().zip(&world.job.steps) {
+        let _ = write!(text, ", {} {}", def.name, step.state.name());
+        if let Some(error) = &step.error {
+            let _ = write!(text, " ({})", error.kind.code());
+        }
+        if let (State::Queued(_) | State::Waiting(_), 1..) = (&step.state, step.executions) {
+            let _ = write!(text, " after {} executions", step.executions);
+        }
+    }
+    text
+}

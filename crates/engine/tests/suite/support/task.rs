@@ -1,0 +1,189 @@
+//! Tasks from text: `a -> b[if:always() retry:3], a -failed|success-> c`.
+//!
+//! Statements are separated by commas outside brackets; a step may be named again to give it edges.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::StepIx;
+use engine::definition::{
+    Condition, Definition, DefinitionParts, Effects, Ends, Need, OnDisconnect, Patience, Program, Protection,
+    RunBody, StepDef, StopPolicy, Work,
+};
+use engine::retry::{RetryOn, RetryPolicy};
+
+/// The parts of a task, from its graph; the job's own limits are words too: `timeout:60s`, `expires:60s`.
+pub(crate) fn task(text: &str) -> Arc<Definition> {
+    let mut parts = DefinitionParts {
+        name: "demo".into(),
+        timeout: None,
+        expires: None,
+        priority: 0,
+        steps: Vec::new(),
+    };
+    for statement in split_outside_brackets(text) {
+        let words = tokens(statement);
+        match words.as_slice() {
+            [one] if one.starts_with("timeout:") => parts.timeout = Some(duration(&one["timeout:".len()..])),
+            [one] if one.starts_with("expires:") => parts.expires = Some(duration(&one["expires:".len()..])),
+            _ => chain(&words, &mut parts.steps),
+        }
+    }
+    Arc::new(Definition::new(parts).expect("the test's graph is sound"))
+}
+
+pub(crate) fn plain_step(name: &str) -> StepDef {
+    StepDef {
+        name: name.into(),
+        needs: Vec::new(),
+        condition: Condition::Success,
+        uses: Vec::new(),
+        work: Work::Run(Arc::new(body("true"))),
+        tags: vec!["script".into()],
+        effects: Effects::Writes,
+        on_disconnect: OnDisconnect::Keep,
+        timeout: None,
+        retry: RetryPolicy::default(),
+        unmatched: Patience::Default,
+        allow_failure: false,
+        stop: StopPolicy { signal: 15, grace: Duration::from_secs(30) },
+        protection: Protection::default(),
+    }
+}
+
+fn body(word: &str) -> RunBody {
+    RunBody {
+        program: Program::Command { argv: vec![word.to_owned()] },
+        env: BTreeMap::new(),
+        workdir: None,
+        templated: word.contains('{'),
+    }
+}
+
+/// `a -> b -failed-> c`: steps in order, each needing the one before.
+fn chain(words: &[&str], steps: &mut Vec<StepDef>) {
+    let mut before: Option<StepIx> = None;
+    let mut on = Ends::SUCCESS;
+    for word in words {
+        if let Some(edge) = word.strip_prefix('-') {
+            on = ends(edge.trim_end_matches("->").trim_end_matches('>'));
+            continue;
+        }
+        let ix = step(word, steps);
+        if let Some(need) = before {
+            steps[ix.get()].needs.push(Need { step: need, on });
+        }
+        before = Some(ix);
+    }
+}
+
+fn ends(text: &str) -> Ends {
+    if text.is_empty() {
+        return Ends::SUCCESS;
+    }
+    let has = |word: &str| text.split('|').any(|w| w == word);
+    Ends { success: has("success"), failed: has("failed"), cancelled: has("cancelled"), skipped: has("skipped") }
+}
+
+fn step(word: &str, steps: &mut Vec<StepDef>) -> StepIx {
+    let (name, attributes) = match word.split_once('[') {
+        Some((name, rest)) => (name, rest.trim_end_matches(']')),
+        None => (word, ""),
+    };
+    let index = steps.iter().position(|s| *s.name == *name).unwrap_or_else(|| {
+        steps.push(plain_step(name));
+        steps.len() - 1
+    });
+    for attribute in attributes.split_whitespace() {
+        let (key, value) = attribute.split_once(':').unwrap_or((attribute, ""));
+        let uses = steps.iter().position(|s| *s.name == *value).map(StepIx::of);
+        set(&mut steps[index], key, value, uses);
+    }
+    StepIx::of(index)
+}
+
+fn set(step: &mut StepDef, key: &str, value: &str, named: Option<StepIx>) {
+    match key {
+        "effects" => {
+            step.effects = match value {
+                "none" => Effects::None,
+                "idempotent" => Effects::Idempotent,
+                "writes" => Effects::Writes,
+                other => panic!("no such effects: {other}"),
+            }
+        }
+        "retry" => step.retry.attempts = value.parse().expect("a number of attempts"),
+        "on" => step.retry.on = retry_on(value),
+        "delay" => step.retry.delay = duration(value),
+        "timeout" => step.timeout = Some(duration(value)),
+        "unmatched" if value == "wait" => step.unmatched = Patience::Forever,
+        "unmatched" => step.unmatched = Patience::For(duration(value)),
+        "tags" => step.tags = value.split('+').map(Arc::from).collect(),
+        "if" => step.condition = Condition::Expression(value.into()),
+        "uses" => step.uses.push(named.expect("a step that was named before")),
+        "argv" => step.work = Work::Run(Arc::new(body(value))),
+        "approve" => step.work = Work::Approve,
+        "allow_failure" => step.allow_failure = true,
+        "stop" => step.on_disconnect = OnDisconnect::Stop,
+        "grace" => step.stop.grace = duration(value),
+        "reviewers" => step.protection.reviewers = value.parse().expect("a number of people"),
+        "wait" => step.protection.wait = Some(duration(value)),
+        "hold" => step.protection.hold_expires = Some(duration(value)),
+        other => panic!("no such attribute: {other}"),
+    }
+}
+
+fn retry_on(value: &str) -> RetryOn {
+    let has = |word: &str| value.split('+').any(|w| w == word);
+    RetryOn {
+        failure: has("failure"),
+        timeout: has("timeout"),
+        worker_lost: has("worker_lost"),
+        exit_codes: Vec::new(),
+        signals: Vec::new(),
+    }
+}
+
+/// `90s`, `5m` or `2h`.
+pub(crate) fn duration(text: &str) -> Duration {
+    let (number, unit) = text.split_at(text.len() - 1);
+    let seconds: f64 = number.parse().unwrap_or_else(|_| panic!("no duration: {text}"));
+    let factor = match unit {
+        "s" => 1.0,
+        "m" => 60.0,
+        "h" => 3600.0,
+        _ => panic!("no duration: {text}"),
+    };
+    Duration::from_secs_f64(seconds * factor)
+}
+
+fn split_outside_brackets(text: &str) -> Vec<&str> {
+    let mut depth = 0;
+    text.split(|c| {
+        match c {
+            '[' => depth += 1,
+            ']' => depth -= 1,
+            _ => {}
+        }
+        depth == 0 && (c == ',' || c == '\n')
+    })
+    .filter(|s| !s.trim().is_empty())
+    .collect()
+}
+
+/// Words, where a name and its brackets are one.
+fn tokens(statement: &str) -> Vec<&str> {
+    let mut depth = 0;
+    statement
+        .split(|c: char| {
+            match c {
+                '[' => depth += 1,
+                ']' => depth -= 1,
+                _ => {}
+            }
+            depth == 0 && c.is_whitespace()
+        })
+        .filter(|word| !word.is_empty())
+        .collect()
+}

@@ -1,0 +1,107 @@
+//! A job, a clock and the tickets that were handed out: all that it takes to play events against the engine.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::definition::Definition;
+use engine::deadline::Rules;
+use engine::event::{Changes, Effect, Event, Rejection, Ticket};
+use engine::{AttemptId, Ctx, Epoch, Fence, Job, JobId, StepIx, Time, WorkerId};
+use serde_json::json;
+use uuid::Uuid;
+
+use super::toy::Toy;
+
+/// Tests count time from here.
+pub(crate) const START: Time = Time(1_000_000_000);
+
+pub(crate) struct World {
+    pub(crate) job: Job,
+    pub(crate) now: Time,
+    pub(crate) rules: Rules,
+    pub(crate) random: u64,
+    /// Every ticket that was offered, in order.
+    pub(crate) tickets: Vec<Ticket>,
+    epoch: u64,
+}
+
+impl World {
+    pub(crate) fn submit(definition: Arc<Definition>) -> (World, Changes) {
+        let rules = Rules::default();
+        let ctx = Ctx { now: START, random: 0, rules: &rules, evaluator: &Toy };
+        let (job, changes) = engine::submit(JobId(Uuid::from_u128(1)), definition, Arc::new(json!("hello")), &ctx);
+        (World { job, now: START, rules, random: 0, tickets: Vec::new(), epoch: 1 }, changes)
+    }
+
+    /// What the engine makes of `event` now; the job stays as it is.
+    pub(crate) fn ask(&self, event: &Event) -> Result<Changes, Rejection> {
+        let ctx = Ctx { now: self.now, random: self.random, rules: &self.rules, evaluator: &Toy };
+        engine::apply(&self.job, event, &ctx)
+    }
+
+    pub(crate) fn play(&mut self, event: &Event) -> Result<Changes, Rejection> {
+        let changes = self.ask(event)?;
+        for effect in &changes.effects {
+            if let Effect::Offer { step, offer } = effect {
+                self.tickets.push(Ticket { step: *step, attempt: offer.attempt, fence: offer.fence });
+            }
+        }
+        self.job.absorb(&changes);
+        Ok(changes)
+    }
+
+    pub(crate) fn pass(&mut self, time: Duration) {
+        self.now = self.now + time;
+    }
+
+    /// A hand-over that nobody has seen yet.
+    pub(crate) fn fresh_offer(&self, step: StepIx, worker: u128) -> Event {
+        let number = self.tickets.len() as u64 + 1;
+        let attempt = AttemptId(Uuid::from_u128(0xA000 + u128::from(number)));
+        let ticket = Ticket { step, attempt, fence: Fence(100 + number) };
+        Event::Offer { ticket, worker: WorkerId(Uuid::from_u128(worker)), epoch: Epoch(self.epoch) }
+    }
+
+    /// The ticket that speaks for the step, or else the last one that did, or else one that never existed.
+    pub(crate) fn ticket(&self, step: StepIx) -> Ticket {
+        let current = self.job.step(step).state.ticket().map(|(attempt, fence)| Ticket { step, attempt, fence });
+        let last = || self.tickets.iter().rev().find(|t| t.step == step).copied();
+        current.or_else(last).unwrap_or(Ticket { step, attempt: AttemptId(Uuid::nil()), fence: Fence(0) })
+    }
+
+    /// The link on which the step's attempt or offer is.
+    pub(crate) fn epoch_of(&self, step: StepIx) -> Epoch {
+        let state = &self.job.step(step).state;
+        let live = state.live().map(|l| l.epoch);
+        live.or_else(|| state.offer().map(|o| o.epoch)).unwrap_or(Epoch(self.epoch))
+    }
+
+    /// A worker said hello: everything after this is on a new link.
+    pub(crate) fn new_epoch(&mut self) -> Epoch {
+        self.epoch += 1;
+        Epoch(self.epoch)
+    }
+
+    /// The events of all checks that are due now.
+    pub(crate) fn due(&self) -> Vec<Event> {
+        let due = |check: &Option<engine::deadline::Deadline>| check.is_some_and(|d| d.at <= self.now);
+        let mut events: Vec<Event> = (0..self.job.steps.len())
+            .filter(|&i| due(&self.job.steps[i].check))
+            .map(|i| Event::Check { step: StepIx::of(i) })
+            .collect();
+        if due(&self.job.header.check) {
+            events.push(Event::CheckJob);
+        }
+        events
+    }
+
+    /// When something of this job is looked at next.
+    pub(crate) fn next_check(&self) -> Option<Time> {
+        let steps = self.job.steps.iter().filter_map(|s| s.check);
+        steps.chain(self.job.header.check).map(|deadline| deadline.at).min()
+    }
+
+    pub(crate) fn step_named(&self, name: &str) -> StepIx {
+        self.job.definition.find(name).unwrap_or_else(|| panic!("no step is named {name}"))
+    }
+}

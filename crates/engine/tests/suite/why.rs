@@ -1,0 +1,481 @@
+//! What people are told: one story per state, and the whole answer.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::why::{MatchView, Roster, WorkerView, why};
+use engine::{Time, WorkerId};
+use expect_test::{Expect, expect};
+use uuid::Uuid;
+
+use crate::support::script::world;
+use crate::support::world::{START, World};
+
+/// A fleet with one known worker, and an answer about tags.
+#[derive(Clone, Default)]
+struct Fleet {
+    cut_off: bool,
+    removed: bool,
+    supply: MatchView,
+}
+
+impl Roster for Fleet {
+    fn worker(&self, id: WorkerId) -> Option<WorkerView> {
+        let known = id == WorkerId(Uuid::from_u128(1)) && !self.removed;
+        known.then(|| WorkerView {
+            name: "build-1".to_owned(),
+            host: "rack7".to_owned(),
+            connected: !self.cut_off,
+            last_seen: Some(START + Duration::from_secs(1)),
+        })
+    }
+
+    fn matching(&self, _tags: &[Arc<str>]) -> MatchView {
+        self.supply.clone()
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "`expect!` makes a value, and a call reads better without `&`")]
+fn check(graph: &str, story: &str, expected: Expect) {
+    expected.assert_eq(&told(&world(graph, story), &Fleet::default()));
+}
+
+fn told(world: &World, fleet: &Fleet) -> String {
+    let at = |time: Time| format!("{}s", time.since(START).as_secs_f64());
+    let answer = why(&world.job, fleet, world.now);
+    let mut text = format!("{}\n", answer.summary);
+    for step in answer.steps {
+        let seen = step.last_sign_of_life.map_or("never".to_owned(), at);
+        let _ = writeln!(text, "{} is {}; owner: {}; seen: {seen}", step.name, step.state, step.owner);
+        let _ = writeln!(text, "  {}", step.reason);
+        if let Some(next) = step.next {
+            let _ = writeln!(text, "  at {}: {}", at(next.at), next.action);
+        }
+    }
+    text
+}
+
+fn supply(graph: &str, story: &str, supply: MatchView) -> String {
+    let world = world(graph, story);
+    why(&world.job, &Fleet { supply, ..Fleet::default() }, world.now).steps[0].reason.clone()
+}
+
+#[test]
+fn pending() {
+    check("a -> c, b -> c", "go a; end a 0", expect![[r#"
+        The job is running: 1 step pending, 1 step queued, 1 step success. Step `b`: no worker is connected; it needs tags [script]; fails as unmatched in 30s.
+        a is success; owner: nobody: it is over; seen: 0s
+          it ended well in attempt 1
+        c is pending; owner: step `b`; seen: never
+          waits for `b` (queued)
+          at 3600s: look again
+        b is queued; owner: the dispatcher; seen: never
+          no worker is connected; it needs tags [script]; fails as unmatched in 30s
+          at 30s: fail it as unmatched, unless a worker has its tags
+    "#]]);
+}
+
+#[test]
+fn pending_on_many() {
+    check("a -> z, b -> z, c -> z, d -> z, e -> z, f -> z", "", expect![[r#"
+        The job has not started: 1 step pending, 6 steps queued. Step `a`: no worker is connected; it needs tags [script]; fails as unmatched in 30s.
+        a is queued; owner: the dispatcher; seen: never
+          no worker is connected; it needs tags [script]; fails as unmatched in 30s
+          at 30s: fail it as unmatched, unless a worker has its tags
+        z is pending; owner: steps `a`, `b`, `c`, `d` and 2 more; seen: never
+          waits for `a` (queued), `b` (queued), `c` (queued), `d` (queued) and 2 more
+          at 3600s: look again
+        b is queued; owner: the dispatcher; seen: never
+          no worker is connected; it needs tags [script]; fails as unmatched in 30s
+          at 30s: fail it as unmatched, unless a worker has its tags
+        c is queued; owner: the dispatcher; seen: never
+          no worker is connected; it needs tags [script]; fails as unmatched in 30s
+          at 30s: fail it as unmatched, unless a worker has its tags
+        d is queued; owner: the dispatcher; seen: never
+          no worker is connected; it needs tags [script]; fails as unmatched in 30s
+          at 30s: fail it as unmatched, unless a worker has its tags
+        e is queued; owner: the dispatcher; seen: never
+          no worker is connected; it needs tags [script]; fails as unmatched in 30s
+          at 30s: fail it as unmatched, unless a worker has its tags
+        f is queued; owner: the dispatcher; seen: never
+          no worker is connected; it needs tags [script]; fails as unmatched in 30s
+          at 30s: fail it as unmatched, unless a worker has its tags
+    "#]]);
+}
+
+#[test]
+fn pending_after_a_cancel() {
+    check("a -> b[if:always()]", "go a; cancel", expect![[r#"
+        The job is being cancelled by ann: 1 step pending, 1 step cancelling. Step `a`: cancelled by ann; worker build-1 on rack7 was told to stop attempt 1.
+        a is cancelling; owner: worker build-1 on rack7; seen: 1s
+          cancelled by ann; worker build-1 on rack7 was told to stop attempt 1
+          at 40s: end it without the worker's answer
+        b is pending; owner: step `a`; seen: never
+          waits for `a` (cancelling); then `if: always()` decides, although the job is cancelled
+          at 3600s: look again
+    "#]]);
+}
+
+#[test]
+fn offered() {
+    check("a", "pass 2s; offer a; pass 3s", expect![[r#"
+        The job has not started: 1 step queued. Step `a`: offered to worker build-1 on rack7 3s ago.
+        a is queued; owner: worker build-1 on rack7; seen: 1s
+          offered to worker build-1 on rack7 3s ago
+          at 12s: take the offer back and find another worker
+    "#]]);
+}
+
+#[test]
+fn offered_again_later() {
+    check("a", "offer a; next; offer a; next", expect![[r#"
+        The job has not started: 1 step queued. Step `a`: 2 offers in a row stayed unanswered; offered again in 1s.
+        a is queued; owner: the dispatcher; seen: never
+          2 offers in a row stayed unanswered; offered again in 1s
+          at 21s: look again
+    "#]]);
+}
+
+#[test]
+fn queued_for_a_retry() {
+    check("a[retry:3]", "go a; end a 1; next", expect![[r#"
+        The job is running: 1 step queued. Step `a`: no worker is connected; it needs tags [script]; fails as unmatched in 30s; execution 2 of 3, after: Step `a` exited with code 1.
+        a is queued; owner: the dispatcher; seen: never
+          no worker is connected; it needs tags [script]; fails as unmatched in 30s; execution 2 of 3, after: Step `a` exited with code 1
+          at 30s: fail it as unmatched, unless a worker has its tags
+    "#]]);
+}
+
+#[test]
+fn queued_after_a_loss() {
+    check("a[effects:none]", "go a; gone a runner", expect![[r#"
+        The job is running: 1 step queued. Step `a`: no worker is connected; it needs tags [script]; fails as unmatched in 30s; its worker was lost 1 time before.
+        a is queued; owner: the dispatcher; seen: never
+          no worker is connected; it needs tags [script]; fails as unmatched in 30s; its worker was lost 1 time before
+          at 30s: fail it as unmatched, unless a worker has its tags
+    "#]]);
+}
+
+#[test]
+fn running() {
+    check("a", "go a; pass 182s", expect![[r#"
+        The job is running: 1 step running. Step `a`: attempt 1 runs on worker build-1 on rack7 for 3m 2s.
+        a is running; owner: worker build-1 on rack7; seen: 1s
+          attempt 1 runs on worker build-1 on rack7 for 3m 2s
+          at 3600s: look again
+    "#]]);
+}
+
+#[test]
+fn running_with_a_timeout() {
+    check("a[timeout:20m]", "go a; pass 5m", expect![[r#"
+        The job is running: 1 step running. Step `a`: attempt 1 runs on worker build-1 on rack7 for 5m; its timeout of 20m is over in 15m.
+        a is running; owner: worker build-1 on rack7; seen: 1s
+          attempt 1 runs on worker build-1 on rack7 for 5m; its timeout of 20m is over in 15m
+          at 1201s: tell the worker to stop it: its timeout is over
+    "#]]);
+}
+
+#[test]
+fn recovering() {
+    check("a", "go a; pass 60s; lost a; pass 30s", expect![[r#"
+        The job waits for a worker that is cut off: 1 step recovering. Step `a`: the link to worker build-1 on rack7 was lost 30s ago and attempt 1 may still run there; the recovery window is over in 1m 30s.
+        a is recovering; owner: worker build-1 on rack7; seen: 60s
+          the link to worker build-1 on rack7 was lost 30s ago and attempt 1 may still run there; the recovery window is over in 1m 30s
+          at 180s: fail it as `worker_lost`: it may have run, and its effects forbid a repeat
+    "#]]);
+}
+
+#[test]
+fn cancelling() {
+    check("a[grace:20s]", "go a; cancel; pass 5s", expect![[r#"
+        The job is being cancelled by ann: 1 step cancelling. Step `a`: cancelled by ann; worker build-1 on rack7 was told to stop attempt 1.
+        a is cancelling; owner: worker build-1 on rack7; seen: 1s
+          cancelled by ann; worker build-1 on rack7 was told to stop attempt 1
+          at 30s: end it without the worker's answer
+    "#]]);
+}
+
+#[test]
+fn cancelling_for_a_timeout() {
+    check("a[timeout:5s grace:20s]", "go a; next", expect![[r#"
+        The job is running: 1 step cancelling. Step `a`: its timeout is over; worker build-1 on rack7 was told to stop attempt 1.
+        a is cancelling; owner: worker build-1 on rack7; seen: 1s
+          its timeout is over; worker build-1 on rack7 was told to stop attempt 1
+          at 36s: end it without the worker's answer
+    "#]]);
+}
+
+#[test]
+fn cancelling_for_the_jobs_timeout() {
+    check("a, timeout:60s", "go a; next", expect![[r#"
+        The job is being cancelled by the job's timeout: 1 step cancelling. Step `a`: the job's timeout is over; worker build-1 on rack7 was told to stop attempt 1.
+        a is cancelling; owner: worker build-1 on rack7; seen: 1s
+          the job's timeout is over; worker build-1 on rack7 was told to stop attempt 1
+          at 100s: end it without the worker's answer
+    "#]]);
+}
+
+#[test]
+fn cancelling_while_cut_off() {
+    check("a", "go a; cancel; pass 5s; lost a; pass 5s", expect![[r#"
+        The job is being cancelled by ann: 1 step cancelling. Step `a`: cancelled by ann; worker build-1 on rack7 was told to stop attempt 1, but its link was lost 5s ago.
+        a is cancelling; owner: worker build-1 on rack7; seen: 5s
+          cancelled by ann; worker build-1 on rack7 was told to stop attempt 1, but its link was lost 5s ago
+          at 40s: end it without the worker's answer
+    "#]]);
+}
+
+#[test]
+fn held() {
+    check("a[approve hold:1h]", "pass 5m", expect![[r#"
+        Only a person can move the job on: 1 step held. Step `a`: waits for approval for 5m.
+        a is held; owner: a person; seen: never
+          waits for approval for 5m
+          at 3600s: cancel it: nobody approved it in time
+    "#]]);
+}
+
+#[test]
+fn held_for_two() {
+    check("a[reviewers:2]", "", expect![[r#"
+        Only a person can move the job on: 1 step held. Step `a`: waits for 2 approvals for 0s.
+        a is held; owner: a person; seen: never
+          waits for 2 approvals for 0s
+          at 3600s: look again
+    "#]]);
+}
+
+#[test]
+fn waiting_for_a_retry() {
+    check("a[retry:3 delay:90s]", "go a; end a 1; pass 30s", expect![[r#"
+        The job is running: 1 step waiting. Step `a`: execution 2 of 3 is due in 1m, after: Step `a` exited with code 1.
+        a is waiting; owner: a timer; seen: never
+          execution 2 of 3 is due in 1m, after: Step `a` exited with code 1
+          at 90s: queue it
+    "#]]);
+}
+
+#[test]
+fn waiting_for_protection() {
+    check("a[wait:60s reviewers:1]", "pass 10s", expect![[r#"
+        The job has not started: 1 step waiting. Step `a`: its environment asks for a wait, over in 50s.
+        a is waiting; owner: a timer; seen: never
+          its environment asks for a wait, over in 50s
+          at 60s: ask for approval
+    "#]]);
+}
+
+#[test]
+fn succeeded() {
+    check("a[retry:2] -> b", "go a; end a 1; next; go a; pass 2s; end a 0; go b; end b 0", expect![[r#"
+        The job succeeded after 2s: 2 steps success.
+        a is success; owner: nobody: it is over; seen: 2s
+          it ended well in attempt 2
+        b is success; owner: nobody: it is over; seen: 2s
+          it ended well in attempt 1
+    "#]]);
+}
+
+#[test]
+fn approved() {
+    check("a[approve]", "approve a", expect![[r#"
+        The job succeeded after 0s: 1 step success.
+        a is success; owner: nobody: it is over; seen: 0s
+          it was approved
+    "#]]);
+}
+
+#[test]
+fn failed_and_skipped() {
+    check("a -> b -> c", "go a; pass 3s; end a 7", expect![[r#"
+        The job failed after 3s: step `a`: Step `a` exited with code 7 (exit_code).
+        a is failed; owner: nobody: it is over; seen: 3s
+          Step `a` exited with code 7 (exit_code)
+        b is skipped; owner: nobody: it is over; seen: 3s
+          `a` failed
+        c is skipped; owner: nobody: it is over; seen: 3s
+          `b` was skipped
+    "#]]);
+}
+
+#[test]
+fn failed_after_retries() {
+    check("a[retry:2]", "go a; end a 1; next; go a; end a 1", expect![[r#"
+        The job failed after 0s: step `a`: Step `a` exited with code 1 (exit_code).
+        a is failed; owner: nobody: it is over; seen: 0s
+          Step `a` exited with code 1 (exit_code); 2 attempts were made
+    "#]]);
+}
+
+#[test]
+fn failed_and_allowed() {
+    check("a[allow_failure] -> b", "go a; end a 1", expect![[r#"
+        The job is running: 1 step queued, 1 step failed. Step `b`: no worker is connected; it needs tags [script]; fails as unmatched in 30s.
+        a is failed; owner: nobody: it is over; seen: 0s
+          Step `a` exited with code 1 (exit_code); its failure is allowed
+        b is queued; owner: the dispatcher; seen: never
+          no worker is connected; it needs tags [script]; fails as unmatched in 30s
+          at 30s: fail it as unmatched, unless a worker has its tags
+    "#]]);
+}
+
+#[test]
+fn skipped_by_condition() {
+    check("a -> b[if:failure()]", "go a; end a 0", expect![[r#"
+        The job succeeded after 0s: 1 step success, 1 step skipped.
+        a is success; owner: nobody: it is over; seen: 0s
+          it ended well in attempt 1
+        b is skipped; owner: nobody: it is over; seen: 0s
+          its condition `failure()` is false
+    "#]]);
+}
+
+#[test]
+fn skipped_for_a_rejection() {
+    check("a[approve] -> b", "reject a", expect![[r#"
+        The job was cancelled after 0s: step `a`: Rejected by ann: no (rejected).
+        a is cancelled; owner: nobody: it is over; seen: 0s
+          Rejected by ann: no (rejected)
+        b is skipped; owner: nobody: it is over; seen: 0s
+          `a` was cancelled
+    "#]]);
+}
+
+#[test]
+fn skipped_for_a_success() {
+    check("a -failed-> b", "go a; end a 0", expect![[r#"
+        The job succeeded after 0s: 1 step success, 1 step skipped.
+        a is success; owner: nobody: it is over; seen: 0s
+          it ended well in attempt 1
+        b is skipped; owner: nobody: it is over; seen: 0s
+          `a` succeeded
+    "#]]);
+}
+
+#[test]
+fn expired() {
+    check("a -> b[if:always()], expires:20s", "next", expect![[r#"
+        The job failed after 20s: step `a`: Job failed: it had not started when it expired (expired).
+        a is failed; owner: nobody: it is over; seen: 20s
+          Job failed: it had not started when it expired (expired)
+        b is skipped; owner: nobody: it is over; seen: 20s
+          `a` failed
+    "#]]);
+}
+
+#[test]
+fn skipped_by_a_condition_after_a_failure() {
+    check("a -> b[if:cancelled()]", "go a; end a 1", expect![[""]]);
+}
+
+#[test]
+fn cancelled() {
+    check("a -> b", "go a; cancel; end a cancelled", expect![[r#"
+        The job was cancelled after 0s: Cancelled by ann (cancelled).
+        a is cancelled; owner: nobody: it is over; seen: 0s
+          Step `a` was cancelled by ann (cancelled)
+        b is cancelled; owner: nobody: it is over; seen: 0s
+          Step `b` was cancelled by ann (cancelled)
+    "#]]);
+}
+
+#[test]
+fn lost() {
+    check("a", "go a; lost a; next", expect![[r#"
+        The job failed after 2m: step `a`: Job failed: agent disconnected and did not reconnect within the recovery window (recovery timeout exceeded) (worker_lost).
+        a is failed; owner: nobody: it is over; seen: 120s
+          Job failed: agent disconnected and did not reconnect within the recovery window (recovery timeout exceeded) (worker_lost)
+    "#]]);
+}
+
+#[test]
+fn unmatched() {
+    check("a[tags:gpu]", "pass 30s; unmatched a", expect![[r#"
+        The job failed after 30s: step `a`: No active worker with required tags to run this step: gpu (unmatched).
+        a is failed; owner: nobody: it is over; seen: 30s
+          No active worker with required tags to run this step: gpu (unmatched)
+    "#]]);
+}
+
+#[test]
+fn a_queued_step_says_precisely_what_it_waits_for() {
+    let reasons = [
+        MatchView { connected: 2, matching: 2, busy: 2, slots: 4, slots_taken: 4, ..MatchView::default() },
+        MatchView { connected: 9, matching: 1, busy: 1, slots: 4, slots_taken: 4, ..MatchView::default() },
+        MatchView { connected: 5, matching: 5, busy: 5, slots: 20, slots_taken: 20, ..MatchView::default() },
+        MatchView { connected: 3, matching: 3, busy: 1, slots: 6, slots_taken: 2, ..MatchView::default() },
+        MatchView { connected: 1, matching: 1, slots: 2, ..MatchView::default() },
+        MatchView { connected: 1, away: 1, ..MatchView::default() },
+        MatchView { connected: 1, missing: vec!["gpu".into()], ..MatchView::default() },
+        MatchView { connected: 1, missing: vec!["arm".into(), "gpu".into()], ..MatchView::default() },
+        MatchView { connected: 2, ..MatchView::default() },
+        MatchView::default(),
+    ];
+    let told: Vec<String> = reasons.into_iter().map(|s| supply("a[tags:gpu+script]", "pass 18s", s)).collect();
+    expect![[r#"
+        waits for a worker with tags [gpu, script]: 2 match, both busy (4 of 4 slots taken)
+        waits for a worker with tags [gpu, script]: 1 matches, and it is busy (4 of 4 slots taken)
+        waits for a worker with tags [gpu, script]: 5 match, all busy (20 of 20 slots taken)
+        waits for a worker with tags [gpu, script]: 3 match, 1 of them busy (2 of 6 slots taken)
+        waits for a worker with tags [gpu, script]: 1 matches (0 of 2 slots taken)
+        waits for a worker with tags [gpu, script]: the one that has them is not to be had now
+        no worker has tag `gpu`; fails as unmatched in 12s
+        no worker has tags `arm` and `gpu`; fails as unmatched in 12s
+        no single worker has all of the tags [gpu, script]; fails as unmatched in 12s
+        no worker is connected; it needs tags [gpu, script]; fails as unmatched in 12s"#]].assert_eq(&told.join("\n"));
+}
+
+#[test]
+fn a_patient_step_is_not_said_to_fail() {
+    let none = MatchView { connected: 1, missing: vec!["gpu".into()], ..MatchView::default() };
+    expect!["no worker has tag `gpu`"].assert_eq(&supply("a[tags:gpu unmatched:wait]", "", none));
+}
+
+#[test]
+fn a_worker_that_is_cut_off_or_removed_is_named_as_such() {
+    let world = world("a", "go a; pass 5s");
+    let cut_off = told(&world, &Fleet { cut_off: true, ..Fleet::default() });
+    let removed = told(&world, &Fleet { removed: true, ..Fleet::default() });
+    expect![[r#"
+        The job is running: 1 step running. Step `a`: attempt 1 runs on worker build-1 on rack7 for 5s; the worker's link is gone.
+        a is running; owner: worker build-1 on rack7; seen: 1s
+          attempt 1 runs on worker build-1 on rack7 for 5s; the worker's link is gone
+          at 3600s: look again
+        The job is running: 1 step running. Step `a`: attempt 1 runs on worker 00000000-0000-0000-0000-000000000001, which was removed for 5s.
+        a is running; owner: worker 00000000-0000-0000-0000-000000000001, which was removed; seen: 0s
+          attempt 1 runs on worker 00000000-0000-0000-0000-000000000001, which was removed for 5s
+          at 3600s: look again
+    "#]].assert_eq(&format!("{cut_off}{removed}"));
+}
+
+/// Whatever the window's end will bring is said before it comes, and comes as it was said.
+#[test]
+fn the_verdict_is_foretold() {
+    let tasks = [
+        "a",
+        "a[effects:none]",
+        "a[stop]",
+        "a[stop effects:none]",
+        "a[stop retry:2 on:worker_lost]",
+        "a[effects:none retry:1 on:worker_lost]",
+        "a[retry:2 on:worker_lost]",
+    ];
+    let mut text = String::new();
+    for task in tasks {
+        let before = world(task, "go a; lost a");
+        let next = why(&before.job, &Fleet::default(), before.now).steps[0].next.clone().expect("it is open");
+        let after = world(task, "go a; lost a; next");
+        let _ = writeln!(text, "{task:<39} {:<8} {}", after.job.steps[0].state.name().word(), next.action);
+    }
+    expect![[r#"
+        a                                       failed fail it as `worker_lost`: it may have run, and its effects forbid a repeat
+        a[effects:none]                         queued queue it again: its effects allow a repeat, unless it lost too many workers
+        a[stop]                                 failed fail it as `worker_lost`: its effects forbid a repeat
+        a[stop effects:none]                    queued queue it again: its effects allow a repeat, unless it lost too many workers
+        a[stop retry:2 on:worker_lost]          waiting try it again: its policy names `worker_lost`
+        a[effects:none retry:1 on:worker_lost]  failed fail it as `worker_lost`: its policy has no attempt left
+        a[retry:2 on:worker_lost]               failed fail it as `worker_lost`: it may have run, and its effects forbid a repeat
+    "#]].assert_eq(&text);
+}

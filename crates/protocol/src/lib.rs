@@ -1,0 +1,13 @@
+//! The words that server, worker and runner exchange, and nothing else: no I/O, no decisions.
+//!
+//! * [`attempt`]: what a worker is told to execute, and what a runner says happened.
+//! * [`link`]: the messages on the WebSocket between a worker and a server.
+//! * [`log`]: how log lines are laid out, on the worker's disk, on the wire and in the store.
+//! * [`folder`]: what lies in an attempt's folder on a worker, and the runner's control socket.
+//!
+//! Every format is versioned: a runner may be older than its worker, a worker older than its server.
+
+pub mod attempt;
+pub mod folder;
+pub mod link;
+pub mod log;

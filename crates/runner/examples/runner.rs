@@ -1,0 +1,11 @@
+//! The runner as a program of its own: `runner FOLDER`. The tests of this crate start it.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match std::env::args_os().nth(1) {
+        Some(folder) => runner::main(Path::new(&folder)),
+        None => ExitCode::from(2),
+    }
+}

@@ -1,0 +1,17 @@
+//! The runner's two clocks.
+
+use std::time::Duration;
+
+use rustix::time::{ClockId, Timespec, clock_gettime};
+
+/// For deadlines: it never goes back, and it runs on while the machine sleeps.
+pub(crate) fn boot_now() -> Duration {
+    let Timespec { tv_sec, tv_nsec } = clock_gettime(ClockId::Boottime);
+    Duration::new(tv_sec.unsigned_abs(), tv_nsec.unsigned_abs() as u32)
+}
+
+/// For log lines: microseconds since the epoch.
+pub(crate) fn wall_us() -> i64 {
+    let Timespec { tv_sec, tv_nsec } = clock_gettime(ClockId::Realtime);
+    tv_sec.saturating_mul(1_000_000).saturating_add(tv_nsec / 1000)
+}

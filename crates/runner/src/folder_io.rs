@@ -1,0 +1,139 @@
+//! The files of an attempt's folder, as worker and runner both need them. Blocking, without a runtime.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, symlink};
+use std::path::Path;
+
+use protocol::attempt::End;
+use protocol::folder::{
+    CLAIM_LINK, Claim, ExitError, FOLDER_FORMAT, FolderSpec, OUTPUT_BYTES_MAX, RECORD_BYTES, RECORD_FILE, SPEC_FILE,
+    Tally, decode_exit,
+};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use thiserror::Error;
+
+/// A spec holds a script and an environment; the server's own limits are far below this.
+const SPEC_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// No record is larger: outputs at their limit and the rest of an end.
+const RECORD_BYTES_MAX: u64 = (OUTPUT_BYTES_MAX + RECORD_BYTES) as u64;
+
+/// Most files here are smaller: one read instead of many.
+const READ_HINT: usize = 16 * 1024;
+
+#[derive(Debug, Error)]
+pub enum FolderError {
+    #[error("cannot {what}: {source}")]
+    Io { what: &'static str, source: io::Error },
+    #[error("spec.json cannot be understood: {0}")]
+    BadSpec(#[source] serde_json::Error),
+    #[error("the folder has format {0}, this version knows {FOLDER_FORMAT}")]
+    UnknownFormat(u32),
+    #[error("another runner holds this folder")]
+    Locked,
+    #[error(transparent)]
+    Exit(#[from] ExitError),
+}
+
+/// For `map_err`: what was tried when the system said no.
+pub(crate) fn cannot(what: &'static str) -> impl FnOnce(io::Error) -> FolderError {
+    move |source| FolderError::Io { what, source }
+}
+
+/// Makes a new attempt folder, readable by its owner only, with its spec inside.
+pub fn create(folder: &Path, spec: &FolderSpec) -> Result<(), FolderError> {
+    DirBuilder::new().mode(0o700).create(folder).map_err(cannot("create the attempt folder"))?;
+    let json = serde_json::to_vec(spec).map_err(FolderError::BadSpec)?;
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(0o600);
+    let written = options.open(folder.join(SPEC_FILE)).and_then(|mut file| file.write_all(&json));
+    written.map_err(cannot("write spec.json"))
+}
+
+pub fn read_spec(folder: &Path) -> Result<FolderSpec, FolderError> {
+    let json = read_at_most(&folder.join(SPEC_FILE), SPEC_BYTES_MAX).map_err(cannot("read spec.json"))?;
+    let spec: FolderSpec = serde_json::from_slice(&json).map_err(FolderError::BadSpec)?;
+    if spec.format == FOLDER_FORMAT { Ok(spec) } else { Err(FolderError::UnknownFormat(spec.format)) }
+}
+
+/// Whether a runner lives: it holds the lock of its record for life, whatever the process numbers say.
+///
+/// A runner that was just started may not have come to its lock yet. [`claim`] the folder `void` to be safe from it.
+pub fn runner_lives(folder: &Path) -> Result<bool, FolderError> {
+    let file = match OpenOptions::new().read(true).write(true).open(folder.join(RECORD_FILE)) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(cannot("open the record")(error)),
+    };
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(false),
+        Err(Errno::WOULDBLOCK) => Ok(true),
+        Err(errno) => Err(cannot("try the lock of the record")(errno.into())),
+    }
+}
+
+/// Tries to be the first to say whether the attempt starts. Returns what holds now, ours or an earlier one.
+/// With `durable` ours is on disk before this returns.
+pub fn claim(folder: &Path, wanted: Claim, durable: bool) -> Result<Claim, FolderError> {
+    match try_claim(folder, wanted, durable)? {
+        Claimed::Ours => Ok(wanted),
+        Claimed::Earlier(claim) => Ok(claim),
+    }
+}
+
+/// Who came first. The runner must know: an intent that is not its own may have run already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Claimed {
+    Ours,
+    Earlier(Claim),
+}
+
+/// A link, not a file: name and content appear in one step, so nobody ever sees a claim without its word.
+pub(crate) fn try_claim(folder: &Path, wanted: Claim, durable: bool) -> Result<Claimed, FolderError> {
+    match symlink(wanted.word(), folder.join(CLAIM_LINK)) {
+        Ok(()) => {}
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            return Ok(Claimed::Earlier(read_claim(folder)?.unwrap_or(Claim::Intent)));
+        }
+        Err(error) => return Err(cannot("create the claim")(error)),
+    }
+    if durable {
+        File::open(folder).and_then(|folder| folder.sync_all()).map_err(cannot("sync the claim to disk"))?;
+    }
+    Ok(Claimed::Ours)
+}
+
+/// `None`: nobody has decided yet.
+pub fn read_claim(folder: &Path) -> Result<Option<Claim>, FolderError> {
+    match fs::read_link(folder.join(CLAIM_LINK)) {
+        Ok(word) => Ok(Some(Claim::from_word(word.as_os_str().as_bytes()))),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(cannot("read the claim")(error)),
+    }
+}
+
+/// What the record file says. Neither half is there before the runner has written it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Recorded {
+    pub tally: Option<Tally>,
+    pub end: Option<End>,
+}
+
+/// Reads the record. A missing one says nothing; a torn exit record is [`ExitError::Torn`] if the runner is gone,
+/// and merely being written if it still lives.
+pub fn read_record(folder: &Path) -> Result<Recorded, FolderError> {
+    let bytes = match read_at_most(&folder.join(RECORD_FILE), RECORD_BYTES_MAX) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Recorded::default()),
+        Err(error) => return Err(cannot("read the record")(error)),
+    };
+    Ok(Recorded { tally: Tally::decode(&bytes), end: decode_exit(&bytes)? })
+}
+
+fn read_at_most(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(READ_HINT);
+    File::open(path)?.take(limit).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}

@@ -1,0 +1,79 @@
+//! The runner: the small process that owns one attempt on a worker's machine.
+//!
+//! A worker starts it with [`launch::launch`] (as `bowline runner FOLDER`), and from then on needs it only through
+//! files and a socket. The runner outlives its worker: it holds the lock, reads the step's output, keeps its
+//! deadlines, kills what must be killed, and leaves an exit record. One thread, one `poll` loop, no async runtime:
+//! it is started for every step, so what it costs is what a step costs.
+//!
+//! ```text
+//!  worker ──socketpair or sock──► control ─┐
+//!  deadlines ─────────────────────────────►├─ watch ──► exit record ──► `ended`
+//!  SIGCHLD ── signals ────────────────────►│
+//!  step ──stdout, stderr──► lines ► spool ─┘
+//! ```
+//!
+//! In reading order: `prepare` → `start` → `watch` → `end`, as [`main`] calls them. [`folder_io`], [`cgroup`] and
+//! [`remains`] are for the worker as well.
+
+pub mod cgroup;
+mod child;
+mod clock;
+mod control;
+mod end;
+pub mod folder_io;
+pub mod launch;
+mod lines;
+mod notes;
+mod output;
+mod poll;
+mod prepare;
+mod proc_stat;
+mod program;
+mod record;
+pub mod remains;
+mod spool;
+mod start;
+mod sys;
+mod tree;
+mod watch;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use folder_io::FolderError;
+use prepare::Desk;
+use protocol::folder::Claim;
+use start::Start;
+
+/// Runs the attempt in `folder` from `ready` to its end. Call it before any thread is started.
+pub fn main(folder: &Path) -> ExitCode {
+    std::panic::set_hook(Box::new(|panic| notes::write(&panic.to_string())));
+    let mut desk = match Desk::prepare(folder) {
+        Ok(desk) => desk,
+        Err(error) => {
+            notes::write(&error.to_string());
+            if never_starts(folder, &error) {
+                control::refuse_on_stdin(&error.to_string());
+            }
+            return ExitCode::FAILURE;
+        }
+    };
+    match start::start(&mut desk) {
+        Start::Left => {}
+        Start::Failed(message) => {
+            let end = end::spawn_failed(&desk, message);
+            end::report(&mut desk, end);
+        }
+        Start::Running(child) => {
+            let end = watch::watch(&mut desk, child);
+            end::report(&mut desk, end);
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+/// A refusal says that the step never ran. Where another runner was or is at work, that is not ours to say.
+fn never_starts(folder: &Path, error: &FolderError) -> bool {
+    let taken = matches!(error, FolderError::Locked);
+    !taken && !matches!(folder_io::read_claim(folder), Ok(Some(Claim::Intent)))
+}

@@ -1,0 +1,73 @@
+//! Everything that can be done before the step may start, so that `go` only has to claim and fork.
+
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use protocol::folder::{FolderSpec, FromRunner, RunnerPhase, Status, Tally};
+
+use crate::control::Control;
+use crate::folder_io::{self, FolderError, cannot};
+use crate::program::{Image, ImageError};
+use crate::record::Record;
+use crate::spool::{Limits, Spool};
+use crate::sys;
+
+/// The runner's working set, complete before it says `ready`.
+pub(crate) struct Desk {
+    pub(crate) spec: FolderSpec,
+    /// The attempt's folder, absolute; it is the current folder as well.
+    pub(crate) root: PathBuf,
+    pub(crate) record: Record,
+    pub(crate) spool: Spool,
+    pub(crate) control: Control,
+    pub(crate) signals: OwnedFd,
+    /// If the step cannot be started, `go` is the time to say so.
+    pub(crate) image: Result<Image, ImageError>,
+}
+
+impl Desk {
+    pub(crate) fn prepare(folder: &Path) -> Result<Self, FolderError> {
+        std::env::set_current_dir(folder).map_err(cannot("enter the attempt folder"))?;
+        let root = std::env::current_dir().map_err(cannot("find the attempt folder"))?;
+        // Fails only for a process that leads its session already, which is as good.
+        let _ = rustix::process::setsid();
+        let record = Record::open()?;
+        let spec = folder_io::read_spec(Path::new("."))?;
+        let signals = sys::signal_descriptor().map_err(cannot("set up signals"))?;
+        // Strays that leave the step's group come to us when their parent dies.
+        let own = rustix::process::getpid();
+        rustix::process::set_child_subreaper(Some(own)).map_err(|errno| cannot("become subreaper")(errno.into()))?;
+        let limits = Limits { lines: spec.local.log_lines_max, bytes: spec.local.log_bytes_max };
+        let spool = Spool::new(limits);
+        let image = Image::build(&root, &spec);
+        let control = Control::open()?;
+        Ok(Desk { spec, root, record, spool, control, signals, image })
+    }
+
+    /// Writes the log so far and brings the counts up to date.
+    pub(crate) fn flush_log(&mut self) {
+        self.spool.flush();
+        let (dropped_lines, lost_lines) = (self.spool.dropped_lines(), self.spool.lost_lines());
+        self.record.set_tally(Tally { dropped_lines, lost_lines, ..self.record.tally() });
+    }
+
+    pub(crate) fn log_hint(&self) -> FromRunner {
+        FromRunner::Log { last_seq: self.spool.last_seq(), bytes: self.spool.written_bytes() }
+    }
+
+    pub(crate) fn status(&self, phase: RunnerPhase) -> FromRunner {
+        let Tally { pid, start_time, dropped_lines, lost_lines } = self.record.tally();
+        FromRunner::Status {
+            status: Status {
+                phase,
+                runner_pid: std::process::id(),
+                pid,
+                start_time,
+                last_seq: self.spool.last_seq(),
+                log_bytes: self.spool.written_bytes(),
+                dropped_lines,
+                lost_lines,
+            },
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! What a runner that was itself killed left behind. The worker calls this when it finds a free lock and no exit record.
+
+use protocol::folder::{FolderSpec, Tally};
+
+use crate::cgroup::Cgroup;
+use crate::proc_stat;
+use crate::sys;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Remains {
+    /// Nothing of the step lives any more.
+    None,
+    /// Something does, and was sent KILL; ask again.
+    Dying,
+}
+
+/// Kills the step's group and cgroup if anything in them still lives. Call it until it says [`Remains::None`].
+///
+/// Without a cgroup only the group can be found: a process that left it, whose runner is dead, is out of reach.
+pub fn kill(spec: &FolderSpec, tally: Option<Tally>) -> Remains {
+    let group = tally.is_some_and(|tally| kill_group(&tally));
+    let cgroup = spec.cgroup().as_deref().and_then(Cgroup::open).is_some_and(|cgroup| kill_cgroup(&cgroup));
+    if group || cgroup { Remains::Dying } else { Remains::None }
+}
+
+fn kill_group(tally: &Tally) -> bool {
+    let Ok(leader) = i32::try_from(tally.pid) else { return false };
+    if leader <= 1 || is_reused(leader, tally.start_time) {
+        return false;
+    }
+    let lives = proc_stat::all().any(|process| process.group == leader && !process.zombie);
+    if lives {
+        sys::kill_group(leader, libc::SIGKILL);
+    }
+    lives
+}
+
+/// The kernel gives a number out again only when no process has it as its own or as its group's.
+fn is_reused(leader: i32, start_time: u64) -> bool {
+    proc_stat::read(leader).is_some_and(|stat| stat.start_time != start_time)
+}
+
+fn kill_cgroup(cgroup: &Cgroup) -> bool {
+    // Busy or not permitted: either way somebody may be inside.
+    let lives = cgroup.remove().is_err();
+    if lives {
+        let _ = cgroup.kill();
+    }
+    lives
+}

@@ -1,0 +1,346 @@
+//! The life of the step's process: its output, its deadlines, its end.
+//!
+//! The step is over when its own process has ended. What it left behind is killed then, and the pipes are read to
+//! their end, though not for ever: somebody out of our reach may hold them open.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use protocol::attempt::{End, EndResult, StopMode, StopReason};
+use protocol::folder::{FromRunner, OUTPUT_FILE, RunnerPhase, ToRunner};
+use protocol::log::Stream;
+use rustix::io::Errno;
+
+use crate::child::Child;
+use crate::clock;
+use crate::control::Event;
+use crate::lines::Splitter;
+use crate::notes;
+use crate::output;
+use crate::poll::{PollSet, Ready, Source};
+use crate::prepare::Desk;
+use crate::sys::{self, Children, Fate, Usage};
+use crate::tree::Tree;
+
+/// How long pipes and strays may outlast the step's own process.
+const DRAIN_GRACE: Duration = Duration::from_secs(2);
+/// Hints about a growing log are at least this far apart.
+const HINT_GAP: Duration = Duration::from_millis(10);
+/// One read from a pipe: what a pipe holds at most by default, times four.
+const READ_BYTES: usize = 256 * 1024;
+/// Reads from one pipe before the others get their turn.
+const READS_PER_TURN: usize = 4;
+
+/// Stays until the step is over, and says how it ended.
+pub(crate) fn watch(desk: &mut Desk, child: Child) -> End {
+    let mut watch = Watch::new(desk, child);
+    while !watch.is_over() {
+        watch.turn();
+    }
+    watch.end()
+}
+
+struct Watch<'a> {
+    desk: &'a mut Desk,
+    tree: Tree,
+    pipes: [Pipe; 2],
+    buffer: Vec<u8>,
+    started: Duration,
+    /// Cleared when it has struck.
+    timeout_at: Option<Duration>,
+    stopping: Option<Stopping>,
+    exited: Option<Exited>,
+    usage: Usage,
+    strays: bool,
+    hint: Hint,
+}
+
+struct Pipe {
+    source: Source,
+    /// `None` after its end.
+    reader: Option<OwnedFd>,
+    splitter: Splitter,
+}
+
+struct Stopping {
+    reason: StopReason,
+    /// `None`: everything was killed already.
+    kill_at: Option<Duration>,
+}
+
+struct Exited {
+    result: EndResult,
+    at: Duration,
+}
+
+#[derive(Default)]
+struct Hint {
+    last_seq: u64,
+    not_before: Duration,
+}
+
+impl<'a> Watch<'a> {
+    fn new(desk: &'a mut Desk, child: Child) -> Self {
+        let started = clock::boot_now();
+        let timeout = desk.spec.attempt.timeout_ms.map(Duration::from_millis);
+        let pipe = |source, stream, reader| Pipe { source, reader: Some(reader), splitter: Splitter::new(stream) };
+        Watch {
+            desk,
+            tree: Tree::new(child.pid, child.cgroup),
+            pipes: [
+                pipe(Source::Stdout, Stream::Stdout, child.stdout),
+                pipe(Source::Stderr, Stream::Stderr, child.stderr),
+            ],
+            buffer: vec![0; READ_BYTES],
+            started,
+            timeout_at: timeout.and_then(|timeout| started.checked_add(timeout)),
+            stopping: None,
+            exited: None,
+            usage: Usage::default(),
+            strays: false,
+            hint: Hint::default(),
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        let Some(exited) = &self.exited else { return false };
+        let drained = self.pipes.iter().all(|pipe| pipe.reader.is_none());
+        drained && !self.strays || clock::boot_now() >= exited.at + DRAIN_GRACE
+    }
+
+    fn turn(&mut self) {
+        self.desk.control.listen_if_alone();
+        let ready = self.wait();
+        let now = clock::boot_now();
+        self.read_pipes(ready, now);
+        if ready.has(Source::Signals) {
+            self.handle_signals(now);
+        }
+        self.desk.control.turn(ready);
+        while let Some(event) = self.desk.control.next_event() {
+            self.handle_event(&event, now);
+        }
+        self.meet_deadlines(now);
+        self.desk.flush_log();
+        self.send_hint(now);
+    }
+
+    fn wait(&self) -> Ready {
+        let mut set = PollSet::default();
+        set.read(Source::Signals, self.desk.signals.as_fd());
+        self.desk.control.watch(&mut set);
+        for pipe in &self.pipes {
+            if let Some(reader) = &pipe.reader {
+                set.read(pipe.source, reader.as_fd());
+            }
+        }
+        let now = clock::boot_now();
+        let until_deadline = self.next_deadline().map(|deadline| deadline.saturating_sub(now));
+        set.wait(until_deadline.into_iter().chain(self.desk.control.patience()).min())
+    }
+
+    fn next_deadline(&self) -> Option<Duration> {
+        let hint_at = (self.hint.last_seq < self.desk.spool.last_seq()).then_some(self.hint.not_before);
+        [
+            self.timeout_at,
+            self.stopping.as_ref().and_then(|stopping| stopping.kill_at),
+            self.exited.as_ref().map(|exited| exited.at + DRAIN_GRACE),
+            self.pipes[0].splitter.flush_at(),
+            self.pipes[1].splitter.flush_at(),
+            hint_at,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    fn read_pipes(&mut self, ready: Ready, now: Duration) {
+        for pipe in &mut self.pipes {
+            if ready.has(pipe.source) {
+                pipe.read(&mut self.buffer, now, self.desk);
+            }
+        }
+    }
+
+    fn handle_signals(&mut self, now: Duration) {
+        while let Some(signal) = sys::next_signal(self.desk.signals.as_fd()) {
+            if signal != libc::SIGCHLD {
+                // Somebody shuts the machine or the service down: better an orderly end than none.
+                self.stop(StopMode::Graceful, StopReason::WorkerStopped, now);
+            }
+        }
+        self.look_after_children(now);
+    }
+
+    /// Reaps whoever has ended. Once the step's own process has, nothing that it left may live on.
+    fn look_after_children(&mut self, now: Duration) {
+        loop {
+            match sys::look_at_children() {
+                Children::Ended(pid) if pid == self.tree.leader() && self.exited.is_none() => self.step_ended(now),
+                Children::Ended(pid) => {
+                    if let Ok((_, usage)) = sys::reap(pid) {
+                        self.usage.add(usage);
+                    }
+                }
+                Children::AllRunning => {
+                    self.strays = self.exited.is_some();
+                    if self.strays {
+                        self.tree.kill_strays();
+                    }
+                    return;
+                }
+                Children::None => {
+                    self.strays = false;
+                    return;
+                }
+            }
+        }
+    }
+
+    fn step_ended(&mut self, now: Duration) {
+        // While the process is not reaped its number, and with it the group's, cannot be anyone else's.
+        self.tree.kill_group();
+        let result = match sys::reap(self.tree.leader()) {
+            Ok((Fate::Exited(code), usage)) => {
+                self.usage.add(usage);
+                EndResult::Exited { code }
+            }
+            Ok((Fate::Signaled(signal), usage)) => {
+                self.usage.add(usage);
+                EndResult::Signaled { signal, oom: signal == libc::SIGKILL && self.tree.oom_killed() }
+            }
+            Err(error) => {
+                notes::write(&format!("cannot reap the step's process: {error}"));
+                EndResult::Signaled { signal: libc::SIGKILL, oom: false }
+            }
+        };
+        self.tree.empty_cgroup();
+        self.timeout_at = None;
+        if let Some(stopping) = &mut self.stopping {
+            stopping.kill_at = None;
+        }
+        self.exited = Some(Exited { result, at: now });
+    }
+
+    fn handle_event(&mut self, event: &Event, now: Duration) {
+        match event {
+            Event::Connected | Event::Message(ToRunner::Go) => {
+                let tally = self.desk.record.tally();
+                self.desk.control.send(&FromRunner::Started { pid: tally.pid, start_time: tally.start_time });
+                let hint = self.desk.log_hint();
+                self.desk.control.send(&hint);
+            }
+            Event::Message(ToRunner::Stop { mode, reason }) => self.stop(*mode, *reason, now),
+            Event::Message(ToRunner::Status) => {
+                let phase = if self.stopping.is_some() { RunnerPhase::Stopping } else { RunnerPhase::Running };
+                let status = self.desk.status(phase);
+                self.desk.control.send(&status);
+            }
+            Event::Message(ToRunner::Bye | ToRunner::Unknown) => {}
+        }
+    }
+
+    /// The first reason stays; a later order can only be harder.
+    fn stop(&mut self, mode: StopMode, reason: StopReason, now: Duration) {
+        if self.exited.is_some() {
+            return;
+        }
+        let plan = &self.desk.spec.attempt.stop;
+        if self.stopping.is_none() {
+            let kill_at = now.saturating_add(Duration::from_millis(plan.grace_ms));
+            self.stopping = Some(Stopping { reason, kill_at: Some(kill_at) });
+            if mode == StopMode::Graceful {
+                self.tree.ask_to_stop(plan.signal);
+            }
+        }
+        if mode == StopMode::Kill {
+            self.kill();
+        }
+    }
+
+    fn kill(&mut self) {
+        self.tree.kill_all();
+        if let Some(stopping) = &mut self.stopping {
+            stopping.kill_at = None;
+        }
+    }
+
+    fn meet_deadlines(&mut self, now: Duration) {
+        let is_due = |at: Option<Duration>| at.is_some_and(|at| at <= now);
+        if is_due(self.timeout_at) {
+            self.timeout_at = None;
+            self.stop(StopMode::Graceful, StopReason::Timeout, now);
+        }
+        if is_due(self.stopping.as_ref().and_then(|stopping| stopping.kill_at)) {
+            self.kill();
+        }
+        for pipe in &mut self.pipes {
+            if is_due(pipe.splitter.flush_at()) {
+                pipe.splitter.flush_partial(clock::wall_us(), &mut self.desk.spool);
+            }
+        }
+    }
+
+    fn send_hint(&mut self, now: Duration) {
+        let last_seq = self.desk.spool.last_seq();
+        if last_seq > self.hint.last_seq && now >= self.hint.not_before {
+            self.hint = Hint { last_seq, not_before: now + HINT_GAP };
+            let hint = self.desk.log_hint();
+            self.desk.control.send(&hint);
+        }
+    }
+
+    fn end(mut self) -> End {
+        for pipe in &mut self.pipes {
+            pipe.splitter.finish(clock::wall_us(), &mut self.desk.spool);
+        }
+        self.desk.flush_log();
+        if self.strays {
+            notes::write("some processes of the step could not be killed in time");
+        }
+        let exited = self.exited.expect("the watch is over when the step has ended");
+        let output = output::read(OUTPUT_FILE.as_ref());
+        End {
+            result: exited.result,
+            stopped: self.stopping.map(|stopping| stopping.reason),
+            log_last_seq: self.desk.spool.last_seq(),
+            output: output.values,
+            output_error: output.error,
+            duration_ms: milliseconds(exited.at.saturating_sub(self.started)),
+            cpu_ms: milliseconds(self.usage.cpu),
+            memory_bytes_max: self.usage.memory_bytes_max,
+        }
+    }
+}
+
+impl Pipe {
+    fn read(&mut self, buffer: &mut [u8], now: Duration, desk: &mut Desk) {
+        let Some(reader) = &self.reader else { return };
+        let time_us = clock::wall_us();
+        for _ in 0..READS_PER_TURN {
+            match rustix::io::read(reader, &mut *buffer) {
+                Ok(0) => return self.close(time_us, desk),
+                Ok(length) => {
+                    self.splitter.feed(&buffer[..length], now, time_us, &mut desk.spool);
+                    if length < buffer.len() {
+                        return;
+                    }
+                }
+                Err(Errno::WOULDBLOCK | Errno::INTR) => return,
+                Err(errno) => {
+                    notes::write(&format!("cannot read the step's output: {errno}"));
+                    return self.close(time_us, desk);
+                }
+            }
+        }
+    }
+
+    fn close(&mut self, time_us: i64, desk: &mut Desk) {
+        self.splitter.finish(time_us, &mut desk.spool);
+        self.reader = None;
+    }
+}
+
+fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

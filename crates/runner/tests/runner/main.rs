@@ -1,0 +1,8 @@
+//! The runner as a real process with real steps. `harness` plays the worker.
+
+mod ends;
+mod harness;
+mod logs;
+mod starts;
+mod stops;
+mod workers;

@@ -1,0 +1,54 @@
+//! What every request handler shares. Made once at the start, by whoever puts a server together.
+
+use std::sync::Arc;
+
+use store::Reader;
+use tokio::sync::watch;
+
+use crate::access::Access;
+use crate::bus::Bus;
+use crate::clock::Clock;
+use crate::http::{ApiError, WorkerNames};
+use crate::ledger::{Definitions, Ledger};
+use crate::metrics::Metrics;
+use crate::tasks::TaskRegistry;
+
+pub struct App {
+    /// The way to change anything.
+    pub ledger: Ledger,
+    /// The way to look.
+    pub reader: Arc<dyn Reader>,
+    /// The way to follow.
+    pub bus: Bus,
+    pub definitions: Arc<Definitions>,
+    pub tasks: Arc<TaskRegistry>,
+    pub access: Arc<Access>,
+    pub metrics: Arc<Metrics>,
+    pub clock: Arc<Clock>,
+    pub names: WorkerNames,
+    /// Becomes true when the server stops: waits and streams end then.
+    pub shutdown: watch::Receiver<bool>,
+}
+
+impl App {
+    /// Looks at the store on a thread that may wait for the disk.
+    pub(crate) async fn read<T: Send + 'static>(
+        self: &Arc<Self>,
+        look: impl FnOnce(&App) -> Result<T, ApiError> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        let app = self.clone();
+        match tokio::task::spawn_blocking(move || look(&app)).await {
+            Ok(found) => found,
+            Err(error) => Err(ApiError::internal(&error)),
+        }
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        *self.shutdown.borrow()
+    }
+}
+
+/// Returns when the server stops. Whoever could say so being gone means the same.
+pub(crate) async fn stopped(shutdown: &mut watch::Receiver<bool>) {
+    let _ = shutdown.wait_for(|stopping| *stopping).await;
+}

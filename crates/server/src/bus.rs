@@ -1,0 +1,52 @@
+//! What was committed, told to whoever listens: live streams, long polls, waiting clients.
+
+use std::sync::Arc;
+
+use engine::AttemptId;
+use store::read::EventView;
+use tokio::sync::broadcast;
+
+/// Commits that a slow listener may be behind before it has to read from the store again.
+const BACKLOG: usize = 1_024;
+
+/// One commit's news.
+#[derive(Debug, Default)]
+pub struct News {
+    pub events: Vec<EventView>,
+    pub logs: Vec<LogNews>,
+}
+
+/// An attempt's log grew, or is whole now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogNews {
+    pub attempt: AttemptId,
+    pub last_seq: u64,
+    pub complete: bool,
+}
+
+#[derive(Debug, Clone)]
+pub struct Bus {
+    sender: broadcast::Sender<Arc<News>>,
+}
+
+impl Default for Bus {
+    fn default() -> Self {
+        Bus { sender: broadcast::Sender::new(BACKLOG) }
+    }
+}
+
+impl Bus {
+    pub fn subscribe(&self) -> broadcast::Receiver<Arc<News>> {
+        self.sender.subscribe()
+    }
+
+    /// Whether it is worth putting news together.
+    pub fn has_listeners(&self) -> bool {
+        self.sender.receiver_count() > 0
+    }
+
+    pub fn publish(&self, news: News) {
+        // Nobody listening is the usual case, and no error.
+        let _ = self.sender.send(Arc::new(news));
+    }
+}

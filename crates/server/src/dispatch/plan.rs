@@ -1,0 +1,142 @@
+//! Which queued step goes to which worker, now.
+
+use std::collections::BTreeMap;
+
+use engine::WorkerId;
+
+use super::queue::{Place, Queue, QueueKey};
+use super::roster::Roster;
+use super::tags::TagSet;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Assignment {
+    pub place: Place,
+    pub worker: WorkerId,
+}
+
+/// The next assignment: the first step in the order of service that some worker can take.
+///
+/// A group whose workers are all busy is passed over, so a blocked step holds up nobody else. The caller carries
+/// the assignment out (which takes the step from the queue and a slot from the worker) and asks again.
+pub fn plan(queue: &Queue, roster: &Roster) -> Option<Assignment> {
+    if !roster.any_free() || queue.is_empty() {
+        return None;
+    }
+    let heads: BTreeMap<QueueKey, &TagSet> =
+        queue.groups().filter_map(|(tags, group)| Some((*group.first()?, tags))).collect();
+    heads.into_iter().find_map(|(key, tags)| {
+        let worker = roster.best(tags, queue.avoid(key.place))?;
+        Some(Assignment { place: key.place, worker })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cmp::Reverse;
+    use std::collections::HashMap;
+    use std::sync::Arc;
+
+    use engine::{AttemptId, Epoch, JobId, StepIx, Time};
+    use uuid::Uuid;
+
+    use super::super::roster::{LinkId, Worker};
+    use super::*;
+
+    fn tags(words: &str) -> TagSet {
+        TagSet::new(words.split_whitespace().map(Arc::from))
+    }
+
+    fn worker(n: u128, words: &str, slots: u32) -> (WorkerId, Worker) {
+        let worker = Worker {
+            name: format!("w{n}"),
+            hostname: String::new(),
+            tags: tags(words),
+            slots,
+            epoch: Epoch(1),
+            link: Some(LinkId(1)),
+            draining: false,
+            blocked: false,
+            last_seen: None,
+            left_at: None,
+            held: HashMap::new(),
+        };
+        (WorkerId(Uuid::from_u128(n)), worker)
+    }
+
+    fn roster(workers: Vec<(WorkerId, Worker)>) -> Roster {
+        let mut roster = Roster::default();
+        for (id, worker) in workers {
+            roster.update(id, |slot| *slot = Some(worker));
+        }
+        roster
+    }
+
+    fn place(n: u128) -> Place {
+        Place { job: JobId(Uuid::from_u128(n)), step: StepIx(0) }
+    }
+
+    fn key(n: u128, priority: i32, since: i64) -> QueueKey {
+        QueueKey { priority: Reverse(priority), since: Time(since), place: place(n) }
+    }
+
+    /// Carries out plans until there is none, and tells which step went to which worker.
+    fn run(queue: &mut Queue, roster: &mut Roster) -> Vec<(u128, u128)> {
+        let mut made = Vec::new();
+        while let Some(Assignment { place, worker }) = plan(queue, roster) {
+            queue.remove(place);
+            roster.hold(worker, AttemptId(place.job.0), place);
+            made.push((place.job.0.as_u128(), worker.0.as_u128()));
+        }
+        made
+    }
+
+    #[test]
+    fn priority_then_age_and_one_worker_each() {
+        let mut queue = Queue::default();
+        queue.insert(key(1, 0, 10), tags("script"), None);
+        queue.insert(key(2, 0, 5), tags("script"), None);
+        queue.insert(key(3, 7, 20), tags("script"), None);
+        let mut roster = roster(vec![worker(100, "script", 2)]);
+        assert_eq!(run(&mut queue, &mut roster), vec![(3, 100), (2, 100)]);
+        assert_eq!(queue.len(), 1);
+    }
+
+    #[test]
+    fn one_step_and_four_idle_workers_is_one_offer() {
+        let mut queue = Queue::default();
+        queue.insert(key(1, 0, 10), tags("script"), None);
+        let mut roster = roster((100..104).map(|n| worker(n, "script", 4)).collect());
+        assert_eq!(run(&mut queue, &mut roster).len(), 1);
+    }
+
+    #[test]
+    fn a_blocked_step_does_not_hold_up_others() {
+        let mut queue = Queue::default();
+        queue.insert(key(1, 9, 1), tags("gpu script"), None);
+        queue.insert(key(2, 0, 2), tags("script"), None);
+        let mut roster = roster(vec![worker(100, "script", 1)]);
+        assert_eq!(run(&mut queue, &mut roster), vec![(2, 100)]);
+    }
+
+    #[test]
+    fn the_least_busy_worker_is_taken_and_the_avoided_one_last() {
+        let mut queue = Queue::default();
+        queue.insert(key(1, 0, 1), tags("script"), Some(WorkerId(Uuid::from_u128(101))));
+        let mut roster = roster(vec![worker(100, "script", 1), worker(101, "script linux", 8)]);
+        assert_eq!(run(&mut queue, &mut roster), vec![(1, 100)]);
+        queue.insert(key(2, 0, 1), tags("script"), Some(WorkerId(Uuid::from_u128(101))));
+        assert_eq!(run(&mut queue, &mut roster), vec![(2, 101)]);
+    }
+
+    #[test]
+    fn who_refused_is_asked_again_only_after_a_heartbeat() {
+        let mut queue = Queue::default();
+        queue.insert(key(1, 0, 1), tags("script"), None);
+        let (id, mut worker) = worker(100, "script", 1);
+        worker.blocked = true;
+        let mut roster = roster(vec![(id, worker)]);
+        assert_eq!(plan(&queue, &roster), None);
+        roster.update(id, |w| w.as_mut().expect("it is there").blocked = false);
+        assert!(plan(&queue, &roster).is_some());
+    }
+}

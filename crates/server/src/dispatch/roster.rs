@@ -1,0 +1,172 @@
+//! The workers that this server knows: who is connected, what each holds, and who has a slot free.
+
+use std::collections::{BTreeSet, HashMap};
+
+use engine::{AttemptId, Epoch, Time, WorkerId};
+
+use super::queue::Place;
+use super::tags::TagSet;
+
+/// One connection of one worker; never reused while the server runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LinkId(pub u64);
+
+#[derive(Debug, Default)]
+pub struct Roster {
+    workers: HashMap<WorkerId, Worker>,
+    /// Workers that can take an offer now, by their tags; within, the one with the most free slots last.
+    free: HashMap<TagSet, BTreeSet<(u32, WorkerId)>>,
+    /// Where each held attempt belongs.
+    places: HashMap<AttemptId, Place>,
+}
+
+#[derive(Debug, Clone)]
+pub struct Worker {
+    pub name: String,
+    pub hostname: String,
+    pub tags: TagSet,
+    pub slots: u32,
+    pub epoch: Epoch,
+    pub link: Option<LinkId>,
+    pub draining: bool,
+    /// It refused an offer: no more until its next heartbeat.
+    pub blocked: bool,
+    pub last_seen: Option<Time>,
+    pub left_at: Option<Time>,
+    /// Offered to it, or living on it.
+    pub held: HashMap<AttemptId, Place>,
+}
+
+impl Worker {
+    /// Slots that can take an offer now.
+    pub fn free(&self) -> u32 {
+        let held = u32::try_from(self.held.len()).unwrap_or(u32::MAX);
+        if self.takes_work() && !self.blocked { self.slots.saturating_sub(held) } else { 0 }
+    }
+
+    /// Connected, and willing in general.
+    pub fn takes_work(&self) -> bool {
+        self.link.is_some() && !self.draining
+    }
+}
+
+impl Roster {
+    pub fn get(&self, id: WorkerId) -> Option<&Worker> {
+        self.workers.get(&id)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (WorkerId, &Worker)> {
+        self.workers.iter().map(|(id, worker)| (*id, worker))
+    }
+
+    /// Puts a worker in, or changes one, and keeps the index of free ones true.
+    pub fn update(&mut self, id: WorkerId, change: impl FnOnce(&mut Option<Worker>)) {
+        let mut worker = self.workers.remove(&id);
+        if let Some(known) = &worker {
+            let free = known.free();
+            if let Some(class) = self.free.get_mut(&known.tags)
+                && class.remove(&(free, id))
+                && class.is_empty()
+            {
+                self.free.remove(&known.tags);
+            }
+        }
+        change(&mut worker);
+        if let Some(worker) = worker {
+            if worker.free() > 0 {
+                self.free.entry(worker.tags.clone()).or_default().insert((worker.free(), id));
+            }
+            self.workers.insert(id, worker);
+        }
+    }
+
+    /// Where an attempt that someone holds belongs.
+    pub fn place(&self, attempt: AttemptId) -> Option<Place> {
+        self.places.get(&attempt).copied()
+    }
+
+    /// The worker now holds this attempt.
+    pub fn hold(&mut self, id: WorkerId, attempt: AttemptId, place: Place) {
+        self.places.insert(attempt, place);
+        self.update(id, |worker| {
+            let unknown = || Worker {
+                name: id.to_string(),
+                hostname: String::new(),
+                tags: TagSet::default(),
+                slots: 0,
+                epoch: Epoch::default(),
+                link: None,
+                draining: false,
+                blocked: false,
+                last_seen: None,
+                left_at: None,
+                held: HashMap::new(),
+            };
+            worker.get_or_insert_with(unknown).held.insert(attempt, place);
+        });
+    }
+
+    pub fn release(&mut self, id: WorkerId, attempt: AttemptId) {
+        self.places.remove(&attempt);
+        self.update(id, |worker| {
+            if let Some(worker) = worker {
+                worker.held.remove(&attempt);
+            }
+        });
+    }
+
+    /// Forgets what workers hold, before it is read again from the store.
+    pub fn clear_held(&mut self) {
+        self.places.clear();
+        let ids: Vec<WorkerId> = self.workers.keys().copied().collect();
+        for id in ids {
+            self.update(id, |worker| {
+                if let Some(worker) = worker {
+                    worker.held.clear();
+                }
+            });
+        }
+    }
+
+    /// The matching worker with the most free slots; `avoid` only if there is no other.
+    pub(super) fn best(&self, wanted: &TagSet, avoid: Option<WorkerId>) -> Option<WorkerId> {
+        let mut best: Option<(u32, WorkerId)> = None;
+        let mut last_resort = None;
+        for (_, class) in self.free.iter().filter(|(tags, _)| tags.contains_all(wanted)) {
+            for &(free, id) in class.iter().rev().take(2) {
+                if Some(id) == avoid {
+                    last_resort = Some(id);
+                } else if best.is_none_or(|(most, _)| free > most) {
+                    best = Some((free, id));
+                }
+            }
+        }
+        best.map(|(_, id)| id).or(last_resort)
+    }
+
+    pub(super) fn any_free(&self) -> bool {
+        !self.free.is_empty()
+    }
+
+    /// Since when no worker could run a step with these tags; none if one could.
+    pub fn unmatched_since(&self, wanted: &TagSet, up_since: Time) -> Option<Time> {
+        let mut since = up_since;
+        for worker in self.workers.values().filter(|w| w.tags.contains_all(wanted)) {
+            if worker.takes_work() {
+                return None;
+            }
+            since = since.max(worker.left_at.unwrap_or(since));
+        }
+        Some(since)
+    }
+
+    /// Which of these tags nobody who is connected has.
+    pub fn missing(&self, wanted: &TagSet) -> Vec<String> {
+        let has = |tag: &str| self.workers.values().any(|w| w.takes_work() && w.tags.iter().any(|t| t == tag));
+        wanted.iter().filter(|tag| !has(tag)).map(str::to_owned).collect()
+    }
+
+    pub fn connected(&self) -> usize {
+        self.workers.values().filter(|w| w.link.is_some()).count()
+    }
+}

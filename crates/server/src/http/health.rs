@@ -1,0 +1,54 @@
+//! Is the process there, can it work, and how much does it do?
+
+use std::sync::{Arc, OnceLock};
+
+use api::{Health, Readiness};
+use axum::extract::State;
+use axum::response::{IntoResponse as _, Response};
+use bytes::Bytes;
+use http::{StatusCode, header};
+
+use crate::app::App;
+
+use super::answer;
+use super::error::ApiError;
+
+pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// The process answers; nothing else is looked at, so that trouble elsewhere gets nobody killed.
+pub(super) async fn healthz() -> Response {
+    answer(StatusCode::OK, &Health { status: "ok".to_owned(), version: VERSION.to_owned() })
+}
+
+pub(super) async fn readyz(State(app): State<Arc<App>>) -> Response {
+    let mut problems = Vec::new();
+    if app.is_stopping() {
+        problems.push("the server is stopping".to_owned());
+    }
+    if !app.ledger.is_healthy() {
+        problems.push("the database does not take commits".to_owned());
+    }
+    if app.read(|app| Ok(app.reader.last_event()?)).await.is_err() {
+        problems.push("the database cannot be read".to_owned());
+    }
+    let status = if problems.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    answer(status, &Readiness { ready: problems.is_empty(), problems, sweep: None })
+}
+
+pub(super) async fn metrics(State(app): State<Arc<App>>) -> Response {
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    ([(header::CONTENT_TYPE, kind)], app.metrics.text()).into_response()
+}
+
+/// The same for every request, so it is made once.
+pub(super) async fn openapi() -> Result<Response, ApiError> {
+    static DESCRIPTION: OnceLock<Bytes> = OnceLock::new();
+    let description = match DESCRIPTION.get() {
+        Some(description) => description.clone(),
+        None => {
+            let made = api::openapi().to_json().map_err(|error| ApiError::internal(&error))?;
+            DESCRIPTION.get_or_init(|| made.into()).clone()
+        }
+    };
+    Ok(([(header::CONTENT_TYPE, "application/json")], description).into_response())
+}

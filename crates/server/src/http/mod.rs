@@ -1,0 +1,86 @@
+//! The API over HTTP. [`router`] has every route; [`serve`] owns the sockets.
+//!
+//! Handlers look through `store::Reader`, change through the ledger, and follow the bus; they hold no state of their own.
+//! Every error, whoever makes it, has the API's one shape.
+
+mod error;
+mod extract;
+mod guard;
+mod ids;
+mod serve;
+mod sse;
+
+mod jobs;
+mod submit;
+mod view;
+mod why;
+
+mod events;
+mod follow;
+mod log_read;
+mod log_stream;
+mod logs;
+mod server_log;
+
+mod enroll;
+mod health;
+mod names;
+mod page;
+mod tasks;
+mod tokens;
+mod workers;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::middleware::from_fn_with_state;
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::{delete, get, post};
+use http::{StatusCode, header};
+use serde::Serialize;
+
+use crate::app::App;
+
+pub use error::ApiError;
+pub use guard::bearer;
+pub use names::WorkerNames;
+pub use serve::{Limits, serve};
+
+/// Everything but the workers' link.
+pub fn router(app: Arc<App>) -> Router {
+    let open = Router::new()
+        .route("/", get(page::index))
+        .route("/healthz", get(health::healthz))
+        .route("/readyz", get(health::readyz))
+        // Its token is of another kind, so it looks for itself.
+        .route("/api/worker/enroll", post(enroll::enroll));
+    let guarded = Router::new()
+        .route("/api/jobs", get(jobs::list).post(submit::submit))
+        .route("/api/jobs/{id}", get(jobs::get))
+        .route("/api/jobs/{id}/cancel", post(jobs::cancel))
+        .route("/api/jobs/{id}/why", get(why::get))
+        .route("/api/jobs/{id}/events", get(events::of_job))
+        .route("/api/jobs/{id}/steps/{step}/logs", get(logs::page))
+        .route("/api/jobs/{id}/steps/{step}/logs/stream", get(logs::stream))
+        .route("/api/events", get(events::all))
+        .route("/api/workers", get(workers::list))
+        .route("/api/tasks", get(tasks::list))
+        .route("/api/tasks/{name}", get(tasks::get).put(tasks::put))
+        .route("/api/tokens", get(tokens::list).post(tokens::create))
+        .route("/api/tokens/{id}", delete(tokens::revoke))
+        .route("/api/openapi.json", get(health::openapi))
+        .route("/metrics", get(health::metrics))
+        .route_layer(from_fn_with_state(app.clone(), guard::want_token));
+    open.merge(guarded)
+        .fallback(error::no_such_path)
+        .method_not_allowed_fallback(error::no_such_method)
+        .with_state(app)
+}
+
+/// JSON with a status.
+fn answer<T: Serialize>(status: StatusCode, body: &T) -> Response {
+    match serde_json::to_vec(body) {
+        Ok(json) => (status, [(header::CONTENT_TYPE, "application/json")], json).into_response(),
+        Err(error) => ApiError::internal(&error).into_response(),
+    }
+}

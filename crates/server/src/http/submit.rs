@@ -1,0 +1,183 @@
+//! `POST /api/jobs`: the way of a job into the server. Nothing is made before all of the request is known to be good.
+
+use std::sync::Arc;
+
+use api::{ErrorCode, SubmitRequest};
+use axum::Extension;
+use axum::extract::State;
+use axum::response::Response;
+use engine::JobId;
+use http::{HeaderMap, StatusCode};
+use serde_json::{Map, Value};
+use spec::task::InputProblem;
+
+use crate::access::Caller;
+use crate::app::App;
+use crate::ledger::{Command, IdempotencyKey, Submit, SubmitError, Submitted};
+use crate::tasks::{KnownTask, to_api};
+
+use super::error::ApiError;
+use super::extract::{RawBody, json};
+use super::{answer, view};
+
+/// A key names one request; a whole document is no name.
+const KEY_CHARS_MAX: usize = 200;
+
+/// A text up to this size is parsed where it is: handing it to another thread would take longer.
+const SMALL_TEXT_BYTES: usize = 16 * 1024;
+
+/// A job of so many steps is read back where it is, for the same reason.
+const SMALL_JOB_STEPS: usize = 50;
+
+pub(super) async fn submit(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
+    RawBody(body): RawBody,
+) -> Result<Response, ApiError> {
+    let idempotency = idempotency_key(&headers, &caller, &body)?;
+    let prepared = prepare(&app, &body).await;
+    let (task, input) = match (prepared, &idempotency) {
+        (Ok(prepared), _) => prepared,
+        (Err(refusal), None) => return Err(refusal),
+        // The task may have changed or gone since the first time: a repeat still gives the job of then.
+        (Err(refusal), Some(key)) => match made_before(&app, key).await? {
+            Some(job) => return job_answer(&app, StatusCode::OK, job, usize::MAX).await,
+            None => return Err(refusal),
+        },
+    };
+    let steps = task.task.definition.steps().len();
+    let submit = Submit {
+        definition: task.task.definition.clone(),
+        row: task.row.clone(),
+        input,
+        submitted_by: caller.name.to_string(),
+        idempotency,
+    };
+    let submitted = app.ledger.ask(|reply| Command::Submit(Box::new(submit), reply)).await?;
+    let Submitted { job, repeated } = submitted.map_err(|error| refused(&error))?;
+    let status = if repeated { StatusCode::OK } else { StatusCode::CREATED };
+    job_answer(&app, status, job, steps).await
+}
+
+/// The task and its bound input, or everything that is wrong.
+async fn prepare(app: &Arc<App>, body: &[u8]) -> Result<(Arc<KnownTask>, Value), ApiError> {
+    let mut request: SubmitRequest = json(body)?;
+    if request.priority.is_some() || !request.tags.is_empty() {
+        let message = "`priority` and `tags` of a submit are not supported yet";
+        return Err(ApiError::new(ErrorCode::NotSupported, message).hint("set them in the task"));
+    }
+    let input = std::mem::take(&mut request.input);
+    let task = match (request.task, request.spec) {
+        (Some(name), None) => by_name(app, &name)?,
+        (None, Some(text)) => by_text(app, text, request.file).await?,
+        (Some(_), Some(_)) => return Err(ApiError::bad_request("give `task` or `spec`, not both")),
+        (None, None) => return Err(ApiError::bad_request("give `task`, a task's name, or `spec`, a task's text")),
+    };
+    let input = bind(&task, input)?;
+    Ok((task, input))
+}
+
+fn by_name(app: &App, name: &str) -> Result<Arc<KnownTask>, ApiError> {
+    let Some(listing) = app.tasks.get(name) else {
+        let message = format!("there is no task `{name}`");
+        return Err(ApiError::not_found(message).hint("`bowline tasks` lists them; push a file, or put it into the task folder"));
+    };
+    match &listing.good {
+        Some(task) => supported(task.clone()),
+        None => {
+            let message = format!("the task `{name}` has errors, and no version of it was good before");
+            Err(ApiError::new(ErrorCode::InvalidTask, message).diagnostics(listing.diagnostics.clone()))
+        }
+    }
+}
+
+async fn by_text(app: &Arc<App>, text: String, file: Option<String>) -> Result<Arc<KnownTask>, ApiError> {
+    if let Some(task) = app.tasks.known_text(&text, app.tasks.settings()) {
+        return supported(task);
+    }
+    if text.len() <= SMALL_TEXT_BYTES {
+        return supported(read_text(app, &text, file.as_deref())?);
+    }
+    supported(app.read(move |app| read_text(app, &text, file.as_deref())).await?)
+}
+
+/// Reads a task's text; all its problems are in the answer if it has errors.
+pub(super) fn read_text(app: &App, text: &str, file: Option<&str>) -> Result<Arc<KnownTask>, ApiError> {
+    app.tasks.read_text(text, file.unwrap_or("spec"), app.tasks.settings()).map_err(|problems| {
+        let first = problems.iter().find(|problem| problem.is_error()).map_or("it cannot be read", |p| &p.message);
+        ApiError::new(ErrorCode::InvalidTask, format!("the task is not good: {first}"))
+            .diagnostics(problems.iter().map(to_api).collect())
+    })
+}
+
+fn supported(task: Arc<KnownTask>) -> Result<Arc<KnownTask>, ApiError> {
+    let Some(first) = task.task.not_supported.first() else { return Ok(task) };
+    let message = format!("the task cannot be run yet: {}", first.message);
+    let all = task.task.not_supported.iter().map(to_api).collect();
+    Err(ApiError::new(ErrorCode::NotSupported, message).diagnostics(all))
+}
+
+fn bind(task: &KnownTask, given: Map<String, Value>) -> Result<Value, ApiError> {
+    task.task.bind(given).map_err(|problems| {
+        let message = problems.iter().map(|problem| problem.message.as_str()).collect::<Vec<_>>().join("; ");
+        let error = ApiError::new(ErrorCode::InvalidInput, message)
+            .diagnostics(problems.iter().map(|problem| input_diagnostic(task, problem)).collect());
+        match problems.iter().find_map(|problem| problem.hint.clone()) {
+            Some(hint) => error.hint(hint),
+            None => error,
+        }
+    })
+}
+
+/// An input has no place in a text; its name stands for one.
+fn input_diagnostic(task: &KnownTask, problem: &InputProblem) -> api::Diagnostic {
+    api::Diagnostic {
+        file: format!("input of {}", task.name()),
+        line: 1,
+        column: 1,
+        severity: api::Severity::Error,
+        code: ErrorCode::InvalidInput.word().to_owned(),
+        message: problem.message.clone(),
+        hint: problem.hint.clone(),
+        rendered: None,
+    }
+}
+
+fn idempotency_key(headers: &HeaderMap, caller: &Caller, body: &[u8]) -> Result<Option<IdempotencyKey>, ApiError> {
+    let Some(value) = headers.get("idempotency-key") else { return Ok(None) };
+    let key = value.as_bytes();
+    let good = (1..=KEY_CHARS_MAX).contains(&key.len()) && key.iter().all(|b| (b' '..=b'~').contains(b));
+    let Some(key) = std::str::from_utf8(key).ok().filter(|_| good) else {
+        let message = format!("an Idempotency-Key is 1 to {KEY_CHARS_MAX} printable ASCII characters");
+        return Err(ApiError::bad_request(message).hint("a random UUID is a good one"));
+    };
+    let request_hash = *blake3::hash(body).as_bytes();
+    Ok(Some(IdempotencyKey { token: caller.token, key: key.to_owned(), request_hash }))
+}
+
+async fn made_before(app: &Arc<App>, key: &IdempotencyKey) -> Result<Option<JobId>, ApiError> {
+    let (token, name, hash) = (key.token, key.key.clone(), key.request_hash);
+    let row = app.read(move |app| Ok(app.reader.idempotency(token, &name)?)).await?;
+    match row {
+        Some(row) if row.request_hash == hash => Ok(Some(row.job)),
+        Some(_) => Err(refused(&SubmitError::KeyReused)),
+        None => Ok(None),
+    }
+}
+
+fn refused(error: &SubmitError) -> ApiError {
+    match error {
+        SubmitError::KeyReused => ApiError::new(ErrorCode::IdempotencyConflict, error.to_string()),
+        SubmitError::Internal(_) => ApiError::internal(error),
+    }
+}
+
+async fn job_answer(app: &Arc<App>, status: StatusCode, id: JobId, steps: usize) -> Result<Response, ApiError> {
+    let job = if steps <= SMALL_JOB_STEPS {
+        view::job(app, id)?
+    } else {
+        app.read(move |app| view::job(app, id)).await?
+    };
+    Ok(answer(status, &job))
+}

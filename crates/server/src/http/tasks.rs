@@ -1,0 +1,122 @@
+//! Tasks that can be run by name.
+
+use std::sync::Arc;
+
+use api::{ErrorCode, Page, PutTaskRequest, Task, TaskSummary};
+use axum::Extension;
+use axum::extract::State;
+use axum::response::Response;
+use http::StatusCode;
+use serde_json::{Map, Value, json as value};
+use spec::task::Input;
+use store::rows::TaskRow;
+
+use crate::access::Caller;
+use crate::app::App;
+use crate::tasks::{KnownTask, Listing};
+
+use super::error::ApiError;
+use super::extract::{Path, RawBody, json};
+use super::{answer, submit};
+
+pub(super) async fn list(State(app): State<Arc<App>>) -> Response {
+    let tasks: Vec<TaskSummary> = app.tasks.all().iter().map(|listing| summary(listing)).collect();
+    answer(StatusCode::OK, &Page::whole(tasks))
+}
+
+pub(super) async fn get(State(app): State<Arc<App>>, Path(name): Path<String>) -> Result<Response, ApiError> {
+    let listing = app.tasks.get(&name).ok_or_else(|| no_such_task(&name))?;
+    Ok(answer(StatusCode::OK, &task(&listing)))
+}
+
+pub(super) async fn put(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    Path(name): Path<String>,
+    RawBody(body): RawBody,
+) -> Result<Response, ApiError> {
+    let request: PutTaskRequest = json(&body)?;
+    let PutTaskRequest { spec, file } = request;
+    let (source, known) = app
+        .read(move |app| {
+            let known = submit::read_text(app, &spec, file.as_deref())?;
+            Ok((spec, known))
+        })
+        .await?;
+    check_name(&app, &name, &known)?;
+    let row = TaskRow { name, source, pushed_at: app.clock.now(), pushed_by: caller.name.to_string() };
+    let stored = row.clone();
+    app.ledger.with_store(move |store, _| store.put_task(&stored)).await??;
+    app.read(move |app| {
+        app.tasks.push(&row);
+        let listing = app.tasks.get(&row.name).ok_or_else(|| no_such_task(&row.name))?;
+        Ok(answer(StatusCode::OK, &task(&listing)))
+    })
+    .await
+}
+
+fn check_name(app: &App, name: &str, known: &KnownTask) -> Result<(), ApiError> {
+    if known.name() != name {
+        let message = format!("the path says `{name}`, and the task calls itself `{}`", known.name());
+        return Err(ApiError::new(ErrorCode::InvalidTask, message).hint("make the two the same"));
+    }
+    if let Some(file) = app.tasks.file_of(name) {
+        let message = format!("the task `{name}` comes from the file {file} in the server's task folder");
+        return Err(ApiError::new(ErrorCode::Conflict, message).hint("change that file, or push under another name"));
+    }
+    Ok(())
+}
+
+fn no_such_task(name: &str) -> ApiError {
+    ApiError::not_found(format!("there is no task `{name}`")).hint("`bowline tasks` lists them")
+}
+
+fn summary(listing: &Listing) -> TaskSummary {
+    let good = listing.good.as_ref().map(|known| &known.task);
+    let steps = good.map_or(0, |task| task.definition.steps().len());
+    TaskSummary {
+        name: listing.name.clone(),
+        description: good.and_then(|task| task.description.clone()),
+        file: listing.file.clone(),
+        updated_at: Some(listing.updated_at.into()),
+        steps: u32::try_from(steps).unwrap_or(u32::MAX),
+        usable: listing.is_usable(),
+        diagnostics: listing.diagnostics.clone(),
+    }
+}
+
+fn task(listing: &Listing) -> Task {
+    let good = listing.good.as_ref().map(|known| &known.task);
+    let inputs: Map<String, Value> =
+        good.iter().flat_map(|task| &task.inputs).map(|input| (input.name.clone(), declaration(input))).collect();
+    let steps = good.iter().flat_map(|task| task.definition.steps()).map(|step| step.name.to_string()).collect();
+    Task {
+        name: listing.name.clone(),
+        description: good.and_then(|task| task.description.clone()),
+        file: listing.file.clone(),
+        updated_at: Some(listing.updated_at.into()),
+        usable: listing.is_usable(),
+        diagnostics: listing.diagnostics.clone(),
+        spec: listing.good.as_ref().map(|known| known.row.source.clone()).unwrap_or_default(),
+        input: Value::Object(inputs),
+        steps,
+    }
+}
+
+/// An input as its task file declares it; what was not said is left out.
+fn declaration(input: &Input) -> Value {
+    let all = value!({
+        "type": input.kind.word(),
+        "description": input.description,
+        "required": input.required,
+        "default": input.default,
+        "pattern": input.pattern.as_ref().map(ToString::to_string),
+        "min": input.min,
+        "max": input.max,
+        "options": Some(&input.options).filter(|options| !options.is_empty()),
+    });
+    match all {
+        Value::Object(fields) => fields.into_iter().filter(|(_, value)| !value.is_null()).collect(),
+        other => other,
+    }
+}

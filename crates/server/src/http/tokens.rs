@@ -1,0 +1,126 @@
+//! Making, listing and revoking tokens.
+
+use std::sync::Arc;
+
+use api::{CreateTokenRequest, CreatedToken, ErrorCode, Page, Role, Timestamp, Token, TokenKind};
+use axum::Extension;
+use axum::extract::State;
+use axum::response::{IntoResponse as _, Response};
+use engine::Time;
+use http::StatusCode;
+use store::rows::TokenRow;
+use uuid::Uuid;
+
+use crate::access::{Caller, NewToken};
+use crate::app::App;
+
+use super::answer;
+use super::error::ApiError;
+use super::extract::{Path, RawBody, json};
+use super::guard::want_admin;
+
+/// Workers that one token may bring in; a fleet that is larger gets another token.
+const USES_MAX: u32 = 1_000_000;
+
+pub(super) async fn list(State(app): State<Arc<App>>) -> Result<Response, ApiError> {
+    let rows = app.read(|app| Ok(app.reader.tokens()?)).await?;
+    let tokens: Vec<Token> = rows.into_iter().filter_map(token).collect();
+    Ok(answer(StatusCode::OK, &Page::whole(tokens)))
+}
+
+pub(super) async fn create(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    RawBody(body): RawBody,
+) -> Result<Response, ApiError> {
+    want_admin(&caller, "make tokens")?;
+    let request: CreateTokenRequest = json(&body)?;
+    let created = app.access.create(wanted(&request, app.clock.now())?).await?;
+    let row = created.row;
+    let answered = CreatedToken {
+        id: row.id.to_string(),
+        token: created.text,
+        kind: request.kind,
+        role: role(&row),
+        tags: row.tags,
+        created_at: row.created_at.into(),
+        expires_at: row.expires_at.map(Timestamp::from),
+        uses_left: row.uses_left,
+    };
+    Ok(answer(StatusCode::CREATED, &answered))
+}
+
+pub(super) async fn revoke(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+) -> Result<Response, ApiError> {
+    want_admin(&caller, "revoke tokens")?;
+    let known = match id.parse::<Uuid>() {
+        Ok(id) => app.access.revoke(id).await?,
+        Err(_) => false,
+    };
+    if known {
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    }
+    let message = format!("there is no valid token with the id `{id}`");
+    Err(ApiError::not_found(message).hint("`bowline token list` shows them; the id is not the token's text"))
+}
+
+fn wanted(request: &CreateTokenRequest, now: Time) -> Result<NewToken, ApiError> {
+    let expires_at = match &request.ttl {
+        None => None,
+        Some(text) => {
+            let ttl = spec::parse_duration(text)
+                .map_err(|problem| ApiError::bad_request(format!("`ttl` is not a duration: {problem}")))?;
+            if ttl.is_zero() {
+                return Err(ApiError::bad_request("`ttl` must be longer than nothing"));
+            }
+            Some(now + ttl)
+        }
+    };
+    let (role, uses) = match request.kind {
+        TokenKind::Api => {
+            if request.uses.is_some() || !request.tags.is_empty() {
+                return Err(ApiError::bad_request("`uses` and `tags` are only for tokens of kind `enroll`"));
+            }
+            (request.role.unwrap_or(Role::Operator), None)
+        }
+        TokenKind::Enroll => {
+            if request.role.is_some() {
+                return Err(ApiError::bad_request("`role` is only for tokens of kind `api`"));
+            }
+            if !request.tags.is_empty() {
+                let message = "`tags` of an enroll token are not supported yet";
+                return Err(ApiError::new(ErrorCode::NotSupported, message).hint("leave them out"));
+            }
+            let uses = request.uses.unwrap_or(1);
+            if !(1..=USES_MAX).contains(&uses) {
+                return Err(ApiError::bad_request(format!("`uses` must be between 1 and {USES_MAX}")));
+            }
+            (Role::Viewer, Some(uses))
+        }
+    };
+    Ok(NewToken { kind: request.kind, role, name: String::new(), uses, expires_at })
+}
+
+/// None for a kind that this build does not know.
+fn token(row: TokenRow) -> Option<Token> {
+    Some(Token {
+        id: row.id.to_string(),
+        kind: TokenKind::from_word(&row.kind)?,
+        role: role(&row),
+        name: row.name,
+        tags: row.tags,
+        created_at: row.created_at.into(),
+        expires_at: row.expires_at.map(Timestamp::from),
+        last_used_at: None,
+        uses_left: row.uses_left,
+        revoked_at: row.revoked_at.map(Timestamp::from),
+    })
+}
+
+/// Only API tokens have one.
+fn role(row: &TokenRow) -> Option<Role> {
+    Role::from_word(&row.role).filter(|_| row.kind == TokenKind::Api.word())
+}

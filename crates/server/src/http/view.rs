@@ -1,0 +1,129 @@
+//! Jobs as the API shows them, made from what is stored.
+
+use std::collections::HashMap;
+
+use api::job::{Attempt, Deadline, Job, JobError, JobSummary, Step, StepError, Usage};
+use api::{AttemptState, JobState, Timestamp};
+use engine::definition::StepDef;
+use engine::{JobId, StepIx};
+use serde_json::Value;
+use store::read::AttemptView;
+
+use crate::app::App;
+
+use super::error::ApiError;
+use super::ids;
+
+/// One job with its steps and attempts.
+pub(super) fn job(app: &App, id: JobId) -> Result<Job, ApiError> {
+    // Asked first: what happens meanwhile is then in the events after it, never in between.
+    let last_event = app.reader.last_event()?;
+    let stored = app.reader.job(id)?.ok_or_else(|| ids::no_such_job(&id.to_string()))?;
+    let (job, meta) = app.definitions.load(&stored)?;
+    let tried = job.steps.iter().any(|step| step.attempts > 0);
+    let mut attempts = if tried { attempts_by_step(app.reader.attempts(id)?)? } else { HashMap::new() };
+    let definition = &job.definition;
+    let mut steps = Vec::with_capacity(job.steps.len());
+    for (index, state) in job.steps.iter().enumerate() {
+        let ix = StepIx::of(index);
+        let needs = definition.step(ix).needs.iter().map(|need| definition.step(need.step).name.to_string()).collect();
+        steps.push(step(definition.step(ix), state, attempts.remove(&ix).unwrap_or_default(), needs));
+    }
+    let header = &job.header;
+    Ok(Job {
+        id: id.0,
+        task: definition.name.to_string(),
+        state: header.state.into(),
+        input: (*job.input).clone(),
+        created_at: job.created_at.into(),
+        started_at: header.started_at.map(Timestamp::from),
+        ended_at: header.ended_at.map(Timestamp::from),
+        error: header.error.as_ref().map(|error| JobError {
+            code: error.failure.kind.code().to_owned(),
+            message: error.failure.message.clone(),
+            step: error.step.map(|ix| definition.step(ix).name.to_string()),
+        }),
+        priority: definition.priority,
+        submitted_by: meta.submitted_by.to_string(),
+        last_event,
+        steps,
+    })
+}
+
+/// A job in a list.
+pub(super) fn summary(row: store::read::JobSummary) -> Result<JobSummary, ApiError> {
+    let Some(state) = JobState::from_word(&row.state) else {
+        return Err(ApiError::internal(&format!("job {} is in the unknown state {}", row.id, row.state)));
+    };
+    Ok(JobSummary {
+        id: row.id.0,
+        task: row.task,
+        state,
+        created_at: row.created_at.into(),
+        started_at: row.started_at.map(Timestamp::from),
+        ended_at: row.ended_at.map(Timestamp::from),
+        error: row.error_code.map(|code| JobError {
+            code,
+            message: row.error_message.unwrap_or_default(),
+            step: row.error_step,
+        }),
+        submitted_by: row.submitted_by,
+    })
+}
+
+fn step(def: &StepDef, step: &engine::Step, attempts: Vec<Attempt>, needs: Vec<String>) -> Step {
+    Step {
+        name: def.name.to_string(),
+        state: step.state.name().into(),
+        attempt: step.attempts,
+        dispatch_attempts: step.unanswered_offers,
+        error: step
+            .error
+            .as_ref()
+            .map(|error| StepError { code: error.kind.code().to_owned(), message: error.message.clone() }),
+        output: step.output.clone(),
+        attempts,
+        deadline: step.check.map(|check| Deadline {
+            at: check.at.into(),
+            action: check.action.word().to_owned(),
+            owner: check.owner.word().to_owned(),
+        }),
+        needs,
+        updated_at: Some(step.updated_at.into()),
+    }
+}
+
+fn attempts_by_step(rows: Vec<AttemptView>) -> Result<HashMap<StepIx, Vec<Attempt>>, ApiError> {
+    let mut by_step: HashMap<StepIx, Vec<Attempt>> = HashMap::new();
+    for row in rows {
+        by_step.entry(row.ix).or_default().push(attempt(row)?);
+    }
+    Ok(by_step)
+}
+
+fn attempt(row: AttemptView) -> Result<Attempt, ApiError> {
+    let Some(state) = AttemptState::from_word(&row.state) else {
+        return Err(ApiError::internal(&format!("attempt {} is in the unknown state {}", row.id, row.state)));
+    };
+    Ok(Attempt {
+        id: row.id.0,
+        number: row.number,
+        fence: row.fence,
+        worker: row.worker_name.unwrap_or_else(|| row.worker.to_string()),
+        worker_id: Some(row.worker.0),
+        state,
+        confirmed: row.confirmed,
+        started_at: row.started_at.into(),
+        ended_at: row.ended_at.map(Timestamp::from),
+        exit_code: row.exit_code,
+        signal: row.signal,
+        error: row
+            .error_code
+            .map(|code| StepError { code, message: row.error_message.unwrap_or_default() }),
+        // Kept as JSON; should it be something else, it is still evidence.
+        late_outcome: row.late_outcome.map(|text| serde_json::from_str(&text).unwrap_or(Value::String(text))),
+        usage: row
+            .ended_at
+            .map(|_| Usage { cpu_ms: row.cpu_ms, memory_bytes_max: row.memory_bytes_max }),
+    })
+}

@@ -1,0 +1,74 @@
+//! The fleet: who is enrolled, who is here, who is busy.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use api::{Page, Timestamp, Worker, WorkerKind, WorkerStatus};
+use axum::extract::State;
+use axum::response::Response;
+use engine::WorkerId;
+use http::StatusCode;
+use store::rows::WorkerRow;
+
+use crate::app::App;
+
+use super::answer;
+use super::error::ApiError;
+
+pub(super) async fn list(State(app): State<Arc<App>>) -> Result<Response, ApiError> {
+    let live = app.ledger.inspect(|roster| roster.iter().map(|(id, worker)| (id, Live::of(worker))).collect()).await?;
+    let live: HashMap<WorkerId, Live> = live;
+    let rows = app.read(|app| Ok(app.reader.workers()?)).await?;
+    let here = rows.into_iter().filter(|row| row.removed_at.is_none());
+    let workers = here.map(|row| {
+        let live = live.get(&row.id).copied().unwrap_or_default();
+        worker(row, live)
+    });
+    Ok(answer(StatusCode::OK, &Page::whole(workers.collect())))
+}
+
+/// What only the ledger knows of a worker.
+#[derive(Debug, Clone, Copy, Default)]
+struct Live {
+    connected: bool,
+    draining: bool,
+    busy: u32,
+    seen: Option<engine::Time>,
+}
+
+impl Live {
+    fn of(worker: &crate::dispatch::Worker) -> Live {
+        Live {
+            connected: worker.link.is_some(),
+            draining: worker.draining,
+            busy: u32::try_from(worker.held.len()).unwrap_or(u32::MAX),
+            seen: worker.last_seen,
+        }
+    }
+}
+
+fn worker(row: WorkerRow, live: Live) -> Worker {
+    let said = |text: String| Some(text).filter(|text| !text.is_empty());
+    Worker {
+        id: row.id.0,
+        name: row.name,
+        status: match (live.connected, live.draining || row.draining) {
+            (true, false) => WorkerStatus::Active,
+            (true, true) => WorkerStatus::Draining,
+            (false, _) => WorkerStatus::Inactive,
+        },
+        connected: live.connected,
+        kind: if row.kind == "ephemeral" { WorkerKind::Ephemeral } else { WorkerKind::Static },
+        tags: row.tags,
+        slots: row.slots,
+        busy: live.busy,
+        session_id: row.session,
+        boot_id: said(row.boot_id),
+        started_at: row.started_at.map(Timestamp::from),
+        last_seen_at: row.last_seen_at.max(live.seen).map(Timestamp::from),
+        version: said(row.version),
+        platform: said(row.platform),
+        hostname: said(row.hostname),
+        pid: Some(row.pid).filter(|pid| *pid > 0),
+    }
+}

@@ -1,0 +1,61 @@
+//! What a worker is told to execute.
+
+use std::time::Duration;
+
+use engine::definition::{self as def, Work};
+use engine::state::Offer;
+use engine::{Job, StepIx};
+use protocol::attempt::{AttemptSpec, Effects, OnDisconnect, Program, SPEC_FORMAT, StopPlan};
+use serde_json::Value;
+
+use super::round::wire_ticket;
+
+pub(super) fn build(job: &Job, ix: StepIx, offer: &Offer) -> AttemptSpec {
+    let (step, def) = (job.step(ix), job.definition.step(ix));
+    let own = match &def.work {
+        Work::Run(body) => Some(body),
+        Work::Approve | Work::Child => None,
+    };
+    let body = step.rendered.as_ref().or(own).expect("only `run` steps are queued for a worker");
+    let mut env = body.env.clone();
+    env.extend(inputs(&job.input));
+    AttemptSpec {
+        format: SPEC_FORMAT,
+        ticket: wire_ticket(offer.attempt, offer.fence),
+        job: job.id.0,
+        task: job.definition.name.to_string(),
+        step: def.name.to_string(),
+        number: step.attempts + 1,
+        program: match &body.program {
+            def::Program::Script { shell, text } => Program::Script { shell: shell.clone(), text: text.clone() },
+            def::Program::Command { argv } => Program::Command { argv: argv.clone() },
+        },
+        env,
+        workdir: body.workdir.clone(),
+        timeout_ms: def.timeout.map(millis),
+        effects: match def.effects {
+            def::Effects::None => Effects::None,
+            def::Effects::Idempotent => Effects::Idempotent,
+            def::Effects::Writes => Effects::Writes,
+        },
+        on_disconnect: match def.on_disconnect {
+            def::OnDisconnect::Keep => OnDisconnect::Keep,
+            def::OnDisconnect::Stop => OnDisconnect::Stop,
+        },
+        lease_ms: None,
+        stop: StopPlan { signal: def.stop.signal, grace_ms: millis(def.stop.grace) },
+    }
+}
+
+/// `BOWLINE_INPUT_<NAME>` for every input: text as it is, the rest as JSON.
+fn inputs(input: &Value) -> impl Iterator<Item = (String, String)> {
+    let fields = input.as_object().into_iter().flatten();
+    fields.map(|(name, value)| {
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        (format!("BOWLINE_INPUT_{}", name.to_uppercase().replace('-', "_")), text)
+    })
+}
+
+fn millis(d: Duration) -> u64 {
+    u64::try_from(d.as_millis()).unwrap_or(u64::MAX)
+}

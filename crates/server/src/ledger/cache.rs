@@ -1,0 +1,125 @@
+//! Jobs in memory, with the version that the database has; and definitions by the hash of their text.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use engine::definition::Definition;
+use engine::{Job, JobId};
+use store::codec::{self, JobMeta};
+use store::rows::{DefinitionRow, StoredJob};
+use store::{Store, StoreError};
+
+use crate::settings::DefinitionSettings;
+
+/// Steps kept in memory over all jobs; beyond that, jobs that nobody touches now are dropped and read again when needed.
+const CACHED_STEPS_MAX: usize = 400_000;
+
+/// Definitions kept for jobs that share a text.
+const CACHED_DEFINITIONS_MAX: usize = 10_000;
+
+#[derive(Debug)]
+pub(super) struct Cached {
+    pub job: Job,
+    pub meta: JobMeta,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Cache {
+    jobs: HashMap<JobId, Cached>,
+    steps: usize,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(super) enum LoadError {
+    #[error("there is no such job")]
+    NotFound,
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Cache {
+    /// The job, from memory or from the store.
+    pub(super) fn load(
+        &mut self,
+        id: JobId,
+        store: &mut dyn Store,
+        definitions: &Definitions,
+    ) -> Result<&mut Cached, LoadError> {
+        if !self.jobs.contains_key(&id) {
+            let stored = store.load_job(id)?.ok_or(LoadError::NotFound)?;
+            let (job, meta) = definitions.load(&stored)?;
+            self.insert(Cached { job, meta });
+        }
+        self.jobs.get_mut(&id).ok_or(LoadError::NotFound)
+    }
+
+    pub(super) fn get(&self, id: JobId) -> Option<&Cached> {
+        self.jobs.get(&id)
+    }
+
+    pub(super) fn insert(&mut self, cached: Cached) {
+        self.steps += cached.job.steps.len();
+        if let Some(old) = self.jobs.insert(cached.job.id, cached) {
+            self.steps -= old.job.steps.len();
+        }
+    }
+
+    pub(super) fn drop_job(&mut self, id: JobId) {
+        if let Some(old) = self.jobs.remove(&id) {
+            self.steps -= old.job.steps.len();
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = Cache::default();
+    }
+
+    /// Called between rounds, when nothing is half-done.
+    pub(super) fn trim(&mut self) {
+        if self.steps > CACHED_STEPS_MAX {
+            self.clear();
+        }
+    }
+}
+
+/// Parsed task texts, shared by the ledger and the API's readers.
+#[derive(Debug, Default)]
+pub struct Definitions {
+    known: Mutex<HashMap<[u8; 32], Arc<Definition>>>,
+}
+
+impl Definitions {
+    pub fn get(&self, row: &DefinitionRow) -> Result<Arc<Definition>, String> {
+        if let Some(known) = self.lock().get(&row.hash) {
+            return Ok(known.clone());
+        }
+        let settings = DefinitionSettings::from_json(&row.settings)?;
+        let (task, problems) = spec::task::parse(&row.source, "stored task", &settings.options());
+        let Some(task) = task else {
+            let first = problems.first().map(|p| p.message.clone()).unwrap_or_default();
+            return Err(format!("its stored task cannot be read: {first}"));
+        };
+        let definition = settings.finish(task.definition);
+        self.remember(row.hash, definition.clone());
+        Ok(definition)
+    }
+
+    pub fn remember(&self, hash: [u8; 32], definition: Arc<Definition>) {
+        let mut known = self.lock();
+        if known.len() >= CACHED_DEFINITIONS_MAX {
+            known.clear();
+        }
+        known.insert(hash, definition);
+    }
+
+    pub fn load(&self, stored: &StoredJob) -> Result<(Job, JobMeta), StoreError> {
+        let corrupt = |what: String| codec::Corrupt::Job { job: stored.job.id, what };
+        let definition = self.get(&stored.definition).map_err(corrupt)?;
+        Ok(codec::load(stored, definition)?)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<[u8; 32], Arc<Definition>>> {
+        // A panic while the map was held cannot have left it half-changed.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,105 @@
+//! What can be asked of the ledger, and how it answers.
+
+use std::sync::Arc;
+
+use engine::definition::Definition;
+use engine::{Event, JobId, Rejection, Time, WorkerId};
+use protocol::link::{Hello, LogHeader, ServerMessage, WorkerMessage};
+use serde_json::Value;
+use store::Store;
+use store::rows::DefinitionRow;
+use tokio::sync::{mpsc, oneshot};
+use uuid::Uuid;
+
+use crate::dispatch::{LinkId, Roster};
+
+/// One thing to do. Commands that arrive together are decided together and committed together.
+pub enum Command {
+    Submit(Box<Submit>, oneshot::Sender<Result<Submitted, SubmitError>>),
+    Event { job: JobId, event: Event, reply: oneshot::Sender<Result<(), EventError>> },
+    Link(LinkEvent),
+    /// A change that concerns no job: tokens, enrolment, pushed tasks. Its own transaction, on the writer.
+    WithStore(Box<dyn FnOnce(&mut dyn Store, Time) + Send>),
+    /// A look at who is connected.
+    Inspect(Box<dyn FnOnce(&Roster) + Send>),
+}
+
+/// A job to be made.
+pub struct Submit {
+    pub definition: Arc<Definition>,
+    pub row: DefinitionRow,
+    pub input: Value,
+    pub submitted_by: String,
+    pub idempotency: Option<IdempotencyKey>,
+}
+
+pub struct IdempotencyKey {
+    pub token: Uuid,
+    pub key: String,
+    /// Of the whole request: the same key with another request is a mistake.
+    pub request_hash: [u8; 32],
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Submitted {
+    pub job: JobId,
+    /// The key was used before: this is the job from then.
+    pub repeated: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SubmitError {
+    #[error("this Idempotency-Key was used for another request")]
+    KeyReused,
+    #[error("internal error: {0}")]
+    Internal(String),
+}
+
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum EventError {
+    #[error("there is no such job")]
+    NoSuchJob,
+    #[error(transparent)]
+    Rejected(#[from] Rejection),
+    #[error("internal error: {0}")]
+    Internal(String),
+}
+
+/// What a worker's connection brings.
+pub enum LinkEvent {
+    Hello { link: LinkId, worker: WorkerId, hello: Box<Hello>, sender: LinkSender },
+    Messages { link: LinkId, messages: Vec<WorkerMessage> },
+    /// Blocks that were checked when they came in.
+    Log { link: LinkId, header: LogHeader, blocks: Vec<u8> },
+    Closed { link: LinkId },
+}
+
+/// The way to one connected worker. Bounded: a worker that does not read loses its link, never the server its memory.
+#[derive(Debug, Clone)]
+pub struct LinkSender(mpsc::Sender<LinkOut>);
+
+#[derive(Debug)]
+pub enum LinkOut {
+    Message(ServerMessage),
+    Close,
+}
+
+impl LinkSender {
+    /// Messages that may wait for one worker: all its slots several times over.
+    pub const QUEUE_MAX: usize = 16_384;
+
+    pub fn channel() -> (LinkSender, mpsc::Receiver<LinkOut>) {
+        let (sender, receiver) = mpsc::channel(LinkSender::QUEUE_MAX);
+        (LinkSender(sender), receiver)
+    }
+
+    /// Whether the worker's queue took it.
+    pub fn send(&self, message: ServerMessage) -> bool {
+        self.0.try_send(LinkOut::Message(message)).is_ok()
+    }
+
+    pub fn close(&self) {
+        // A full queue ends the link as well: its writer sees the channel closed once we let go of it.
+        let _ = self.0.try_send(LinkOut::Close);
+    }
+}

@@ -1,0 +1,380 @@
+//! The ledger without a thread, a clock or a socket: commands in, one transaction, then answers and effects out.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::deadline::Rules;
+use engine::{AttemptId, Ctx, Event, JobId, StepIx, Time};
+use protocol::link::LinkSettings;
+use spec::eval::Templates;
+use store::rows::{JobRow, QuarantineRow};
+use store::{Batch, Store, StoreError};
+
+use crate::bus::Bus;
+use crate::dispatch::{LinkId, Queue, Roster};
+use crate::metrics::Metrics;
+use crate::random::Random;
+
+use super::cache::{Cache, Definitions};
+use super::command::{Command, LinkEvent};
+use super::links::Link;
+use super::round::Round;
+
+/// Fences are taken from the store in blocks, so that an offer costs no statement of its own.
+const FENCE_BLOCK: u64 = 10_000;
+
+/// Due checks handled in one round; the rest follow in the next.
+pub(super) const CHECKS_PER_ROUND: usize = 500;
+
+pub struct Core<S> {
+    pub(super) store: S,
+    pub(super) cache: Cache,
+    pub(super) definitions: Arc<Definitions>,
+    pub(super) queue: Queue,
+    pub(super) roster: Roster,
+    pub(super) links: HashMap<LinkId, Link>,
+    pub(super) config: CoreConfig,
+    pub(super) evaluator: Templates,
+    pub(super) random: Random,
+    pub(super) bus: Bus,
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) up_since: Time,
+    fences: std::ops::Range<u64>,
+    next_check: Time,
+    prepared: Option<Prepared>,
+    /// What is left of a batch that failed and was split.
+    split: VecDeque<Vec<Command>>,
+}
+
+#[derive(Debug, Clone)]
+pub struct CoreConfig {
+    pub rules: Rules,
+    pub link: LinkSettings,
+}
+
+/// A round that is decided and waits for its commit.
+struct Prepared {
+    commands: Vec<Command>,
+    round: Round,
+    batch: Batch,
+}
+
+/// What became of a commit.
+#[derive(Debug)]
+pub enum Commit {
+    Done,
+    /// The database is away; the same batch is tried again.
+    Retry(StoreError),
+    /// The batch was refused and is now smaller pieces; call [`Core::take_split`].
+    Split,
+}
+
+impl<S: Store> Core<S> {
+    pub fn new(
+        store: S,
+        config: CoreConfig,
+        definitions: Arc<Definitions>,
+        bus: Bus,
+        metrics: Arc<Metrics>,
+        random: Random,
+        now: Time,
+    ) -> Result<Core<S>, StoreError> {
+        let mut core = Core {
+            store,
+            cache: Cache::default(),
+            definitions,
+            queue: Queue::default(),
+            roster: Roster::default(),
+            links: HashMap::new(),
+            config,
+            evaluator: Templates::default(),
+            random,
+            bus,
+            metrics,
+            up_since: now,
+            fences: 0..0,
+            next_check: now,
+            prepared: None,
+            split: VecDeque::new(),
+        };
+        core.rebuild(now)?;
+        Ok(core)
+    }
+
+    /// Decides a round. It is not real before [`Core::commit`] says so.
+    pub fn begin(&mut self, commands: Vec<Command>, now: Time) {
+        let mut round = Round::new(now);
+        let mut kept = Vec::with_capacity(commands.len());
+        for command in commands {
+            if let Some(command) = self.run_at_once(command, now) {
+                self.decide(&command, &mut round);
+                kept.push(command);
+            }
+        }
+        if now >= self.next_check {
+            self.check_due(&mut round);
+        }
+        self.dispatch(&mut round);
+        self.prepare(kept, round);
+    }
+
+    /// Writes what was decided, then answers and sends.
+    pub fn commit(&mut self) -> Commit {
+        let Some(prepared) = self.prepared.take() else { return Commit::Done };
+        if prepared.batch.is_empty() {
+            self.finish(prepared, store::Committed::default());
+            return Commit::Done;
+        }
+        let outcome = self.store.commit(&prepared.batch);
+        match outcome {
+            Ok(committed) => {
+                self.finish(prepared, committed);
+                Commit::Done
+            }
+            Err(error @ StoreError::Unavailable { .. }) => {
+                self.prepared = Some(prepared);
+                Commit::Retry(error)
+            }
+            Err(error) => {
+                self.split(prepared, &error);
+                Commit::Split
+            }
+        }
+    }
+
+    /// The next piece of a batch that was split, if any.
+    pub fn take_split(&mut self) -> Option<Vec<Command>> {
+        self.split.pop_front()
+    }
+
+    /// When the core wants to be called even if nothing comes.
+    pub fn wake_at(&self) -> Time {
+        self.next_check
+    }
+
+    /// A change that concerns no job, or a look: done at once, outside the batch.
+    fn run_at_once(&mut self, command: Command, now: Time) -> Option<Command> {
+        match command {
+            Command::WithStore(call) => call(&mut self.store, now),
+            Command::Inspect(look) => look(&self.roster),
+            other => return Some(other),
+        }
+        None
+    }
+
+    fn decide(&mut self, command: &Command, round: &mut Round) {
+        match command {
+            Command::Submit(submit, _) => {
+                let answer = self.submit(submit, round);
+                round.submitted.push_back(answer);
+            }
+            Command::Event { job, event, .. } => {
+                let answer = self.apply(*job, event, round);
+                round.answered.push_back((*job, answer));
+            }
+            Command::Link(LinkEvent::Hello { link, worker, hello, sender }) => {
+                self.hello(*link, *worker, hello, sender.clone(), round);
+            }
+            Command::Link(LinkEvent::Messages { link, messages }) => self.link_messages(*link, messages, round),
+            Command::Link(LinkEvent::Log { link, header, blocks }) => self.log(*link, header, blocks, round),
+            Command::Link(LinkEvent::Closed { link }) => self.link_closed(*link, round),
+            Command::WithStore(_) | Command::Inspect(_) => {}
+        }
+    }
+
+    fn check_due(&mut self, round: &mut Round) {
+        let due = match self.store.due(round.now, CHECKS_PER_ROUND) {
+            Ok(due) => due,
+            Err(error) => {
+                tracing::warn!(%error, "due checks could not be read; they are tried again");
+                self.next_check = round.now + Duration::from_secs(1);
+                return;
+            }
+        };
+        round.checked = true;
+        for item in due {
+            let event = match item.step {
+                None => Event::CheckJob,
+                Some(step) => self.check_event(item.job, step, round.now),
+            };
+            if let Err(error) = self.apply(item.job, &event, round) {
+                self.check_failed(item.job, item.step, &error, round);
+            }
+        }
+    }
+
+    /// A check that cannot be carried out must not come back at once, nor be forgotten: it goes to quarantine.
+    fn check_failed(&mut self, job: JobId, step: Option<StepIx>, error: &super::EventError, round: &mut Round) {
+        match error {
+            // The round itself has moved it on since the row was read.
+            super::EventError::Rejected(_) | super::EventError::NoSuchJob => {}
+            super::EventError::Internal(message) => {
+                tracing::error!(%job, ?step, message, "a check could not be carried out");
+                round.quarantine.push(QuarantineRow {
+                    job: Some(job),
+                    at: round.now,
+                    event: format!("check {step:?}"),
+                    error: message.clone(),
+                });
+            }
+        }
+    }
+
+    fn prepare(&mut self, commands: Vec<Command>, mut round: Round) {
+        let batch = round.batch(&self.cache);
+        self.metrics.queued.set(i64::try_from(self.queue.len()).unwrap_or(i64::MAX));
+        self.prepared = Some(Prepared { commands, round, batch });
+    }
+
+    fn finish(&mut self, prepared: Prepared, committed: store::Committed) {
+        let Prepared { commands, round, batch } = prepared;
+        if !committed.conflicts.is_empty() {
+            // Another server moved these jobs, or won the same idempotency key: read them again and decide anew.
+            for job in &committed.conflicts {
+                self.cache.drop_job(*job);
+            }
+            if let Err(error) = self.rebuild_index() {
+                tracing::warn!(%error, "the dispatcher's queue could not be read again");
+            }
+        }
+        for time in batch.jobs.iter().filter_map(|j| j.row.check_at).chain(batch.steps.iter().filter_map(|s| s.check_at)) {
+            self.next_check = self.next_check.min(time);
+        }
+        if round.checked {
+            self.next_check = match self.store.next_check() {
+                Ok(next) => next.unwrap_or(Time::MAX),
+                Err(_) => round.now + Duration::from_secs(1),
+            };
+        }
+        let finished: Vec<JobId> = batch.jobs.iter().filter(|j| is_final(&j.row)).map(|j| j.row.id).collect();
+        self.metrics.committed(&batch, finished.len());
+        self.publish(&batch, &committed);
+        let again = self.answer(commands, round, &committed);
+        for job in finished {
+            self.cache.drop_job(job);
+        }
+        self.cache.trim();
+        if !again.is_empty() {
+            self.split.push_back(again);
+        }
+    }
+
+    /// The batch was refused: nothing of it happened. Halve it, until the one event that cannot be written stands alone.
+    fn split(&mut self, prepared: Prepared, error: &StoreError) {
+        let Prepared { mut commands, round, .. } = prepared;
+        self.forget_everything(round.now);
+        match commands.len() {
+            0 => tracing::error!(%error, "checks or offers of the server's own could not be written"),
+            1 => self.quarantine(commands, error, round.now),
+            n => {
+                tracing::warn!(%error, commands = n, "a batch was refused and is split");
+                let second = commands.split_off(n / 2);
+                self.split.push_front(second);
+                self.split.push_front(commands);
+            }
+        }
+    }
+
+    /// Memory may be ahead of the database: drop it all and read again.
+    fn forget_everything(&mut self, now: Time) {
+        self.cache.clear();
+        for link in self.links.values_mut() {
+            link.logs.clear();
+            link.ended.clear();
+        }
+        while let Err(error) = self.rebuild(now) {
+            // Without its rows the ledger can decide nothing; the store says when it is back.
+            tracing::error!(%error, "the ledger's state could not be read again");
+            if !matches!(error, StoreError::Unavailable { .. }) {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    }
+
+    /// Answers the poison event with `internal`, keeps it, and fails the step that it was about.
+    fn quarantine(&mut self, commands: Vec<Command>, error: &StoreError, now: Time) {
+        let mut round = Round::new(now);
+        let message = error.to_string();
+        for command in &commands {
+            let (job, step, text) = self.describe(command);
+            tracing::error!(%error, event = text, "an event could not be written and goes to quarantine");
+            round.quarantine.push(QuarantineRow { job, at: now, event: text, error: message.clone() });
+            if let Some(job) = job {
+                let event = Event::Poisoned { step, message: format!("internal error: {message}") };
+                if let Err(error) = self.apply(job, &event, &mut round) {
+                    tracing::warn!(%job, %error, "the poisoned step could not be failed");
+                }
+            }
+        }
+        round.poisoned = Some(message);
+        self.prepare(commands, round);
+        match self.commit() {
+            Commit::Done => {}
+            Commit::Retry(error) => tracing::error!(%error, "the quarantine waits for the database"),
+            // `split` with one command comes back here; a second refusal of the same command only answers.
+            Commit::Split => {}
+        }
+    }
+
+    fn describe(&mut self, command: &Command) -> (Option<JobId>, Option<StepIx>, String) {
+        match command {
+            Command::Event { job, event, .. } => {
+                (Some(*job), event.ticket().map(|t| t.step), format!("{event:?}"))
+            }
+            Command::Link(LinkEvent::Messages { messages, .. }) => {
+                let place = messages.iter().find_map(super::links::ticket_of).and_then(|t| self.place(AttemptId(t.attempt)));
+                (place.map(|p| p.job), place.map(|p| p.step), format!("{messages:?}"))
+            }
+            Command::Link(LinkEvent::Log { header, blocks, .. }) => {
+                (None, None, format!("log {header:?}, {} bytes", blocks.len()))
+            }
+            Command::Link(LinkEvent::Hello { worker, .. }) => (None, None, format!("hello of worker {worker}")),
+            Command::Link(LinkEvent::Closed { link }) => (None, None, format!("end of link {}", link.0)),
+            Command::Submit(submit, _) => (None, None, format!("submit of task {}", submit.definition.name)),
+            Command::WithStore(_) | Command::Inspect(_) => (None, None, String::new()),
+        }
+    }
+
+    /// Fills the dispatcher's queue and the roster from rows, and treats every link of an earlier life as lost.
+    fn rebuild(&mut self, now: Time) -> Result<(), StoreError> {
+        self.rebuild_index()?;
+        let mut round = Round::new(now);
+        self.links_gone(&mut round);
+        self.prepare(Vec::new(), round);
+        while let Commit::Retry(error) = self.commit() {
+            self.prepared = None;
+            return Err(error);
+        }
+        self.next_check = now;
+        Ok(())
+    }
+
+    pub(super) fn ctx(&mut self, now: Time) -> (Ctx<'_>, &mut Cache) {
+        let random = self.random.bits();
+        (Ctx { now, random, rules: &self.config.rules, evaluator: &self.evaluator }, &mut self.cache)
+    }
+
+    pub(super) fn next_fence(&mut self, now: Time) -> Result<engine::Fence, StoreError> {
+        if self.fences.is_empty() {
+            // Never below the clock in microseconds, so that fences grow across restored backups too.
+            let floor = u64::try_from(now.0).unwrap_or(0);
+            let first = self.store.reserve_fences(FENCE_BLOCK, floor)?;
+            self.fences = first..first + FENCE_BLOCK;
+        }
+        Ok(engine::Fence(self.fences.next().expect("the block was just filled")))
+    }
+
+    pub fn roster(&self) -> &Roster {
+        &self.roster
+    }
+
+    pub fn store_mut(&mut self) -> &mut S {
+        &mut self.store
+    }
+}
+
+fn is_final(row: &JobRow) -> bool {
+    row.check_at.is_none()
+}

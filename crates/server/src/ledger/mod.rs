@@ -1,0 +1,30 @@
+//! The one way in. Everything that can change a job comes here as a [`Command`], is grouped with what arrives at the
+//! same time, decided by `engine::apply`, and written in one transaction. Answers and effects follow the commit.
+//!
+//! ```text
+//!  http ──┐                       ┌─► engine::apply (per event)
+//!  links ─┼─► Command ─► Core::begin ─► dispatch plan ─► Batch ─► Core::commit ─► Store
+//!  timers ┘                                                           │ only then
+//!                                             answers · offers, goes, stops · live events
+//! ```
+//!
+//! [`Core`] is synchronous and takes its time and chance as arguments; [`thread`] drives it with the real ones.
+
+mod attempt_spec;
+mod cache;
+mod command;
+mod core;
+mod effects;
+mod hello;
+mod links;
+mod logs;
+mod publish;
+mod round;
+mod thread;
+
+pub use cache::Definitions;
+pub use command::{
+    Command, EventError, IdempotencyKey, LinkEvent, LinkOut, LinkSender, Submit, SubmitError, Submitted,
+};
+pub use core::{Commit, Core, CoreConfig};
+pub use thread::{Ledger, LedgerDown, start};

@@ -1,0 +1,280 @@
+//! One round: the events that are decided together, and the batch that they come to.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+
+use engine::attempt::Attempt;
+use engine::event::Note;
+use engine::{AttemptId, Changes, Event, JobId, StepIx, Time};
+use protocol::link::ServerMessage;
+use serde_json::Value;
+use store::codec::{self, JobMeta};
+use store::rows::{AttemptRow, DefinitionRow, IdempotencyRow, LateOutcome, QuarantineRow};
+use store::{Batch, Committed, JobWrite, LogAppend, Store, StoreError};
+
+use crate::dispatch::{self, LinkId, Place};
+
+use super::cache::{Cache, Cached, LoadError};
+use super::command::{Command, EventError, Submit, SubmitError, Submitted};
+use super::core::Core;
+
+/// Offers made in one round; the rest follow in the next, which starts at once.
+const OFFERS_PER_ROUND: usize = 2_000;
+
+/// What has been decided, and what is to happen once it is committed.
+pub(super) struct Round {
+    pub now: Time,
+    touched: BTreeMap<JobId, Touched>,
+    attempts: HashMap<AttemptId, AttemptRow>,
+    notes: Vec<(JobId, Note)>,
+    definitions: BTreeMap<[u8; 32], DefinitionRow>,
+    idempotency: Vec<IdempotencyRow>,
+    pub late_outcomes: Vec<LateOutcome>,
+    pub quarantine: Vec<QuarantineRow>,
+    pub logs: Vec<LogAppend>,
+    pub seen: BTreeMap<engine::WorkerId, Time>,
+    /// To be sent after the commit; dropped with the job if that conflicts.
+    pub outgoing: Vec<(Option<JobId>, LinkId, ServerMessage)>,
+    /// Answers, in the order of the commands.
+    pub submitted: VecDeque<Result<Submitted, SubmitError>>,
+    pub answered: VecDeque<(JobId, Result<(), EventError>)>,
+    pub checked: bool,
+    /// Every command of this round is answered with this.
+    pub poisoned: Option<String>,
+}
+
+struct Touched {
+    /// The version in the database; none for a new job.
+    base: Option<u64>,
+    steps: BTreeSet<StepIx>,
+}
+
+impl Round {
+    pub(super) fn new(now: Time) -> Round {
+        Round {
+            now,
+            touched: BTreeMap::new(),
+            attempts: HashMap::new(),
+            notes: Vec::new(),
+            definitions: BTreeMap::new(),
+            idempotency: Vec::new(),
+            late_outcomes: Vec::new(),
+            quarantine: Vec::new(),
+            logs: Vec::new(),
+            seen: BTreeMap::new(),
+            outgoing: Vec::new(),
+            submitted: VecDeque::new(),
+            answered: VecDeque::new(),
+            checked: false,
+            poisoned: None,
+        }
+    }
+
+    fn touch(&mut self, job: JobId, base: Option<u64>, changes: &Changes) {
+        let touched = self.touched.entry(job).or_insert(Touched { base, steps: BTreeSet::new() });
+        touched.steps.extend(changes.steps.iter().map(|(ix, _)| *ix));
+        for attempt in &changes.attempts {
+            self.attempt(job, attempt);
+        }
+        self.notes.extend(changes.notes.iter().map(|note| (job, note.clone())));
+    }
+
+    fn attempt(&mut self, job: JobId, attempt: &Attempt) {
+        self.attempts.insert(attempt.live.attempt, codec::attempt_row(job, attempt));
+    }
+
+    /// The rows of the last state of everything that was touched: however many events, one write each.
+    pub(super) fn batch(&mut self, cache: &Cache) -> Batch {
+        let mut batch = Batch { now: self.now, ..Batch::default() };
+        for (id, touched) in &self.touched {
+            let Some(Cached { job, meta }) = cache.get(*id) else { continue };
+            batch.jobs.push(JobWrite { row: codec::job_row(job, meta), expected: touched.base });
+            for &ix in &touched.steps {
+                let name = &job.definition.step(ix).name;
+                batch.steps.push(codec::step_row(*id, ix, name, job.step(ix)));
+            }
+        }
+        batch.attempts = std::mem::take(&mut self.attempts).into_values().collect();
+        batch.events = self.notes.iter().map(|(job, note)| codec::event_row(*job, note)).collect();
+        batch.definitions = std::mem::take(&mut self.definitions).into_values().collect();
+        batch.idempotency = std::mem::take(&mut self.idempotency);
+        batch.late_outcomes = std::mem::take(&mut self.late_outcomes);
+        batch.quarantine = std::mem::take(&mut self.quarantine);
+        batch.logs = std::mem::take(&mut self.logs);
+        batch.seen = std::mem::take(&mut self.seen).into_iter().collect();
+        batch
+    }
+}
+
+impl<S: Store> Core<S> {
+    /// Lets the engine decide, and takes over what it says. The only caller of `engine::apply`.
+    pub(super) fn apply(&mut self, id: JobId, event: &Event, round: &mut Round) -> Result<(), EventError> {
+        let random = self.random.bits();
+        let cached = match self.cache.load(id, &mut self.store, &self.definitions) {
+            Ok(cached) => cached,
+            Err(LoadError::NotFound) => return Err(EventError::NoSuchJob),
+            Err(LoadError::Store(error)) => return Err(EventError::Internal(error.to_string())),
+        };
+        let ctx = engine::Ctx {
+            now: round.now,
+            random,
+            rules: &self.config.rules,
+            evaluator: &self.evaluator,
+        };
+        let changes = engine::apply(&cached.job, event, &ctx)?;
+        let base = cached.job.header.version;
+        for (ix, step) in &changes.steps {
+            let def = cached.job.definition.step(*ix);
+            let place = Place { job: id, step: *ix };
+            let old = &cached.job.steps[ix.get()];
+            super::effects::reindex(&mut self.queue, &mut self.roster, place, def, &cached.job, old, step, round.now);
+        }
+        cached.job.absorb(&changes);
+        round.touch(id, Some(base), &changes);
+        for effect in changes.effects {
+            self.effect(id, effect, round);
+        }
+        Ok(())
+    }
+
+    pub(super) fn submit(&mut self, submit: &Submit, round: &mut Round) -> Result<Submitted, SubmitError> {
+        if let Some(key) = &submit.idempotency {
+            let in_round = round.idempotency.iter().find(|row| row.token == key.token && row.key == key.key).cloned();
+            let known = match in_round {
+                Some(row) => Some(row),
+                None => self
+                    .store
+                    .reader()
+                    .idempotency(key.token, &key.key)
+                    .map_err(|e| SubmitError::Internal(e.to_string()))?,
+            };
+            if let Some(row) = known {
+                let same = row.request_hash == key.request_hash;
+                return if same { Ok(Submitted { job: row.job, repeated: true }) } else { Err(SubmitError::KeyReused) };
+            }
+        }
+        let id = JobId(self.random.uuid(round.now));
+        self.new_job(id, submit, round);
+        if let Some(key) = &submit.idempotency {
+            round.idempotency.push(IdempotencyRow {
+                key: key.key.clone(),
+                token: key.token,
+                request_hash: key.request_hash,
+                job: id,
+                created_at: round.now,
+            });
+        }
+        Ok(Submitted { job: id, repeated: false })
+    }
+
+    fn new_job(&mut self, id: JobId, submit: &Submit, round: &mut Round) {
+        let input: std::sync::Arc<Value> = std::sync::Arc::new(submit.input.clone());
+        let meta = JobMeta {
+            definition: submit.row.hash,
+            submitted_by: submit.submitted_by.as_str().into(),
+            input: input.to_string().into(),
+        };
+        self.definitions.remember(submit.row.hash, submit.definition.clone());
+        let (ctx, _) = self.ctx(round.now);
+        let (job, changes) = engine::submit(id, submit.definition.clone(), input, &ctx);
+        round.touch(id, None, &changes);
+        round.definitions.entry(submit.row.hash).or_insert_with(|| submit.row.clone());
+        for (ix, step) in &changes.steps {
+            let def = job.definition.step(*ix);
+            let place = Place { job: id, step: *ix };
+            super::effects::enter(&mut self.queue, place, def, &job, step, round.now);
+        }
+        self.cache.insert(Cached { job, meta });
+    }
+
+    /// Hands queued steps to workers with free slots, in the same transaction that freed them.
+    pub(super) fn dispatch(&mut self, round: &mut Round) {
+        for _ in 0..OFFERS_PER_ROUND {
+            let Some(assignment) = dispatch::plan(&self.queue, &self.roster) else { return };
+            let place = assignment.place;
+            if let Err(error) = self.offer(assignment, round) {
+                // The queue said what the row does not: the row is right.
+                tracing::debug!(job = %place.job, step = place.step.0, %error, "an offer was not possible");
+                self.queue.remove(place);
+            }
+        }
+    }
+
+    fn offer(&mut self, assignment: dispatch::Assignment, round: &mut Round) -> Result<(), EventError> {
+        let internal = |e: StoreError| EventError::Internal(e.to_string());
+        let fence = self.next_fence(round.now).map_err(internal)?;
+        let attempt = AttemptId(self.random.uuid(round.now));
+        let Some(worker) = self.roster.get(assignment.worker) else {
+            return Err(EventError::Internal("the worker is not in the roster".to_owned()));
+        };
+        let epoch = worker.epoch;
+        let ticket = engine::event::Ticket { step: assignment.place.step, attempt, fence };
+        self.apply(assignment.place.job, &Event::Offer { ticket, worker: assignment.worker, epoch }, round)
+    }
+
+    /// Replies to everyone and sends what was decided. Returns the commands that must be decided anew.
+    pub(super) fn answer(&mut self, commands: Vec<Command>, mut round: Round, committed: &Committed) -> Vec<Command> {
+        let mut again = Vec::new();
+        for command in commands {
+            match command {
+                Command::Submit(submit, reply) => {
+                    let answer = match &round.poisoned {
+                        Some(message) => Err(SubmitError::Internal(message.clone())),
+                        None => round.submitted.pop_front().unwrap_or(Err(SubmitError::Internal(String::new()))),
+                    };
+                    match answer {
+                        Ok(made) if committed.conflicts.contains(&made.job) => {
+                            again.push(Command::Submit(submit, reply));
+                        }
+                        answer => drop(reply.send(answer)),
+                    }
+                }
+                Command::Event { job, event, reply } => {
+                    let answer = match &round.poisoned {
+                        Some(message) => Err(EventError::Internal(message.clone())),
+                        None => round.answered.pop_front().map_or(Err(EventError::NoSuchJob), |(_, answer)| answer),
+                    };
+                    if committed.conflicts.contains(&job) {
+                        again.push(Command::Event { job, event, reply });
+                    } else {
+                        drop(reply.send(answer));
+                    }
+                }
+                Command::Link(_) | Command::WithStore(_) | Command::Inspect(_) => {}
+            }
+        }
+        for (job, link, message) in std::mem::take(&mut round.outgoing) {
+            if job.is_none_or(|job| !committed.conflicts.contains(&job)) {
+                self.send(link, message);
+            }
+        }
+        again
+    }
+
+    /// Where an attempt belongs: from what workers hold, else from the store.
+    pub(super) fn place(&mut self, attempt: AttemptId) -> Option<Place> {
+        if let Some(place) = self.roster.place(attempt) {
+            return Some(place);
+        }
+        match self.store.place_of(attempt) {
+            Ok(found) => found.map(|(job, step)| Place { job, step }),
+            Err(error) => {
+                tracing::warn!(%attempt, %error, "an attempt could not be looked up");
+                None
+            }
+        }
+    }
+
+    pub(super) fn effect_target(&self, worker: engine::WorkerId) -> Option<LinkId> {
+        self.roster.get(worker).and_then(|w| w.link)
+    }
+}
+
+/// Names an attempt on the wire.
+pub(super) fn wire_ticket(attempt: AttemptId, fence: engine::Fence) -> protocol::attempt::Ticket {
+    protocol::attempt::Ticket { attempt: attempt.0, fence: fence.0 }
+}
+
+/// The engine's name for an attempt that a message speaks of.
+pub(super) fn engine_ticket(ticket: protocol::attempt::Ticket, step: StepIx) -> engine::event::Ticket {
+    engine::event::Ticket { step, attempt: AttemptId(ticket.attempt), fence: engine::Fence(ticket.fence) }
+}

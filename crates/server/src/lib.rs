@@ -1,0 +1,20 @@
+//! The server: everything that happens to jobs, and everyone who may ask about them.
+//!
+//! * [`ledger`]: the one way in, and the only caller of `engine::apply`.
+//! * [`dispatch`]: which queued step goes to which worker.
+//! * [`link`]: the workers' WebSockets. [`http`]: the API.
+//! * [`tasks`]: the task folder and pushed tasks. [`access`]: tokens.
+
+pub mod access;
+pub mod app;
+pub mod bus;
+pub mod clock;
+pub mod dispatch;
+pub mod http;
+pub mod ledger;
+pub mod link;
+pub mod metrics;
+pub mod random;
+pub mod run;
+pub mod settings;
+pub mod tasks;

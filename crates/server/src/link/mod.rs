@@ -1,0 +1,11 @@
+//! The workers' WebSockets: one task that reads and one that writes per link, around a state machine without I/O.
+//!
+//! ```text
+//!  worker ══ WebSocket ══► reader ─► Machine ─► Ledger (control queue | log queue)
+//!         ◄═════════════ writer ◄─ LinkSender ◄─ Ledger
+//! ```
+
+mod machine;
+mod socket;
+
+pub use socket::routes;

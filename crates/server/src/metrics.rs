@@ -1,0 +1,85 @@
+//! Figures for operators, in the Prometheus text format at `/metrics`.
+
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::Registry;
+use store::Batch;
+
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    pub jobs_submitted: Counter,
+    pub jobs_finished: Counter,
+    pub attempts_written: Counter,
+    pub log_bytes: Counter,
+    pub commits: Counter,
+    pub commit_retries: Counter,
+    pub quarantined: Counter,
+    pub stale: Counter,
+    pub queued: Gauge,
+    pub connected: Gauge,
+    pub batch_rows: Histogram,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let mut registry = Registry::with_prefix("bowline");
+        let mut counter = |name: &str, help: &str| {
+            let counter = Counter::default();
+            registry.register(name, help, counter.clone());
+            counter
+        };
+        let jobs_submitted = counter("jobs_submitted", "Jobs that were accepted");
+        let jobs_finished = counter("jobs_finished", "Jobs that became final");
+        let attempts_written = counter("attempt_changes", "Changes of attempts that were committed");
+        let log_bytes = counter("log_bytes", "Bytes of log blocks that were stored");
+        let commits = counter("ledger_commits", "Transactions of the ledger");
+        let commit_retries = counter("ledger_commit_retries", "Transactions that had to wait for the database");
+        let quarantined = counter("ledger_quarantined", "Events that could not be handled and were set aside");
+        let stale = counter("stale_dispatch", "Messages from attempts that were no longer current");
+        let queued = Gauge::default();
+        registry.register("steps_queued", "Steps that wait for a worker", queued.clone());
+        let connected = Gauge::default();
+        registry.register("workers_connected", "Workers with a link to this server", connected.clone());
+        let batch_rows = Histogram::new(exponential_buckets(1.0, 2.0, 14));
+        registry.register("ledger_batch_rows", "Rows of jobs, steps and attempts in one transaction", batch_rows.clone());
+        Metrics {
+            registry,
+            jobs_submitted,
+            jobs_finished,
+            attempts_written,
+            log_bytes,
+            commits,
+            commit_retries,
+            quarantined,
+            stale,
+            queued,
+            connected,
+            batch_rows,
+        }
+    }
+}
+
+impl Metrics {
+    pub fn committed(&self, batch: &Batch, finished: usize) {
+        if batch.is_empty() {
+            return;
+        }
+        self.commits.inc();
+        self.jobs_submitted.inc_by(batch.jobs.iter().filter(|j| j.expected.is_none()).count() as u64);
+        self.jobs_finished.inc_by(finished as u64);
+        self.attempts_written.inc_by(batch.attempts.len() as u64);
+        self.quarantined.inc_by(batch.quarantine.len() as u64);
+        self.log_bytes.inc_by(batch.logs.iter().map(|l| l.blocks.len() as u64).sum());
+        self.batch_rows.observe((batch.jobs.len() + batch.steps.len() + batch.attempts.len()) as f64);
+    }
+
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string cannot fail.
+        let _ = encode(&mut text, &self.registry);
+        text
+    }
+}

@@ -1,0 +1,152 @@
+//! Puts a server together, and takes it apart again without losing anything.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+
+use engine::deadline::Rules;
+use protocol::link::LinkSettings;
+use spec::config::server::ServerConfig;
+use store::{Store, StoreError};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::access::{Access, AccessError, AdminTokenError, NewToken};
+use crate::app::App;
+use crate::bus::Bus;
+use crate::clock::Clock;
+use crate::ledger::{self, Core, CoreConfig, Definitions};
+use crate::metrics::Metrics;
+use crate::random::Random;
+use crate::settings::DefinitionSettings;
+use crate::tasks::{self, TaskRegistry};
+use crate::{http, link};
+
+/// A server that accepts requests.
+pub struct Server {
+    pub address: SocketAddr,
+    pub admin_token: String,
+    app: Arc<App>,
+    stop: watch::Sender<bool>,
+    serving: JoinHandle<()>,
+    ledger: thread::JoinHandle<()>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error("cannot listen on {address}: {source}")]
+    Listen { address: String, source: std::io::Error },
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("cannot start the ledger's thread: {0}")]
+    Thread(#[source] std::io::Error),
+    #[error("the system gave no random bytes: {0}")]
+    Random(#[from] getrandom::Error),
+    #[error(transparent)]
+    AdminToken(#[from] AdminTokenError),
+}
+
+/// Starts on `store`. `data` holds `admin.token`; `preset` is the first admin token, if the operator chose it.
+pub async fn start<S: Store + 'static>(
+    store: S,
+    config: &ServerConfig,
+    data: &Path,
+    tasks: Option<&Path>,
+    preset: Option<String>,
+) -> Result<Server, StartError> {
+    let listen = |source| StartError::Listen { address: config.listen.clone(), source };
+    // First of all: whoever cannot listen must not touch the database.
+    let listener = TcpListener::bind(&config.listen).await.map_err(listen)?;
+    let address = listener.local_addr().map_err(listen)?;
+
+    let clock = Arc::new(Clock::default());
+    let (bus, metrics, definitions) = (Bus::default(), Arc::new(Metrics::default()), Arc::new(Definitions::default()));
+    let mut seed = [0; 32];
+    getrandom::fill(&mut seed)?;
+    let reader = store.reader();
+    let core = Core::new(
+        store,
+        core_config(config),
+        definitions.clone(),
+        bus.clone(),
+        metrics.clone(),
+        Random::from_seed(seed),
+        clock.now(),
+    )?;
+    let (ledger, thread) = ledger::start(core, clock.clone()).map_err(StartError::Thread)?;
+
+    let (stop, shutdown) = watch::channel(false);
+    let access = Arc::new(Access::new(ledger.clone(), reader.clone(), clock.clone()));
+    let admin_token = access.bootstrap(data, preset.as_deref()).await?;
+    let defaults = config.defaults;
+    let settings = DefinitionSettings::new(defaults.step_timeout, defaults.job_timeout, defaults.expires);
+    let folder = tasks.map(Path::to_owned);
+    let tasks = Arc::new(TaskRegistry::new(settings, folder, &reader.tasks()?, clock.now()));
+    tokio::spawn(tasks::watch(tasks.clone(), clock.clone(), shutdown.clone()));
+    let app = Arc::new(App {
+        ledger,
+        reader,
+        bus,
+        definitions,
+        tasks,
+        access,
+        names: http::WorkerNames::default(),
+        metrics,
+        clock,
+        shutdown: shutdown.clone(),
+    });
+    let links = link::routes(config.recovery.link_ping).with_state(app.clone());
+    let router = http::router(app.clone()).merge(links);
+    let serving = tokio::spawn(http::serve(listener, router, http::Limits::default(), shutdown));
+    Ok(Server { address, admin_token, app, stop, serving, ledger: thread })
+}
+
+impl Server {
+    /// A single-use token for a worker on this machine.
+    pub async fn enroll_token(&self) -> Result<String, AccessError> {
+        let new = NewToken {
+            kind: api::TokenKind::Enroll,
+            role: api::Role::Viewer,
+            name: "the local worker".to_owned(),
+            uses: Some(1),
+            expires_at: None,
+        };
+        Ok(self.app.access.create(new).await?.text)
+    }
+
+    /// Ends requests, streams and links, then commits all that was sent before.
+    pub async fn stop(self) {
+        // Whoever listens has to hear it; if nobody does, all have ended already.
+        let _ = self.stop.send(true);
+        if let Err(error) = self.serving.await {
+            tracing::error!(%error, "the HTTP side did not end well");
+        }
+        drop(self.app);
+        let joined = tokio::task::spawn_blocking(move || self.ledger.join()).await;
+        if !matches!(joined, Ok(Ok(()))) {
+            tracing::error!("the ledger's thread did not end well");
+        }
+    }
+}
+
+fn core_config(config: &ServerConfig) -> CoreConfig {
+    let recovery = &config.recovery;
+    let millis = |d: std::time::Duration| u64::try_from(d.as_millis()).unwrap_or(u64::MAX);
+    CoreConfig {
+        rules: Rules {
+            recovery_window: recovery.window(),
+            dispatch_ack: recovery.dispatch_ack,
+            unmatched: recovery.unmatched_step_timeout,
+            max_dispatch_attempts: recovery.max_dispatch_attempts,
+            max_losses: recovery.max_losses,
+        },
+        link: LinkSettings {
+            heartbeat_ms: millis(recovery.heartbeat_interval),
+            ping_ms: millis(recovery.link_ping),
+            max_reconnect_delay_ms: millis(recovery.max_reconnect_delay),
+            dispatch_ack_ms: millis(recovery.dispatch_ack),
+        },
+    }
+}

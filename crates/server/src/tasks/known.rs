@@ -1,0 +1,48 @@
+//! A task's text, parsed once, with everything that a submit needs.
+
+use std::sync::Arc;
+
+use spec::Diagnostic;
+use spec::task::Task;
+use store::rows::DefinitionRow;
+
+use crate::settings::DefinitionSettings;
+
+#[derive(Debug)]
+pub struct KnownTask {
+    pub task: Task,
+    /// What the jobs of this task refer to.
+    pub row: DefinitionRow,
+    /// What is odd about it, though it is no error.
+    pub warnings: Vec<Diagnostic>,
+}
+
+impl KnownTask {
+    /// Reads a text; if it has errors, all its problems.
+    pub(super) fn read(source: &str, file: &str, settings: &DefinitionSettings) -> Result<Arc<KnownTask>, Vec<Diagnostic>> {
+        let (task, diagnostics) = spec::task::parse(source, file, &settings.options());
+        let Some(task) = task else { return Err(diagnostics) };
+        let settings = settings.to_json();
+        let row = DefinitionRow { hash: hash(source, &settings), source: source.to_owned(), settings };
+        Ok(Arc::new(KnownTask { task, row, warnings: diagnostics }))
+    }
+
+    pub fn name(&self) -> &str {
+        &self.task.definition.name
+    }
+
+    /// Everything in it behaves already.
+    pub fn is_supported(&self) -> bool {
+        self.task.not_supported.is_empty()
+    }
+}
+
+/// Names a definition: the same text under the same settings is the same definition.
+pub(super) fn hash(source: &str, settings: &str) -> [u8; 32] {
+    let mut hasher = blake3::Hasher::new();
+    // The length keeps text that moves from one to the other from looking the same.
+    hasher.update(&(source.len() as u64).to_le_bytes());
+    hasher.update(source.as_bytes());
+    hasher.update(settings.as_bytes());
+    *hasher.finalize().as_bytes()
+}

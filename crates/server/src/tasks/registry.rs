@@ -1,0 +1,115 @@
+//! The server's tasks, shared by the API and the watcher of the task folder.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use engine::Time;
+use spec::Diagnostic;
+use store::rows::TaskRow;
+
+use crate::settings::DefinitionSettings;
+
+use super::diagnostics::to_api;
+use super::folder::Folder;
+use super::index::{Index, Listing};
+use super::known::KnownTask;
+use super::texts::Texts;
+
+pub struct TaskRegistry {
+    settings: DefinitionSettings,
+    texts: Texts,
+    sources: Mutex<Sources>,
+    index: RwLock<Arc<Index>>,
+}
+
+struct Sources {
+    folder: Folder,
+    pushed: BTreeMap<String, Listing>,
+}
+
+impl TaskRegistry {
+    /// With the tasks of this folder, as it is now, and those that were pushed before.
+    pub fn new(settings: DefinitionSettings, folder: Option<PathBuf>, pushed: &[TaskRow], now: Time) -> TaskRegistry {
+        let pushed = pushed.iter().map(|row| (row.name.clone(), pushed_listing(row, &settings))).collect();
+        let registry = TaskRegistry {
+            settings,
+            texts: Texts::default(),
+            sources: Mutex::new(Sources { folder: Folder::new(folder), pushed }),
+            index: RwLock::default(),
+        };
+        registry.with_sources(|sources, settings| sources.folder.refresh(settings, now) || !sources.pushed.is_empty());
+        registry
+    }
+
+    /// Reads the task folder again, as far as it changed.
+    pub fn refresh(&self, now: Time) {
+        self.with_sources(|sources, settings| sources.folder.refresh(settings, now));
+    }
+
+    pub fn get(&self, name: &str) -> Option<Arc<Listing>> {
+        self.index().get(name).cloned()
+    }
+
+    pub fn all(&self) -> Vec<Arc<Listing>> {
+        self.index().all().to_vec()
+    }
+
+    /// The settings that hold where a submit says nothing else.
+    pub fn settings(&self) -> &DefinitionSettings {
+        &self.settings
+    }
+
+    /// A text that was read before, if it is still remembered.
+    pub fn known_text(&self, source: &str, settings: &DefinitionSettings) -> Option<Arc<KnownTask>> {
+        self.texts.get(source, settings)
+    }
+
+    /// Reads a text, and remembers it.
+    pub fn read_text(
+        &self,
+        source: &str,
+        file: &str,
+        settings: &DefinitionSettings,
+    ) -> Result<Arc<KnownTask>, Vec<Diagnostic>> {
+        self.texts.read(source, file, settings)
+    }
+
+    /// The file of the task folder that has this name; a pushed task of the same name would not be seen.
+    pub fn file_of(&self, name: &str) -> Option<String> {
+        let listing = self.get(name)?;
+        listing.file.clone().filter(|_| listing.good.is_some())
+    }
+
+    /// Takes over a pushed task once it is stored.
+    pub fn push(&self, row: &TaskRow) {
+        self.with_sources(|sources, settings| {
+            sources.pushed.insert(row.name.clone(), pushed_listing(row, settings));
+            true
+        });
+    }
+
+    fn with_sources(&self, change: impl FnOnce(&mut Sources, &DefinitionSettings) -> bool) {
+        let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
+        if change(&mut sources, &self.settings) {
+            let index = Index::build(sources.folder.listings(), sources.pushed.values().cloned());
+            *self.index.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(index);
+        }
+    }
+
+    fn index(&self) -> Arc<Index> {
+        self.index.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+fn pushed_listing(row: &TaskRow, settings: &DefinitionSettings) -> Listing {
+    let (good, diagnostics) = match KnownTask::read(&row.source, &row.name, settings) {
+        Ok(task) => {
+            let diagnostics = task.warnings.iter().chain(&task.task.not_supported).map(to_api).collect();
+            (Some(task), diagnostics)
+        }
+        // It was good when it was pushed; another build may see it otherwise.
+        Err(found) => (None, found.iter().map(to_api).collect()),
+    };
+    Listing { name: row.name.clone(), file: None, updated_at: row.pushed_at, good, diagnostics }
+}

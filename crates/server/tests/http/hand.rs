@@ -1,0 +1,126 @@
+//! A worker played by the test: enrolled over HTTP, then speaking to the ledger without a socket.
+
+use std::collections::BTreeMap;
+
+use engine::WorkerId;
+use protocol::attempt::{AttemptSpec, End, EndResult};
+use protocol::link::{Hello, LogHeader, PROTOCOL_VERSION, ServerMessage, WorkerMessage};
+use protocol::log::{BlockEncoder, LineEnd, Stream};
+use serde_json::json;
+use server::dispatch::LinkId;
+use server::ledger::{Command, Ledger, LinkEvent, LinkOut, LinkSender};
+use tokio::sync::mpsc;
+use uuid::Uuid;
+
+use crate::client::PATIENCE;
+use crate::site::Site;
+
+pub struct Hand {
+    ledger: Ledger,
+    link: LinkId,
+    queue: mpsc::Receiver<LinkOut>,
+}
+
+impl Hand {
+    pub async fn join(site: &Site, name: &str, slots: u32) -> Hand {
+        let token = site.post("/api/tokens", &json!({ "kind": "enroll" })).await.is(201);
+        let enroll = site.request("POST", "/api/worker/enroll").token(token["token"].as_str().expect("a token"));
+        let worker = enroll.json(&json!({ "name": name, "state_id": Uuid::nil() })).send().await.is(200);
+        let worker = WorkerId(worker["worker"].as_str().expect("an id").parse().expect("a uuid"));
+        let (sender, queue) = LinkSender::channel();
+        let link = LinkId(site.next_link());
+        let mut hand = Hand { ledger: site.app.ledger.clone(), link, queue };
+        let hello = Box::new(hello(name, slots));
+        hand.send(LinkEvent::Hello { link, worker, hello, sender }).await;
+        assert!(matches!(hand.message().await, ServerMessage::Welcome(_)));
+        hand
+    }
+
+    /// Takes the next offer through to its start.
+    pub async fn start(&mut self) -> AttemptSpec {
+        let spec = loop {
+            if let ServerMessage::Offer { spec, .. } = self.message().await {
+                break spec;
+            }
+        };
+        self.say(WorkerMessage::Accept { ticket: spec.ticket }).await;
+        loop {
+            if matches!(self.message().await, ServerMessage::Go { ticket, .. } if ticket == spec.ticket) {
+                return *spec;
+            }
+        }
+    }
+
+    /// Sends lines from `first_seq` on, and waits until they are stored.
+    pub async fn log(&mut self, spec: &AttemptSpec, first_seq: u64, lines: &[&str], complete: bool) {
+        let mut encoder = BlockEncoder::new(first_seq);
+        for line in lines {
+            encoder.push(1_000_000, Stream::Stdout, LineEnd::Newline, line.as_bytes());
+        }
+        let blocks = encoder.seal().map(<[u8]>::to_vec).unwrap_or_default();
+        let last_seq = first_seq + lines.len() as u64 - 1;
+        let header = LogHeader { ticket: spec.ticket, first_seq, last_seq, complete };
+        let log = Command::Link(LinkEvent::Log { link: self.link, header, blocks });
+        self.ledger.send_log(log).await.expect("the ledger runs");
+        loop {
+            if let ServerMessage::LogAck { ticket, seq } = self.message().await
+                && ticket == spec.ticket
+                && seq >= last_seq
+            {
+                return;
+            }
+        }
+    }
+
+    pub async fn end(&mut self, spec: &AttemptSpec, code: i32) {
+        let end = End {
+            result: EndResult::Exited { code },
+            stopped: None,
+            log_last_seq: 0,
+            output: BTreeMap::from([("answer".to_owned(), json!(42))]),
+            output_error: None,
+            duration_ms: 1,
+            cpu_ms: 5,
+            memory_bytes_max: 1024,
+        };
+        self.say(WorkerMessage::Ended { ticket: spec.ticket, end }).await;
+    }
+
+    async fn say(&self, message: WorkerMessage) {
+        self.send(LinkEvent::Messages { link: self.link, messages: vec![message] }).await;
+    }
+
+    async fn send(&self, event: LinkEvent) {
+        self.ledger.send(Command::Link(event)).await.expect("the ledger runs");
+    }
+
+    async fn message(&mut self) -> ServerMessage {
+        match tokio::time::timeout(PATIENCE, self.queue.recv()).await.expect("a message in time") {
+            Some(LinkOut::Message(message)) => message,
+            other => panic!("the link ended: {other:?}"),
+        }
+    }
+}
+
+fn hello(name: &str, slots: u32) -> Hello {
+    Hello {
+        protocol: PROTOCOL_VERSION,
+        version: "test".to_owned(),
+        platform: "linux".to_owned(),
+        hostname: "here".to_owned(),
+        pid: 1,
+        name: name.to_owned(),
+        tags: vec!["script".to_owned()],
+        slots,
+        session: Uuid::from_u128(7),
+        boot_id: "boot".to_owned(),
+        state_id: Uuid::nil(),
+        machine: "machine".to_owned(),
+        started_at_ms: 0,
+        last_epoch: 0,
+        ephemeral: false,
+        no_reconnect: false,
+        caretaker: false,
+        held: Vec::new(),
+    }
+}

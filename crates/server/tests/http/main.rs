@@ -1,0 +1,14 @@
+//! The API over real sockets, on a real ledger and a real SQLite file. Only the workers are hands of the test.
+
+mod client;
+mod hand;
+mod site;
+
+mod access;
+mod bad_input;
+mod jobs;
+mod limits;
+mod logs;
+mod streams;
+mod submit;
+mod tasks;

@@ -1,0 +1,124 @@
+//! A server on a free port and a folder of its own, with all real parts but the workers' link.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use engine::deadline::Rules;
+use protocol::link::LinkSettings;
+use serde_json::{Value, json};
+use server::access::Access;
+use server::app::App;
+use server::bus::Bus;
+use server::clock::Clock;
+use server::http::{self, Limits};
+use server::ledger::{self, Core, CoreConfig, Definitions, Ledger};
+use server::metrics::Metrics;
+use server::random::Random;
+use server::settings::DefinitionSettings;
+use server::tasks::TaskRegistry;
+use store::Store as _;
+use store_sqlite::SqliteStore;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::client::{Answer, Request};
+
+pub const HELLO: &str = "name: hello\nsteps:\n  greet: { run: echo hello }\n";
+
+pub struct Site {
+    pub address: SocketAddr,
+    pub admin: String,
+    pub app: Arc<App>,
+    pub folder: tempfile::TempDir,
+    pub stop: watch::Sender<bool>,
+    pub served: JoinHandle<()>,
+    links: AtomicU64,
+}
+
+impl Site {
+    pub async fn start() -> Site {
+        Site::with(Limits::default()).await
+    }
+
+    pub async fn with(limits: Limits) -> Site {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        std::fs::create_dir(folder.path().join("tasks")).expect("a task folder");
+        let (stop, shutdown) = watch::channel(false);
+        let app = Arc::new(app(folder.path(), shutdown.clone()));
+        let admin = app.access.bootstrap(folder.path(), None).await.expect("an admin token");
+        tokio::spawn(server::tasks::watch(app.tasks.clone(), app.clock.clone(), shutdown.clone()));
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("an address");
+        let served = tokio::spawn(http::serve(listener, http::router(app.clone()), limits, shutdown));
+        Site { address, admin, app, folder, stop, served, links: AtomicU64::new(1) }
+    }
+
+    pub fn request(&self, method: &str, path: &str) -> Request {
+        Request::new(self.address, method, path)
+    }
+
+    pub fn as_admin(&self, method: &str, path: &str) -> Request {
+        self.request(method, path).token(&self.admin)
+    }
+
+    pub async fn get(&self, path: &str) -> Answer {
+        self.as_admin("GET", path).send().await
+    }
+
+    pub async fn post(&self, path: &str, body: &Value) -> Answer {
+        self.as_admin("POST", path).json(body).send().await
+    }
+
+    /// Submits a task's text and returns the job's id.
+    pub async fn submit(&self, spec: &str) -> String {
+        let job = self.post("/api/jobs", &json!({ "spec": spec })).await.is(201);
+        job["id"].as_str().expect("an id").to_owned()
+    }
+
+    pub fn write_task(&self, name: &str, text: &str) {
+        std::fs::write(self.folder.path().join("tasks").join(name), text).expect("a task file");
+    }
+
+    pub fn next_link(&self) -> u64 {
+        self.links.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+fn app(folder: &Path, shutdown: watch::Receiver<bool>) -> App {
+    let store = SqliteStore::open(&folder.join("bowline.db")).expect("a new database");
+    let reader = store.reader();
+    let clock = Arc::new(Clock::default());
+    let (definitions, bus, metrics) = (Arc::new(Definitions::default()), Bus::default(), Arc::new(Metrics::default()));
+    let ledger = ledger(store, &definitions, &bus, &metrics, &clock);
+    let tasks = TaskRegistry::new(
+        DefinitionSettings::default(),
+        Some(folder.join("tasks")),
+        &reader.tasks().expect("readable"),
+        clock.now(),
+    );
+    App {
+        access: Arc::new(Access::new(ledger.clone(), reader.clone(), clock.clone())),
+        tasks: Arc::new(tasks),
+        names: server::http::WorkerNames::default(),
+        ledger,
+        reader,
+        bus,
+        definitions,
+        metrics,
+        clock,
+        shutdown,
+    }
+}
+
+fn ledger(store: SqliteStore, definitions: &Arc<Definitions>, bus: &Bus, metrics: &Arc<Metrics>, clock: &Arc<Clock>) -> Ledger {
+    let link =
+        LinkSettings { heartbeat_ms: 30_000, ping_ms: 10_000, max_reconnect_delay_ms: 60_000, dispatch_ack_ms: 10_000 };
+    let config = CoreConfig { rules: Rules::default(), link };
+    let random = Random::from_seed([7; 32]);
+    let core = Core::new(store, config, definitions.clone(), bus.clone(), metrics.clone(), random, clock.now())
+        .expect("the ledger starts");
+    ledger::start(core, clock.clone()).expect("a thread").0
+}

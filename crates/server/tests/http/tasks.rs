@@ -1,0 +1,127 @@
+//! Tasks by name: the folder, pushes, and what is wrong with them.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::site::{HELLO, Site};
+
+const TWO: &str = "name: hello\nsteps:\n  greet: { run: echo hello }\n  part: { run: echo bye }\n";
+const BROKEN: &str = "name: hello\nsteps:\n  greet: { rum: echo hello }\n";
+
+impl Site {
+    async fn task(&self, name: &str) -> Option<Value> {
+        let tasks = self.get("/api/tasks").await.is(200);
+        tasks["items"].as_array().expect("items").iter().find(|task| task["name"] == name).cloned()
+    }
+
+    /// Waits until the watcher has seen what was done to the folder.
+    async fn until(&self, name: &str, seen: impl Fn(Option<&Value>) -> bool) -> Option<Value> {
+        for _ in 0..500 {
+            let task = self.task(name).await;
+            if seen(task.as_ref()) {
+                return task;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        panic!("the task folder's change was not seen: {:?}", self.task(name).await);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_folder_is_read_again_when_it_changes() {
+    let site = Site::start().await;
+    assert_eq!(site.task("hello").await, None);
+    site.write_task("hello.yaml", HELLO);
+    let task = site.until("hello", |task| task.is_some()).await.expect("there");
+    assert_eq!((&task["usable"], &task["steps"], &task["file"]), (&json!(true), &json!(1), &json!("hello.yaml")));
+    site.post("/api/jobs", &json!({ "task": "hello" })).await.is(201);
+
+    site.write_task("hello.yaml", BROKEN);
+    let has_problems = |task: Option<&Value>| task.is_some_and(|task| task["diagnostics"][0]["line"] == 3);
+    let task = site.until("hello", has_problems).await.expect("there");
+    assert_eq!((&task["usable"], &task["steps"]), (&json!(true), &json!(1)), "the last good version stays");
+    let job = site.post("/api/jobs", &json!({ "task": "hello" })).await.is(201);
+    assert_eq!(job["steps"].as_array().map(Vec::len), Some(1));
+    assert_eq!(site.get("/api/tasks/hello").await.is(200)["spec"], HELLO);
+
+    site.write_task("hello.yaml", TWO);
+    site.until("hello", |task| task.is_some_and(|task| task["steps"] == 2 && task["diagnostics"] == json!([]))).await;
+    std::fs::remove_file(site.folder.path().join("tasks/hello.yaml")).expect("removed");
+    site.until("hello", |task| task.is_none()).await;
+    site.post("/api/jobs", &json!({ "task": "hello" })).await.is_error(404, "not_found");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_that_are_no_good_are_shown() {
+    let site = Site::start().await;
+    site.write_task("a.yaml", HELLO);
+    site.write_task("b.yml", TWO);
+    site.write_task("broken.yaml", "steps: [");
+    site.write_task("later.yaml", "name: later\nsteps:\n  a: { docker: { image: alpine } }\n");
+    site.write_task(".draft.yaml", BROKEN);
+    site.write_task("notes.txt", "no task");
+    std::fs::write(site.folder.path().join("tasks/odd.yaml"), [0xff, 0xfe]).expect("written");
+    std::fs::write(site.folder.path().join("tasks/huge.yaml"), vec![b'#'; 3 << 20]).expect("written");
+    std::fs::create_dir(site.folder.path().join("tasks/folder.yaml")).expect("made");
+    site.app.tasks.refresh(site.app.clock.now());
+    let tasks = site.get("/api/tasks").await.is(200);
+    let shown: Vec<(&str, &str, bool, &str)> = tasks["items"]
+        .as_array()
+        .expect("items")
+        .iter()
+        .map(|task| {
+            let code = task["diagnostics"][0]["code"].as_str().unwrap_or("fine");
+            let (name, file) = (task["name"].as_str().expect("a name"), task["file"].as_str().expect("a file"));
+            (name, file, task["usable"].as_bool().expect("a word"), code)
+        })
+        .collect();
+    let expected = [
+        ("broken", "broken.yaml", false, "syntax"),
+        ("hello", "a.yaml", true, "fine"),
+        ("hello", "b.yml", false, "duplicate_task"),
+        ("huge", "huge.yaml", false, "unreadable"),
+        ("later", "later.yaml", false, "not_supported"),
+        ("odd", "odd.yaml", false, "unreadable"),
+    ];
+    assert_eq!(shown, expected);
+    site.post("/api/jobs", &json!({ "task": "broken" })).await.is_error(422, "invalid_task");
+    site.post("/api/jobs", &json!({ "task": "later" })).await.is_error(422, "not_supported");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_can_be_pushed() {
+    let site = Site::start().await;
+    let push = |name: &str, spec: &str| {
+        let body = json!({ "spec": spec, "file": "pushed.yaml" });
+        site.as_admin("PUT", &format!("/api/tasks/{name}")).json(&body).send()
+    };
+    push("other", HELLO).await.is_error(422, "invalid_task");
+    let error = push("hello", BROKEN).await.is_error(422, "invalid_task");
+    assert_eq!(error["diagnostics"][0]["file"], "pushed.yaml");
+    let task = push("hello", HELLO).await.is(200);
+    assert_eq!((&task["usable"], &task["steps"], &task["file"]), (&json!(true), &json!(["greet"]), &Value::Null));
+    site.post("/api/jobs", &json!({ "task": "hello" })).await.is(201);
+    push("hello", TWO).await.is(200);
+    assert_eq!(site.task("hello").await.expect("there")["steps"], 2);
+    assert_eq!(site.app.reader.tasks().expect("readable").len(), 1, "it outlives the server");
+
+    // A file goes before it.
+    site.write_task("hello.yaml", HELLO);
+    site.app.tasks.refresh(site.app.clock.now());
+    assert_eq!(site.task("hello").await.expect("there")["file"], "hello.yaml");
+    push("hello", TWO).await.is_error(409, "conflict");
+    std::fs::remove_file(site.folder.path().join("tasks/hello.yaml")).expect("removed");
+    site.app.tasks.refresh(site.app.clock.now());
+    assert_eq!(site.task("hello").await.expect("there")["steps"], 2, "the pushed one is seen again");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_shows_its_inputs() {
+    let site = Site::start().await;
+    let spec = "name: t\ndescription: says\ninput:\n  who: { type: string, required: true, pattern: '^a' }\nsteps:\n  a: { run: 'true' }\n";
+    let task = site.as_admin("PUT", "/api/tasks/t").json(&json!({ "spec": spec })).send().await.is(200);
+    assert_eq!(task["input"], json!({ "who": { "type": "string", "required": true, "pattern": "^a" } }));
+    assert_eq!((task["description"].as_str(), task["spec"].as_str()), (Some("says"), Some(spec)));
+    site.get("/api/tasks/nobody").await.is_error(404, "not_found");
+}

@@ -1,0 +1,319 @@
+//! A ledger on a desk: time moves when the test says so, workers are mailboxes.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::deadline::Rules;
+use engine::{Event, JobId, Time, WorkerId};
+use protocol::attempt::{AttemptSpec, End, EndResult, Ticket};
+use protocol::link::{
+    Heartbeat, HeldAttempt, Hello, LinkSettings, LogHeader, PROTOCOL_VERSION, ServerMessage, Welcome, WorkerMessage,
+};
+use server::bus::Bus;
+use server::dispatch::LinkId;
+use server::ledger::{
+    Command, Commit, Core, CoreConfig, Definitions, EventError, IdempotencyKey, LinkEvent, LinkOut, LinkSender, Submit,
+    SubmitError, Submitted,
+};
+use server::metrics::Metrics;
+use server::random::Random;
+use server::settings::DefinitionSettings;
+use store::read::{AttemptView, EventView, LogState};
+use store::rows::{DefinitionRow, NewWorker, StoredJob};
+use store::{Reader, Store};
+use store_sqlite::SqliteStore;
+use tokio::sync::{mpsc, oneshot};
+use uuid::Uuid;
+
+pub struct Desk<S: Store = SqliteStore> {
+    pub core: Option<Core<S>>,
+    pub now: Time,
+    pub reader: Arc<dyn Reader>,
+    path: PathBuf,
+    links: u64,
+    _folder: tempfile::TempDir,
+}
+
+/// A connected worker: what it was sent is in its mailbox.
+pub struct Mailbox {
+    pub link: LinkId,
+    pub worker: WorkerId,
+    pub welcome: Welcome,
+    queue: mpsc::Receiver<LinkOut>,
+}
+
+/// What a job looks like in the database.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Seen {
+    pub job: String,
+    pub steps: Vec<String>,
+}
+
+pub fn rules() -> Rules {
+    Rules { recovery_window: Duration::from_secs(120), ..Rules::default() }
+}
+
+impl Desk {
+    pub fn new() -> Desk {
+        Desk::with(|store| store)
+    }
+
+    /// The server dies and starts again on the same database.
+    pub fn restart(&mut self) {
+        drop(self.core.take());
+        let store = SqliteStore::open(&self.path).expect("the database opens again");
+        self.reader = store.reader();
+        self.core = Some(core(store, self.now));
+    }
+}
+
+impl<S: Store> Desk<S> {
+    pub fn with(wrap: impl FnOnce(SqliteStore) -> S) -> Desk<S> {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("bowline.db");
+        let store = wrap(SqliteStore::open(&path).expect("a new database"));
+        let now = Time(1_700_000_000_000_000);
+        let reader = store.reader();
+        Desk { core: Some(core(store, now)), now, reader, path, links: 0, _folder: folder }
+    }
+
+    pub fn core(&mut self) -> &mut Core<S> {
+        self.core.as_mut().expect("the server runs")
+    }
+
+    /// One round and its commit, with all pieces of a split.
+    pub fn round(&mut self, commands: Vec<Command>) {
+        let now = self.now;
+        let core = self.core();
+        core.begin(commands, now);
+        assert!(!matches!(core.commit(), Commit::Retry(_)), "the database is there");
+        while let Some(piece) = core.take_split() {
+            core.begin(piece, now);
+            core.commit();
+        }
+    }
+
+    pub fn pass(&mut self, time: Duration) {
+        self.now = self.now + time;
+        self.round(Vec::new());
+    }
+
+    pub fn submit(&mut self, yaml: &str) -> JobId {
+        self.try_submit(yaml, None).expect("a good job").job
+    }
+
+    pub fn try_submit(&mut self, yaml: &str, key: Option<IdempotencyKey>) -> Result<Submitted, SubmitError> {
+        let (command, mut answer) = submit(yaml, key);
+        self.round(vec![command]);
+        answer.try_recv().expect("an answer after the commit")
+    }
+
+    pub fn event(&mut self, job: JobId, event: Event) -> Result<(), EventError> {
+        let (reply, mut answer) = oneshot::channel();
+        self.round(vec![Command::Event { job, event, reply }]);
+        answer.try_recv().expect("an answer after the commit")
+    }
+
+    pub fn enrol(&mut self, name: &str) -> WorkerId {
+        let id = WorkerId(Uuid::from_u128(u128::from(self.next_link())));
+        let worker =
+            NewWorker { id, name: name.to_owned(), credential_hash: blake3(name), state_id: Uuid::from_u128(1) };
+        let token = store::rows::TokenRow {
+            id: id.0,
+            kind: "enroll".to_owned(),
+            role: String::new(),
+            name: String::new(),
+            hash: blake3(&format!("token of {name}")),
+            tags: Vec::new(),
+            uses_left: Some(1),
+            created_at: self.now,
+            expires_at: None,
+            revoked_at: None,
+        };
+        let now = self.now;
+        let store = self.core().store_mut();
+        store.put_token(&token).expect("stored");
+        assert_eq!(store.enroll(&token.hash, &worker, now).expect("enrolled"), store::Enrolled::Yes);
+        id
+    }
+
+    /// A new worker with these tags, connected.
+    pub fn worker(&mut self, name: &str, tags: &str, slots: u32) -> Mailbox {
+        let id = self.enrol(name);
+        self.connect(id, name, tags, slots, Vec::new())
+    }
+
+    pub fn connect(&mut self, id: WorkerId, name: &str, tags: &str, slots: u32, held: Vec<HeldAttempt>) -> Mailbox {
+        let link = LinkId(self.next_link());
+        let (sender, mut queue) = LinkSender::channel();
+        let hello = Box::new(hello(name, tags, slots, held));
+        self.round(vec![Command::Link(LinkEvent::Hello { link, worker: id, hello, sender })]);
+        let Ok(LinkOut::Message(ServerMessage::Welcome(welcome))) = queue.try_recv() else {
+            panic!("a welcome comes first");
+        };
+        Mailbox { link, worker: id, welcome, queue }
+    }
+
+    pub fn says(&mut self, mailbox: &Mailbox, messages: Vec<WorkerMessage>) {
+        self.round(vec![Command::Link(LinkEvent::Messages { link: mailbox.link, messages })]);
+    }
+
+    pub fn heartbeat(&mut self, mailbox: &Mailbox) {
+        let beat = Heartbeat { processed: 0, held: Vec::new(), free: 1, draining: false };
+        self.says(mailbox, vec![WorkerMessage::Heartbeat(beat)]);
+    }
+
+    pub fn hang_up(&mut self, mailbox: &Mailbox) {
+        self.round(vec![Command::Link(LinkEvent::Closed { link: mailbox.link })]);
+    }
+
+    pub fn log(&mut self, mailbox: &Mailbox, header: LogHeader, blocks: Vec<u8>) {
+        self.round(vec![Command::Link(LinkEvent::Log { link: mailbox.link, header, blocks })]);
+    }
+
+    /// Takes an offer through accept and go.
+    pub fn start(&mut self, mailbox: &mut Mailbox) -> AttemptSpec {
+        let spec = mailbox.offer();
+        self.says(mailbox, vec![WorkerMessage::Accept { ticket: spec.ticket }]);
+        assert_eq!(mailbox.go(), spec.ticket);
+        spec
+    }
+
+    pub fn ends(&mut self, mailbox: &Mailbox, ticket: Ticket, code: i32) {
+        self.says(mailbox, vec![WorkerMessage::Ended { ticket, end: exited(code) }]);
+    }
+
+    pub fn stored(&self, job: JobId) -> StoredJob {
+        self.reader.job(job).expect("readable").expect("there")
+    }
+
+    pub fn seen(&self, job: JobId) -> Seen {
+        let stored = self.stored(job);
+        Seen { job: stored.job.state, steps: stored.steps.into_iter().map(|s| s.state).collect() }
+    }
+
+    pub fn check(&self, job: JobId, expected: &str) {
+        let seen = self.seen(job);
+        assert_eq!(format!("{}: {}", seen.job, seen.steps.join(" ")), expected);
+    }
+
+    pub fn attempts(&self, job: JobId) -> Vec<AttemptView> {
+        self.reader.attempts(job).expect("readable")
+    }
+
+    pub fn events(&self, job: JobId) -> Vec<EventView> {
+        self.reader.events(Some(job), 0, 1_000).expect("readable")
+    }
+
+    pub fn log_state(&self, ticket: Ticket) -> LogState {
+        self.reader.log_state(engine::AttemptId(ticket.attempt)).expect("readable")
+    }
+
+    fn next_link(&mut self) -> u64 {
+        self.links += 1;
+        self.links
+    }
+}
+
+impl Mailbox {
+    pub fn take(&mut self) -> Vec<ServerMessage> {
+        let mut messages = Vec::new();
+        while let Ok(LinkOut::Message(message)) = self.queue.try_recv() {
+            messages.push(message);
+        }
+        messages
+    }
+
+    pub fn one(&mut self) -> ServerMessage {
+        let mut messages = self.take();
+        assert_eq!(messages.len(), 1, "one message, not {messages:?}");
+        messages.remove(0)
+    }
+
+    pub fn none(&mut self) {
+        let messages = self.take();
+        assert!(messages.is_empty(), "no message, not {messages:?}");
+    }
+
+    pub fn offer(&mut self) -> AttemptSpec {
+        match self.one() {
+            ServerMessage::Offer { spec, .. } => *spec,
+            other => panic!("an offer, not {other:?}"),
+        }
+    }
+
+    pub fn go(&mut self) -> Ticket {
+        match self.one() {
+            ServerMessage::Go { ticket, .. } => ticket,
+            other => panic!("a go, not {other:?}"),
+        }
+    }
+}
+
+fn core<S: Store>(store: S, now: Time) -> Core<S> {
+    let link =
+        LinkSettings { heartbeat_ms: 30_000, ping_ms: 10_000, max_reconnect_delay_ms: 60_000, dispatch_ack_ms: 10_000 };
+    let config = CoreConfig { rules: rules(), link };
+    let random = Random::from_seed([u8::try_from(now.0.rem_euclid(251)).expect("small"); 32]);
+    let (definitions, metrics) = (Arc::new(Definitions::default()), Arc::new(Metrics::default()));
+    Core::new(store, config, definitions, Bus::default(), metrics, random, now).expect("the ledger starts")
+}
+
+pub fn submit(yaml: &str, key: Option<IdempotencyKey>) -> (Command, oneshot::Receiver<Result<Submitted, SubmitError>>) {
+    let settings = DefinitionSettings::default();
+    let (task, problems) = spec::task::parse(yaml, "test.yaml", &settings.options());
+    let task = task.unwrap_or_else(|| panic!("a good task: {problems:?}"));
+    let row = DefinitionRow { hash: blake3(yaml), source: yaml.to_owned(), settings: settings.to_json() };
+    let submit = Submit {
+        definition: task.definition,
+        row,
+        input: serde_json::json!({}),
+        submitted_by: "the test".to_owned(),
+        idempotency: key,
+    };
+    let (reply, answer) = oneshot::channel();
+    (Command::Submit(Box::new(submit), reply), answer)
+}
+
+fn hello(name: &str, tags: &str, slots: u32, held: Vec<HeldAttempt>) -> Hello {
+    Hello {
+        protocol: PROTOCOL_VERSION,
+        version: "test".to_owned(),
+        platform: "linux".to_owned(),
+        hostname: "here".to_owned(),
+        pid: 1,
+        name: name.to_owned(),
+        tags: tags.split_whitespace().map(str::to_owned).collect(),
+        slots,
+        session: Uuid::from_u128(7),
+        boot_id: "boot".to_owned(),
+        state_id: Uuid::from_u128(1),
+        machine: "machine".to_owned(),
+        started_at_ms: 0,
+        last_epoch: 0,
+        ephemeral: false,
+        no_reconnect: false,
+        caretaker: false,
+        held,
+    }
+}
+
+pub fn exited(code: i32) -> End {
+    End {
+        result: EndResult::Exited { code },
+        stopped: None,
+        log_last_seq: 0,
+        output: std::collections::BTreeMap::default(),
+        output_error: None,
+        duration_ms: 1,
+        cpu_ms: 1,
+        memory_bytes_max: 1,
+    }
+}
+
+pub fn blake3(text: &str) -> [u8; 32] {
+    *blake3::hash(text.as_bytes()).as_bytes()
+}
+
+pub const ONE: &str = "name: one\nsteps:\n  a: { run: 'true' }\n";

@@ -1,0 +1,127 @@
+//! A database that says no: to one event, or to all for a while.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
+use server::ledger::{Commit, SubmitError};
+use store::rows::{self, QueuedStep, StoredJob, WorkerHello, WorkerRow};
+use store::{Batch, Committed, Due, Enrolled, Reader, Store, StoreError};
+use store_sqlite::SqliteStore;
+
+use crate::desk::{Desk, ONE, submit};
+
+/// The real store, which refuses every batch that writes a job of the task `poison`, or is away when told so.
+struct Faulty {
+    inner: SqliteStore,
+    away: Arc<AtomicBool>,
+}
+
+impl Store for Faulty {
+    fn commit(&mut self, batch: &Batch) -> Result<Committed, StoreError> {
+        if self.away.load(Ordering::Relaxed) {
+            return Err(StoreError::Unavailable { message: "it is away".to_owned() });
+        }
+        if batch.jobs.iter().any(|job| job.row.task == "poison") {
+            return Err(StoreError::Refused { message: "it does not like this".to_owned() });
+        }
+        self.inner.commit(batch)
+    }
+
+    fn load_job(&mut self, id: JobId) -> Result<Option<StoredJob>, StoreError> {
+        self.inner.load_job(id)
+    }
+    fn place_of(&mut self, attempt: AttemptId) -> Result<Option<(JobId, StepIx)>, StoreError> {
+        self.inner.place_of(attempt)
+    }
+    fn due(&mut self, now: Time, limit: usize) -> Result<Vec<Due>, StoreError> {
+        self.inner.due(now, limit)
+    }
+    fn next_check(&mut self) -> Result<Option<Time>, StoreError> {
+        self.inner.next_check()
+    }
+    fn queued(&mut self) -> Result<Vec<QueuedStep>, StoreError> {
+        self.inner.queued()
+    }
+    fn held_by(&mut self, worker: WorkerId) -> Result<Vec<(JobId, StepIx)>, StoreError> {
+        self.inner.held_by(worker)
+    }
+    fn holders(&mut self) -> Result<Vec<WorkerId>, StoreError> {
+        self.inner.holders()
+    }
+    fn reserve_fences(&mut self, count: u64, floor: u64) -> Result<u64, StoreError> {
+        self.inner.reserve_fences(count, floor)
+    }
+    fn worker_hello(&mut self, hello: &WorkerHello, now: Time) -> Result<WorkerRow, StoreError> {
+        self.inner.worker_hello(hello, now)
+    }
+    fn put_token(&mut self, token: &rows::TokenRow) -> Result<(), StoreError> {
+        self.inner.put_token(token)
+    }
+    fn revoke_token(&mut self, id: uuid::Uuid, now: Time) -> Result<bool, StoreError> {
+        self.inner.revoke_token(id, now)
+    }
+    fn enroll(&mut self, hash: &[u8; 32], worker: &rows::NewWorker, now: Time) -> Result<Enrolled, StoreError> {
+        self.inner.enroll(hash, worker, now)
+    }
+    fn put_task(&mut self, task: &rows::TaskRow) -> Result<(), StoreError> {
+        self.inner.put_task(task)
+    }
+    fn set_meta(&mut self, key: &str, value: &str) -> Result<(), StoreError> {
+        self.inner.set_meta(key, value)
+    }
+    fn reader(&self) -> Arc<dyn Reader> {
+        self.inner.reader()
+    }
+}
+
+fn desk() -> (Desk<Faulty>, Arc<AtomicBool>) {
+    let away = Arc::new(AtomicBool::new(false));
+    let flag = away.clone();
+    (Desk::with(|inner| Faulty { inner, away: flag }), away)
+}
+
+#[test]
+fn one_poison_event_stands_alone_and_the_rest_goes_through() {
+    let (mut desk, _) = desk();
+    let mut w = desk.worker("w", "script", 8);
+    let mut answers = Vec::new();
+    let mut commands = Vec::new();
+    for n in 0..9 {
+        let (command, answer) = submit(if n == 5 { "name: poison\nsteps:\n  a: { run: 'true' }\n" } else { ONE }, None);
+        commands.push(command);
+        answers.push(answer);
+    }
+    desk.round(commands);
+    for (n, answer) in answers.iter_mut().enumerate() {
+        let answer = answer.try_recv().expect("answered");
+        assert_eq!(answer.is_err(), n == 5, "{n}: {answer:?}");
+        match answer {
+            Ok(made) => desk.check(made.job, "pending: queued"),
+            Err(error) => assert!(matches!(error, SubmitError::Internal(_))),
+        }
+    }
+    // Each of the eight was offered exactly once, although the batch was decided several times.
+    let offered: std::collections::BTreeSet<_> = w.take().iter().map(|m| format!("{m:?}")).collect();
+    assert_eq!(offered.len(), 8);
+}
+
+#[test]
+fn nothing_is_answered_or_sent_before_the_commit() {
+    let (mut desk, away) = desk();
+    let mut w = desk.worker("w", "script", 1);
+    away.store(true, Ordering::Relaxed);
+    let (command, mut answer) = submit(ONE, None);
+    let now = desk.now;
+    desk.core().begin(vec![command], now);
+    for _ in 0..3 {
+        assert!(matches!(desk.core().commit(), Commit::Retry(_)));
+        assert!(answer.try_recv().is_err(), "no answer while the database is away");
+        w.none();
+    }
+    away.store(false, Ordering::Relaxed);
+    assert!(matches!(desk.core().commit(), Commit::Done));
+    let job = answer.try_recv().expect("answered now").expect("made").job;
+    desk.check(job, "pending: queued");
+    w.offer();
+}

@@ -1,0 +1,9 @@
+//! The ledger over a real database, without a clock, a thread or a socket: the test is all three.
+
+mod desk;
+
+mod dispatch;
+mod faults;
+mod lives;
+mod logs;
+mod recovery;

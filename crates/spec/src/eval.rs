@@ -1,0 +1,164 @@
+//! The engine's evaluator: conditions and templates, over what the engine shows of a job.
+//!
+//! Texts come from definitions that were checked when they were read, so what fails here depends on values: an output
+//! that was not written, an input that was not given. Compiling an expression costs a few microseconds and steps are
+//! queued once, so nothing is cached; the four plain conditions and texts without templates never get that far.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use engine::definition::{Program, RunBody, StepDef};
+use engine::eval::{Evaluator, Scope};
+use minijinja::value::{Serde, Value};
+
+use crate::template::environment::{TEXT_BYTES_MAX, environment};
+use crate::template::is_template;
+use crate::yaml::brief;
+
+/// Evaluates with minijinja, deterministically and within bounds.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Templates;
+
+impl Evaluator for Templates {
+    fn holds(&self, expression: &str, step: &StepDef, scope: &Scope<'_>) -> Result<bool, String> {
+        match expression {
+            "success()" => Ok(scope.success),
+            "failure()" => Ok(scope.failure),
+            "cancelled()" => Ok(scope.cancelled),
+            "always()" | "true" => Ok(true),
+            "false" => Ok(false),
+            _ => condition(expression, context(step, scope)),
+        }
+    }
+
+    fn render(&self, body: &RunBody, step: &StepDef, scope: &Scope<'_>) -> Result<RunBody, String> {
+        if !body.templated {
+            return Ok(body.clone());
+        }
+        Filler { context: context(step, scope), bytes_left: TEXT_BYTES_MAX }.body(body)
+    }
+}
+
+fn condition(expression: &str, context: Value) -> Result<bool, String> {
+    let describe =
+        |error: minijinja::Error| format!("the condition `{}` failed: {}", brief(expression), reason(&error));
+    let compiled = environment().compile_expression(expression).map_err(describe)?;
+    let value = compiled.eval(context).map_err(describe)?;
+    bool::try_from(value.clone()).map_err(|_| {
+        // A text such as "false" would count as true.
+        let hint = "compare it with something, as in `… == 'yes'`";
+        format!(
+            "the condition `{}` gave `{}`, which is neither true nor false; {hint}",
+            brief(expression),
+            brief(&value.to_string())
+        )
+    })
+}
+
+/// What expressions see: `input`, `steps` (those that the step uses), `job`, `task`, and the four functions.
+fn context(step: &StepDef, scope: &Scope<'_>) -> Value {
+    let steps = Value::from_pairs(step.uses.iter().map(|&ix| step_value(scope, ix)));
+    let Scope { success, failure, cancelled, .. } = *scope;
+    Value::from_pairs([
+        ("input", Value::from(Serde(scope.input))),
+        ("steps", steps),
+        ("job", Value::from_pairs([("id", Value::from(scope.job.to_string()))])),
+        ("task", Value::from_pairs([("name", Value::from(scope.task))])),
+        ("success", Value::from_function(move || success)),
+        ("failure", Value::from_function(move || failure)),
+        ("cancelled", Value::from_function(move || cancelled)),
+        ("always", Value::from_function(|| true)),
+    ])
+}
+
+fn step_value(scope: &Scope<'_>, ix: engine::StepIx) -> (String, Value) {
+    let view = (scope.steps)(ix);
+    let fields = Value::from_pairs([
+        ("state", Value::from(view.state.word())),
+        ("output", Value::from(Serde(view.output))),
+        ("error", view.error_code.map_or(Value::from(()), Value::from)),
+    ]);
+    (view.name.to_string(), fields)
+}
+
+/// Fills in the texts of one step; together they may not grow without bounds.
+struct Filler {
+    context: Value,
+    bytes_left: usize,
+}
+
+impl Filler {
+    fn body(mut self, body: &RunBody) -> Result<RunBody, String> {
+        let program = match &body.program {
+            Program::Script { shell, text } => Program::Script { shell: shell.clone(), text: self.text("run", text)? },
+            Program::Command { argv } => {
+                let words: Result<Vec<String>, String> = argv.iter().map(|word| self.text("run", word)).collect();
+                Program::Command { argv: words? }
+            }
+        };
+        let mut env = BTreeMap::new();
+        for (name, value) in &body.env {
+            env.insert(name.clone(), self.text(name, value)?);
+        }
+        let workdir = body.workdir.as_deref().map(|folder| self.text("workdir", folder)).transpose()?;
+        Ok(RunBody { program, env, workdir, templated: false })
+    }
+
+    fn text(&mut self, what: &str, text: &str) -> Result<String, String> {
+        if !is_template(text) {
+            return Ok(text.to_owned());
+        }
+        let describe = |error: minijinja::Error| format!("the template in `{what}` failed: {}", reason(&error));
+        let template = environment().template_from_str(text).map_err(describe)?;
+        let mut filled = Bounded { bytes: Vec::new(), left: self.bytes_left };
+        let outcome = template.render_captured_to(self.context.clone(), &mut filled).map(drop);
+        if filled.left == 0 {
+            return Err(format!("the templates of the step grow beyond {TEXT_BYTES_MAX} bytes at `{what}`"));
+        }
+        outcome.map_err(describe)?;
+        self.bytes_left = filled.left;
+        let filled = String::from_utf8(filled.bytes).map_err(|_| format!("`{what}` is not valid UTF-8"))?;
+        if filled.contains('\0') {
+            return Err(format!("`{what}` holds a NUL character, which no program can be given"));
+        }
+        Ok(filled)
+    }
+}
+
+/// Takes so much and no more.
+struct Bounded {
+    bytes: Vec<u8>,
+    left: usize,
+}
+
+impl io::Write for Bounded {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        match self.left.checked_sub(buffer.len()).filter(|&left| left > 0) {
+            Some(left) => self.left = left,
+            None => {
+                self.left = 0;
+                return Err(io::Error::from(io::ErrorKind::FileTooLarge));
+            }
+        }
+        self.bytes.extend_from_slice(buffer);
+        Ok(buffer.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The error in one line: what, and at which piece of the text.
+fn reason(error: &minijinja::Error) -> String {
+    let piece = error.template_source().zip(error.range()).and_then(|(source, range)| source.get(range)).map(brief);
+    let what = match (error.kind(), error.detail()) {
+        (minijinja::ErrorKind::UndefinedError, _) => "there is no such value".to_owned(),
+        (_, Some(detail)) => detail.to_owned(),
+        (kind, None) => kind.to_string(),
+    };
+    match piece {
+        Some(piece) if !piece.is_empty() => format!("{what}, at `{piece}`"),
+        _ => what,
+    }
+}

@@ -1,0 +1,204 @@
+//! What stands around the steps: hooks, triggers, concurrency. Read and checked; nothing acts on them yet.
+
+use std::time::Duration;
+
+use serde_json::Value as Json;
+
+use super::shape::{CONCURRENCY, CONCURRENCY_MAX, HOOK, MISSED, TRIGGER, WHEN_FULL};
+use super::{cron, name};
+use crate::diagnostic::{Code, Finding, Sink};
+use crate::lower::json::to_json;
+use crate::lower::{Fields, values};
+use crate::yaml::{Entry, Node, Value};
+
+/// More would be a program.
+const LIST_MAX: usize = 100;
+
+/// What is started when a job ends.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Hooks {
+    pub on_success: Vec<Hook>,
+    pub on_error: Vec<Hook>,
+    pub on_cancel: Vec<Hook>,
+    pub on_recovered: Vec<Hook>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Hook {
+    Task { task: String, with: Option<Json> },
+    Webhook { url: String },
+}
+
+/// What starts a job by itself.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Trigger {
+    Cron { expression: String, timezone: String, missed: Missed, jitter: Duration, with: Option<Json> },
+    Webhook { name: String, secret: Option<String>, with: Option<Json> },
+}
+
+/// What happens to times that passed unheard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Missed {
+    Skip,
+    Once,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Concurrency {
+    pub group: String,
+    pub limit: u32,
+    pub when_full: WhenFull,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WhenFull {
+    Queue,
+    Reject,
+    CancelOldest,
+}
+
+pub(super) fn hooks(fields: &mut Fields<'_>, sink: &mut Sink) -> Hooks {
+    Hooks {
+        on_success: hook_list(fields.entry("on_success"), sink),
+        on_error: hook_list(fields.entry("on_error"), sink),
+        on_cancel: hook_list(fields.entry("on_cancel"), sink),
+        on_recovered: hook_list(fields.entry("on_recovered"), sink),
+    }
+}
+
+fn hook_list(entry: Option<&Entry>, sink: &mut Sink) -> Vec<Hook> {
+    let Some(entry) = entry else { return Vec::new() };
+    sink.not_supported(entry.key.span, &format!("`{}`", entry.key.text));
+    bounded_list(entry, sink).into_iter().filter_map(|item| hook(item, sink)).collect()
+}
+
+fn hook(node: &Node, sink: &mut Sink) -> Option<Hook> {
+    let mut fields = Fields::open(node, &HOOK, sink)?;
+    let (task, with, webhook) = (fields.entry("task"), fields.entry("with"), fields.entry("webhook"));
+    fields.close();
+    match (task, webhook) {
+        (Some(task), None) => {
+            let task_name = values::filled_text("task", &task.value, sink)?;
+            name::task(task_name, task.value.span, sink);
+            Some(Hook::Task { task: task_name.to_owned(), with: with.and_then(|e| given(e, sink)) })
+        }
+        (None, Some(webhook)) => {
+            if let Some(with) = with {
+                sink.add(Finding::error(Code::Conflict, with.key.span, "`with` means nothing for a webhook"));
+            }
+            let url = values::filled_text("webhook", &webhook.value, sink)?;
+            if !url.starts_with("http://") && !url.starts_with("https://") {
+                let message = "`webhook` must be an address that begins with https:// or http://";
+                sink.add(Finding::error(Code::BadValue, webhook.value.span, message));
+            }
+            Some(Hook::Webhook { url: url.to_owned() })
+        }
+        (Some(task), Some(webhook)) => {
+            let message = "a hook has `task` or `webhook`, not both";
+            sink.add(Finding::error(Code::Conflict, webhook.key.span, message).related(task.key.span, "the other"));
+            None
+        }
+        (None, None) => {
+            sink.add(Finding::error(Code::MissingKey, node.span, "a hook needs `task` or `webhook`"));
+            None
+        }
+    }
+}
+
+pub(super) fn triggers(fields: &mut Fields<'_>, sink: &mut Sink) -> Vec<Trigger> {
+    let Some(entry) = fields.entry("triggers") else { return Vec::new() };
+    sink.not_supported(entry.key.span, "`triggers`");
+    bounded_list(entry, sink).into_iter().filter_map(|item| trigger(item, sink)).collect()
+}
+
+fn trigger(node: &Node, sink: &mut Sink) -> Option<Trigger> {
+    let mut fields = Fields::open(node, &TRIGGER, sink)?;
+    let (cron, webhook) = (fields.entry("cron"), fields.entry("webhook"));
+    let of_cron = [fields.entry("timezone"), fields.entry("missed"), fields.entry("jitter")];
+    let secret = fields.entry("secret");
+    let with = fields.entry("with").and_then(|e| given(e, sink));
+    fields.close();
+    match (cron, webhook) {
+        (Some(entry), None) => {
+            secret.into_iter().for_each(|e| belongs_not(e, "cron", sink));
+            let [timezone, missed, jitter] = of_cron.map(|entry| entry.map(|e| &*e.value));
+            let timezone = timezone.and_then(|n| zone(n, sink)).unwrap_or("UTC").to_owned();
+            let missed = missed.and_then(|n| values::word("missed", MISSED, n, sink));
+            let missed = if missed == Some("once") { Missed::Once } else { Missed::Skip };
+            let jitter = jitter.and_then(|n| values::duration("jitter", n, sink)).unwrap_or_default();
+            let expression = values::filled_text("cron", &entry.value, sink)?.to_owned();
+            if let Err(problem) = cron::check(&expression) {
+                let finding =
+                    Finding::error(Code::BadValue, entry.value.span, format!("`cron` cannot be read: {problem}"));
+                sink.add(finding.hint("minute, hour, day, month, weekday, as in `0 3 * * *`"));
+            }
+            Some(Trigger::Cron { expression, timezone, missed, jitter, with })
+        }
+        (None, Some(entry)) => {
+            of_cron.into_iter().flatten().for_each(|e| belongs_not(e, "webhook", sink));
+            let hook = values::filled_text("webhook", &entry.value, sink)?;
+            name::task(hook, entry.value.span, sink);
+            let secret = secret.and_then(|e| values::filled_text("secret", &e.value, sink)).map(str::to_owned);
+            Some(Trigger::Webhook { name: hook.to_owned(), secret, with })
+        }
+        (Some(cron), Some(webhook)) => {
+            let message = "a trigger has `cron` or `webhook`, not both";
+            sink.add(Finding::error(Code::Conflict, webhook.key.span, message).related(cron.key.span, "the other"));
+            None
+        }
+        (None, None) => {
+            sink.add(Finding::error(Code::MissingKey, node.span, "a trigger needs `cron` or `webhook`"));
+            None
+        }
+    }
+}
+
+/// The shape of a zone's name; whether the zone exists is known where the zones are.
+fn zone<'n>(node: &'n Node, sink: &mut Sink) -> Option<&'n str> {
+    let zone = values::filled_text("timezone", node, sink)?;
+    let fits = zone.len() <= 64 && zone.chars().all(|c| c.is_ascii_alphanumeric() || "_-+/".contains(c));
+    if !fits {
+        let message = format!("`timezone` cannot be {}", node.describe());
+        sink.add(Finding::error(Code::BadValue, node.span, message).hint("as in `Europe/Oslo` or `UTC`"));
+    }
+    Some(zone)
+}
+
+fn belongs_not(entry: &Entry, kind: &str, sink: &mut Sink) {
+    let message = format!("`{}` means nothing in a trigger with `{kind}`", entry.key.text);
+    sink.add(Finding::error(Code::Conflict, entry.key.span, message).hint("leave it out"));
+}
+
+pub(super) fn concurrency(fields: &mut Fields<'_>, sink: &mut Sink) -> Option<Concurrency> {
+    let entry = fields.entry("concurrency")?;
+    sink.not_supported(entry.key.span, "`concurrency`");
+    let mut fields = Fields::open(&entry.value, &CONCURRENCY, sink)?;
+    let group = fields.get("group").and_then(|n| values::filled_text("group", n, sink)).map(str::to_owned);
+    let limit = fields.get("limit").and_then(|n| values::integer("limit", 1..=CONCURRENCY_MAX, n, sink)).unwrap_or(1);
+    let when_full = match fields.get("when_full").and_then(|n| values::word("when_full", WHEN_FULL, n, sink)) {
+        Some("reject") => WhenFull::Reject,
+        Some("cancel_oldest") => WhenFull::CancelOldest,
+        _ => WhenFull::Queue,
+    };
+    fields.close();
+    Some(Concurrency { group: group?, limit: u32::try_from(limit).unwrap_or(1), when_full })
+}
+
+/// `with`: an object.
+fn given(entry: &Entry, sink: &mut Sink) -> Option<Json> {
+    if matches!(entry.value.value, Value::Map(_)) {
+        return Some(to_json(&entry.value));
+    }
+    sink.add(values::mismatch("with", "a mapping", &entry.value));
+    None
+}
+
+fn bounded_list<'n>(entry: &'n Entry, sink: &mut Sink) -> Vec<&'n Node> {
+    let items = values::list(&entry.key.text, &entry.value, sink).unwrap_or_default();
+    if items.len() > LIST_MAX {
+        let message = format!("`{}` has more than {LIST_MAX} items", entry.key.text);
+        sink.add(Finding::error(Code::Limit, entry.key.span, message));
+        return Vec::new();
+    }
+    items
+}

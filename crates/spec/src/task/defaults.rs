@@ -1,0 +1,122 @@
+//! `defaults`: what every step says unless it says otherwise.
+
+use std::time::Duration;
+
+use engine::definition::{Effects, OnDisconnect, Patience, StopPolicy};
+
+use super::retry::{self, Retry, STOP_DEFAULT};
+use super::shape::{DEFAULTS, EFFECTS, ON_DISCONNECT, RUNNERS};
+use super::{name, program};
+use crate::diagnostic::{Code, Finding, Sink};
+use crate::lower::{Fields, values};
+use crate::yaml::Node;
+
+/// More than a worker ever has.
+const TAGS_MAX: usize = 64;
+
+#[derive(Debug, Clone)]
+pub(super) struct Defaults<'n> {
+    pub(super) timeout: Option<Duration>,
+    pub(super) retry: Retry,
+    pub(super) runner: &'static str,
+    pub(super) shell: Option<Vec<String>>,
+    pub(super) workdir: Option<&'n Node>,
+    pub(super) tags: Vec<String>,
+    pub(super) effects: Effects,
+    pub(super) unmatched: Patience,
+    pub(super) on_disconnect: OnDisconnect,
+    pub(super) stop: StopPolicy,
+}
+
+impl<'n> Defaults<'n> {
+    /// What holds where neither the step nor the task says anything.
+    pub(super) fn of_server(step_timeout: Option<Duration>) -> Defaults<'n> {
+        Defaults {
+            timeout: step_timeout,
+            retry: Retry::default(),
+            runner: RUNNERS[0],
+            shell: None,
+            workdir: None,
+            tags: Vec::new(),
+            effects: Effects::Writes,
+            unmatched: Patience::Default,
+            on_disconnect: OnDisconnect::Keep,
+            stop: STOP_DEFAULT,
+        }
+    }
+
+    pub(super) fn with(mut self, node: &'n Node, sink: &mut Sink) -> Defaults<'n> {
+        let Some(mut fields) = Fields::open(node, &DEFAULTS, sink) else { return self };
+        self.take_common(&mut fields, sink);
+        fields.close();
+        self
+    }
+
+    /// The keys that `defaults` and a step share, the step's over these.
+    pub(super) fn take_common(&mut self, fields: &mut Fields<'n>, sink: &mut Sink) {
+        if let Some(node) = fields.get("timeout") {
+            self.timeout = limit("timeout", node, sink);
+        }
+        if let Some(node) = fields.get("retry") {
+            self.retry = retry::retry(node, &self.retry, sink);
+        }
+        if let Some(runner) = fields.get("runner").and_then(|n| values::word("runner", RUNNERS, n, sink)) {
+            self.runner = runner;
+        }
+        if let Some(shell) = fields.get("shell").and_then(|n| program::shell(n, sink)) {
+            self.shell = Some(shell);
+        }
+        if let Some(node) = fields.get("workdir") {
+            self.workdir = values::filled_text("workdir", node, sink).map(|_| node);
+        }
+        if let Some(tags) = fields.get("tags").and_then(|n| tags(n, sink)) {
+            self.tags = tags;
+        }
+        if let Some(word) = fields.get("effects").and_then(|n| values::word("effects", EFFECTS, n, sink)) {
+            self.effects = match word {
+                "none" => Effects::None,
+                "idempotent" => Effects::Idempotent,
+                _ => Effects::Writes,
+            };
+        }
+        if let Some(node) = fields.get("unmatched") {
+            self.unmatched = patience(node, sink).unwrap_or(self.unmatched);
+        }
+        if let Some(entry) = fields.entry("on_disconnect")
+            && let Some(word) = values::word("on_disconnect", ON_DISCONNECT, &entry.value, sink)
+        {
+            self.on_disconnect = if word == "stop" { OnDisconnect::Stop } else { OnDisconnect::Keep };
+            if word == "stop" {
+                sink.not_supported(entry.key.span, "`on_disconnect: stop`");
+            }
+        }
+        if let Some(node) = fields.get("cancel") {
+            self.stop = retry::cancel(node, self.stop, sink);
+        }
+    }
+}
+
+/// A duration longer than zero; `null` for none at all.
+pub(super) fn limit(what: &str, node: &Node, sink: &mut Sink) -> Option<Duration> {
+    if node.is_null() { None } else { values::some_duration(what, node, sink) }
+}
+
+fn tags(node: &Node, sink: &mut Sink) -> Option<Vec<String>> {
+    let tags = values::texts("tags", node, sink)?;
+    if tags.len() > TAGS_MAX {
+        sink.add(Finding::error(Code::Limit, node.span, format!("more than {TAGS_MAX} tags")));
+    }
+    for tag in tags.iter().filter(|tag| !name::is_tag(tag)) {
+        let message = format!("`{}` is no tag", crate::yaml::brief(tag));
+        let hint = "tags are made of letters, digits and `_-.:/=`";
+        sink.add(Finding::error(Code::BadName, node.span, message).hint(hint));
+    }
+    Some(tags)
+}
+
+fn patience(node: &Node, sink: &mut Sink) -> Option<Patience> {
+    if values::raw_scalar(node) == Some("wait") {
+        return Some(Patience::Forever);
+    }
+    values::duration("unmatched", node, sink).map(Patience::For)
+}

@@ -1,0 +1,151 @@
+//! The kinds of steps. The kind is chosen by one key, and decides which other keys mean anything.
+
+use engine::definition::{Program, Protection, Work};
+
+use super::name;
+use super::shape::{APPROVE, DOCKER, POD, REVIEWERS_MAX};
+use super::texts::Texts;
+use crate::diagnostic::{Code, Finding, Sink};
+use crate::lower::nearest::either;
+use crate::lower::{Fields, Shape, values};
+use crate::yaml::{Entry, Key, Node, Value};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum StepKind {
+    Run,
+    Docker,
+    Pod,
+    Child,
+    Approve,
+}
+
+const KINDS: [(StepKind, &str); 5] = [
+    (StepKind::Run, "run"),
+    (StepKind::Docker, "docker"),
+    (StepKind::Pod, "pod"),
+    (StepKind::Child, "task"),
+    (StepKind::Approve, "approve"),
+];
+
+/// Keys that not every kind has, and the kinds that have them.
+const PROCESS: &[StepKind] = &[StepKind::Run, StepKind::Docker, StepKind::Pod];
+const ANY_WORK: &[StepKind] = &[StepKind::Run, StepKind::Docker, StepKind::Pod, StepKind::Child];
+const BELONGS: [(&str, &[StepKind]); 16] = [
+    ("runner", &[StepKind::Run]),
+    ("image", &[StepKind::Run]),
+    ("shell", &[StepKind::Run]),
+    ("workdir", &[StepKind::Run]),
+    ("with", &[StepKind::Child]),
+    ("timeout", ANY_WORK),
+    ("retry", ANY_WORK),
+    ("env", PROCESS),
+    ("tags", PROCESS),
+    ("effects", PROCESS),
+    ("unmatched", PROCESS),
+    ("artifacts", PROCESS),
+    ("secrets", PROCESS),
+    ("on_disconnect", PROCESS),
+    ("cancel", PROCESS),
+    ("cleanup", PROCESS),
+];
+
+/// The kind that the step's keys choose, none if they choose none or several.
+pub(super) fn choose(step: &Key, node: &Node, sink: &mut Sink) -> Option<StepKind> {
+    let entries = node.entries()?;
+    let mut chosen = entries.iter().filter_map(|entry| {
+        let (kind, _) = KINDS.iter().find(|(_, name)| *name == entry.key.text)?;
+        Some((*kind, entry))
+    });
+    let Some((kind, first)) = chosen.next() else {
+        let names = either(KINDS.iter().map(|(_, name)| *name));
+        let message = format!("the step `{}` does nothing: it needs {names}", step.text);
+        sink.add(Finding::error(Code::MissingKey, step.span, message).hint("as in `run: echo hello`"));
+        return None;
+    };
+    if let Some((_, second)) = chosen.next() {
+        let message = format!("a step has `{}` or `{}`, not both", first.key.text, second.key.text);
+        let finding = Finding::error(Code::Conflict, second.key.span, message).related(first.key.span, "the other");
+        sink.add(finding.hint("make two steps of it"));
+        return None;
+    }
+    for entry in entries {
+        let belongs = BELONGS.iter().find(|(key, _)| *key == entry.key.text);
+        if let Some((key, kinds)) = belongs
+            && !kinds.contains(&kind)
+        {
+            let message = format!("`{key}` means nothing in a step with `{}`", first.key.text);
+            sink.add(Finding::error(Code::Conflict, entry.key.span, message).hint("leave it out"));
+        }
+    }
+    Some(kind)
+}
+
+/// The tags that a kind asks of a worker, before the step's own.
+pub(super) fn required_tags(kind: StepKind, runner: &str) -> &'static [&'static str] {
+    match (kind, runner) {
+        (StepKind::Run, "docker") => &["script", "docker"],
+        (StepKind::Run, "pod") => &["script", "kubernetes"],
+        (StepKind::Run, _) => &["script"],
+        (StepKind::Docker, _) => &["docker"],
+        (StepKind::Pod, _) => &["kubernetes"],
+        (StepKind::Child | StepKind::Approve, _) => &[],
+    }
+}
+
+/// `docker` and `pod`: an image and the words to execute in it.
+pub(super) fn container(entry: &Entry, kind: StepKind, texts: &mut Texts<'_>, sink: &mut Sink) -> Option<Program> {
+    let shape: &'static Shape = if kind == StepKind::Pod { &POD } else { &DOCKER };
+    sink.not_supported(entry.key.span, &format!("`{}`", entry.key.text));
+    let mut fields = Fields::open(&entry.value, shape, sink)?;
+    if let Some(image) = fields.get("image") {
+        values::filled_text("image", image, sink);
+    }
+    let command = fields.get("command");
+    if kind == StepKind::Pod
+        && let Some(namespace) = fields.get("namespace")
+    {
+        values::filled_text("namespace", namespace, sink);
+    }
+    fields.close();
+    let argv = match command {
+        None => Vec::new(),
+        Some(node) => {
+            texts.templates_within(node, sink);
+            values::texts("command", node, sink)?
+        }
+    };
+    Some(Program::Command { argv })
+}
+
+/// `approve`: a person's word.
+pub(super) fn approve(entry: &Entry, sink: &mut Sink) -> (Work, Protection) {
+    sink.not_supported(entry.key.span, "`approve`");
+    let mut protection = Protection { reviewers: 1, ..Protection::default() };
+    let Some(mut fields) = Fields::open(&entry.value, &APPROVE, sink) else { return (Work::Approve, protection) };
+    if let Some(message) = fields.get("message") {
+        values::text("message", message, sink);
+    }
+    if let Some(reviewers) =
+        fields.get("reviewers").and_then(|n| values::integer("reviewers", 1..=REVIEWERS_MAX, n, sink))
+    {
+        protection.reviewers = u32::try_from(reviewers).unwrap_or(1);
+    }
+    protection.hold_expires = fields.get("expires").and_then(|n| values::some_duration("expires", n, sink));
+    fields.close();
+    (Work::Approve, protection)
+}
+
+/// `task` with `with`: a child job.
+pub(super) fn child(entry: &Entry, with: Option<&Node>, texts: &mut Texts<'_>, sink: &mut Sink) -> Work {
+    sink.not_supported(entry.key.span, "`task` in a step");
+    if let Some(task) = values::filled_text("task", &entry.value, sink) {
+        name::task(task, entry.value.span, sink);
+    }
+    if let Some(with) = with {
+        if !matches!(with.value, Value::Map(_)) {
+            sink.add(values::mismatch("with", "a mapping", with));
+        }
+        texts.templates_within(with, sink);
+    }
+    Work::Child
+}

@@ -1,0 +1,351 @@
+//! One step: from its keys to the engine's `StepDef`, with what the graph still has to check.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use engine::StepIx;
+use engine::definition::{Condition, Effects, Ends, Need, OnDisconnect, Program, Protection, RunBody, StepDef, Work};
+
+use super::defaults::Defaults;
+use super::kind::{self, StepKind};
+use super::program::{self, Env};
+use super::shape::{END_WORDS, NEED, PARALLEL_MAX, STEP};
+use super::texts::Texts;
+use crate::diagnostic::{Code, Finding, Sink};
+use crate::lower::nearest::did_you_mean;
+use crate::lower::{Fields, values};
+use crate::source::Span;
+use crate::template::check::StepNames;
+use crate::yaml::{Entry, Key, Node, Scalar, Value};
+
+/// The task's `env` is copied into every step: so much may come of it.
+const ENV_BYTES_TOTAL_MAX: usize = 64 * 1024 * 1024;
+/// The most that one step waits for directly; a wider join goes through a step in between.
+const NEEDS_MAX: usize = 20_000;
+
+/// What all steps of a task share.
+pub(super) struct StepReader<'a> {
+    pub(super) names: &'a StepNames<'a>,
+    pub(super) inputs: &'a HashMap<String, bool>,
+    pub(super) defaults: &'a Defaults<'a>,
+    pub(super) env: &'a Env<'a>,
+    pub(super) env_templated: bool,
+    pub(super) env_bytes_left: usize,
+}
+
+/// A step as far as it can be read alone.
+#[derive(Debug)]
+pub(super) struct StepRead {
+    pub(super) definition: StepDef,
+    pub(super) name_span: Span,
+    pub(super) need_spans: Vec<Span>,
+    /// Steps that its texts name, each with the place.
+    pub(super) uses: Vec<(StepIx, Span)>,
+}
+
+impl<'a> StepReader<'a> {
+    pub(super) fn new(
+        names: &'a StepNames<'a>,
+        inputs: &'a HashMap<String, bool>,
+        defaults: &'a Defaults<'a>,
+        env: &'a Env<'a>,
+        env_templated: bool,
+    ) -> StepReader<'a> {
+        StepReader { names, inputs, defaults, env, env_templated, env_bytes_left: ENV_BYTES_TOTAL_MAX }
+    }
+
+    /// None if the step cannot be told at all; then the sink knows why.
+    pub(super) fn read(&mut self, entry: &'a Entry, sink: &mut Sink) -> Option<StepRead> {
+        let kind = kind::choose(&entry.key, &entry.value, sink);
+        let mut fields = Fields::open(&entry.value, &STEP, sink)?;
+        let mut texts = Texts { inputs: self.inputs, steps: Some(self.names), fan_out: false, uses: Vec::new() };
+        texts.fan_out = fan_out(&mut fields, &mut texts, sink);
+        let mut said = self.defaults.clone();
+        said.take_common(&mut fields, sink);
+        let (needs, need_spans) = self.needs(&entry.key, &mut fields, sink);
+        let condition = condition(&mut fields, &mut texts, sink);
+        let allow_failure = fields.get("allow_failure").and_then(|n| values::boolean("allow_failure", n, sink));
+        let description = fields.get("description");
+        if let Some(node) = description {
+            values::text("description", node, sink);
+        }
+        not_yet(&mut fields, &mut texts, sink);
+        let (work, protection) = self.work(kind, &said, &mut fields, &mut texts, sink);
+        fields.close();
+
+        let mut tags: Vec<Arc<str>> = kind::required_tags(kind.unwrap_or(StepKind::Run), said.runner)
+            .iter()
+            .copied()
+            .chain(said.tags.iter().map(String::as_str))
+            .map(Arc::from)
+            .collect();
+        tags.sort();
+        tags.dedup();
+        if matches!(kind, Some(StepKind::Child | StepKind::Approve)) {
+            tags.clear();
+        }
+        let on_disconnect = self.on_disconnect(&entry.key, &said, sink);
+        let definition = StepDef {
+            name: Arc::from(entry.key.text.as_str()),
+            needs,
+            condition,
+            uses: Vec::new(),
+            work,
+            tags,
+            effects: said.effects,
+            on_disconnect,
+            timeout: said.timeout,
+            retry: said.retry.policy,
+            unmatched: said.unmatched,
+            allow_failure: allow_failure.unwrap_or(false),
+            stop: said.stop,
+            protection,
+        };
+        Some(StepRead { definition, name_span: entry.key.span, need_spans, uses: texts.uses })
+    }
+
+    fn work(
+        &mut self,
+        kind: Option<StepKind>,
+        said: &Defaults<'a>,
+        fields: &mut Fields<'a>,
+        texts: &mut Texts<'_>,
+        sink: &mut Sink,
+    ) -> (Work, Protection) {
+        // All are asked for, whichever there is.
+        let run = fields.get("run");
+        let (docker, pod) = (fields.entry("docker"), fields.entry("pod"));
+        let (task, with) = (fields.entry("task"), fields.get("with"));
+        let approve = fields.entry("approve");
+        let env = fields.get("env").map(|node| program::env(node, sink)).unwrap_or_default();
+        let image = fields.entry("image");
+        match kind {
+            Some(StepKind::Approve) if let Some(entry) = approve => return kind::approve(entry, sink),
+            Some(StepKind::Child) if let Some(entry) = task => {
+                return (kind::child(entry, with, texts, sink), Protection::default());
+            }
+            _ => {}
+        }
+        let (program, templated) = match (kind, run, docker.or(pod)) {
+            (Some(StepKind::Run), Some(run), _) => {
+                check_runner(said.runner, run, image, sink);
+                let read = program::program(run, said.shell.clone(), sink);
+                let nodes = read.as_ref().map(|(_, nodes)| nodes.as_slice()).unwrap_or_default();
+                let templated = nodes.iter().filter(|node| texts.template(node, sink)).count() > 0;
+                (read.map(|(program, _)| program), templated)
+            }
+            (Some(kind), _, Some(entry)) => (kind::container(entry, kind, texts, sink), false),
+            _ => (None, false),
+        };
+        let templated_workdir = said.workdir.is_some_and(|node| texts.template(node, sink));
+        let templated_env = env.values().filter(|node| texts.template(node, sink)).count() > 0;
+        let body = RunBody {
+            program: program.unwrap_or(Program::Command { argv: Vec::new() }),
+            env: self.merged_env(&env, fields.span, sink),
+            workdir: said.workdir.and_then(values::raw_scalar).map(str::to_owned),
+            templated: templated || templated_workdir || templated_env || self.env_templated,
+        };
+        (Work::Run(Arc::new(body)), Protection::default())
+    }
+
+    /// The task's variables with the step's own over them.
+    fn merged_env(&mut self, own: &Env<'a>, span: Span, sink: &mut Sink) -> BTreeMap<String, String> {
+        let mut merged = BTreeMap::new();
+        for (name, node) in self.env.iter().chain(own) {
+            let value = values::raw_scalar(node).unwrap_or_default();
+            let Some(left) = self.env_bytes_left.checked_sub(name.len() + value.len()) else {
+                let message = format!("the variables of all steps together hold more than {ENV_BYTES_TOTAL_MAX} bytes");
+                sink.add(
+                    Finding::error(Code::Limit, span, message)
+                        .hint("move large values from `env` of the task into the steps that need them"),
+                );
+                return merged;
+            };
+            self.env_bytes_left = left;
+            merged.insert((*name).to_owned(), value.to_owned());
+        }
+        merged
+    }
+
+    /// A policy that names `worker_lost` wins over effects, and then two copies must never run at once.
+    fn on_disconnect(&self, step: &Key, said: &Defaults<'_>, sink: &mut Sink) -> OnDisconnect {
+        match said.retry.worker_lost {
+            Some(place) if said.effects == Effects::Writes => {
+                let message = format!("the step `{}` writes and is still repeated when its worker is lost", step.text);
+                let hint = "if it may be repeated say `effects: idempotent`, otherwise leave `worker_lost` out";
+                let finding = Finding::warning(Code::RiskyRetry, step.span, message).hint(hint);
+                sink.add(finding.related(place, "asked for here"));
+                OnDisconnect::Stop
+            }
+            _ => said.on_disconnect,
+        }
+    }
+
+    fn needs(&self, step: &Key, fields: &mut Fields<'a>, sink: &mut Sink) -> (Vec<Need>, Vec<Span>) {
+        let Some(node) = fields.get("needs") else { return (Vec::new(), Vec::new()) };
+        let items: Vec<&Node> = match &node.value {
+            Value::Scalar { .. } => vec![node],
+            _ => values::list("needs", node, sink).unwrap_or_default(),
+        };
+        if items.len() > NEEDS_MAX {
+            sink.add(Finding::error(Code::Limit, node.span, format!("more than {NEEDS_MAX} needs")));
+            return (Vec::new(), Vec::new());
+        }
+        let mut needs: Vec<Need> = Vec::with_capacity(items.len());
+        let mut spans = Vec::with_capacity(items.len());
+        let mut seen = HashMap::with_capacity(items.len());
+        for item in items {
+            let Some((name_node, on)) = need(item, sink) else { continue };
+            let Some(name) = values::filled_text("needs", name_node, sink) else { continue };
+            let Some(target) = self.names.find(name) else {
+                let hint = if sink.is_full() { None } else { did_you_mean(name, self.names.in_order()) };
+                let message =
+                    format!("the step `{}` needs `{}`, which is not there", step.text, crate::yaml::brief(name));
+                sink.add(Finding::error(Code::UnknownStep, name_node.span, message).hint_if(hint));
+                continue;
+            };
+            if let Some(first) = seen.insert(target, name_node.span) {
+                let message = format!("`{name}` stands in `needs` twice");
+                sink.add(Finding::error(Code::Conflict, name_node.span, message).related(first, "first here"));
+                continue;
+            }
+            needs.push(Need { step: target, on });
+            spans.push(name_node.span);
+        }
+        (needs, spans)
+    }
+}
+
+/// A name, or `{ step, on }`.
+fn need<'n>(item: &'n Node, sink: &mut Sink) -> Option<(&'n Node, Ends)> {
+    if matches!(item.value, Value::Scalar { .. }) {
+        return Some((item, Ends::SUCCESS));
+    }
+    let mut fields = Fields::open(item, &NEED, sink)?;
+    let step = fields.get("step");
+    let on = fields.get("on");
+    fields.close();
+    let Some(on) = on else { return step.map(|step| (step, Ends::SUCCESS)) };
+    let mut ends = Ends { success: false, failed: false, cancelled: false, skipped: false };
+    let words = values::list("on", on, sink)?;
+    if words.is_empty() {
+        sink.add(Finding::error(Code::BadValue, on.span, "`on` names no end that would satisfy it"));
+    }
+    for word in words {
+        match values::word("on", END_WORDS, word, sink) {
+            Some("success") => ends.success = true,
+            Some("failed") => ends.failed = true,
+            Some("cancelled") => ends.cancelled = true,
+            Some(_) => ends.skipped = true,
+            None => {}
+        }
+    }
+    step.map(|step| (step, ends))
+}
+
+fn condition(fields: &mut Fields<'_>, texts: &mut Texts<'_>, sink: &mut Sink) -> Condition {
+    let Some(node) = fields.get("if") else { return Condition::Success };
+    let text = match node.as_scalar() {
+        Some(Scalar::Bool(value)) => return Condition::Expression(Arc::from(if value { "true" } else { "false" })),
+        _ => values::filled_text("if", node, sink).map(str::trim),
+    };
+    match text {
+        None | Some("success()") => Condition::Success,
+        Some(expression) => {
+            // The untrimmed text, for the places in it.
+            texts.condition(node, values::raw_scalar(node).unwrap_or(expression), sink);
+            Condition::Expression(Arc::from(expression))
+        }
+    }
+}
+
+/// Whether the step is a fan-out.
+fn fan_out(fields: &mut Fields<'_>, texts: &mut Texts<'_>, sink: &mut Sink) -> bool {
+    let for_each = fields.entry("for_each");
+    let matrix = fields.entry("matrix");
+    let knobs = [fields.entry("max_parallel"), fields.entry("fail_fast")];
+    if let (Some(first), Some(second)) = (for_each, matrix) {
+        let message = "a step has `for_each` or `matrix`, not both";
+        sink.add(Finding::error(Code::Conflict, second.key.span, message).related(first.key.span, "the other"));
+    }
+    if let Some(entry) = for_each {
+        sink.not_supported(entry.key.span, "`for_each`");
+        match &entry.value.value {
+            Value::List(_) => {}
+            Value::Scalar { .. } => {
+                values::filled_text("for_each", &entry.value, sink);
+            }
+            Value::Map(_) => sink.add(values::mismatch("for_each", "a list or a template", &entry.value)),
+        }
+        texts.templates_within(&entry.value, sink);
+    }
+    if let Some(entry) = matrix {
+        sink.not_supported(entry.key.span, "`matrix`");
+        matrix_axes(&entry.value, sink);
+    }
+    for entry in knobs.into_iter().flatten() {
+        if for_each.is_none() && matrix.is_none() {
+            let message = format!("`{}` means nothing without `for_each` or `matrix`", entry.key.text);
+            sink.add(Finding::error(Code::Conflict, entry.key.span, message));
+        }
+        if entry.key.text == "fail_fast" {
+            values::boolean("fail_fast", &entry.value, sink);
+        } else {
+            values::integer("max_parallel", 1..=PARALLEL_MAX, &entry.value, sink);
+        }
+    }
+    for_each.is_some() || matrix.is_some()
+}
+
+fn matrix_axes(node: &Node, sink: &mut Sink) {
+    let Value::Map(axes) = &node.value else {
+        sink.add(
+            values::mismatch("matrix", "a mapping of lists", node).hint("as in `matrix: { os: [debian, alpine] }`"),
+        );
+        return;
+    };
+    for axis in axes {
+        for item in values::list(&axis.key.text, &axis.value, sink).unwrap_or_default() {
+            values::any_scalar(&axis.key.text, item, sink);
+        }
+    }
+}
+
+/// Keys that are understood and checked, and that nothing acts on yet.
+fn not_yet(fields: &mut Fields<'_>, texts: &mut Texts<'_>, sink: &mut Sink) {
+    for key in ["artifacts", "secrets"] {
+        if let Some(entry) = fields.entry(key) {
+            values::texts(key, &entry.value, sink);
+            sink.not_supported(entry.key.span, &format!("`{key}`"));
+        }
+    }
+    for key in ["environment", "cleanup"] {
+        if let Some(entry) = fields.entry(key) {
+            values::filled_text(key, &entry.value, sink);
+            texts.template(&entry.value, sink);
+            sink.not_supported(entry.key.span, &format!("`{key}`"));
+        }
+    }
+}
+
+/// `runner` and `image` go together.
+fn check_runner(runner: &str, run: &Node, image: Option<&Entry>, sink: &mut Sink) {
+    if let Some(entry) = image {
+        values::filled_text("image", &entry.value, sink);
+    }
+    match (runner, image) {
+        ("local", None) => {}
+        ("local", Some(entry)) => {
+            let finding = Finding::error(Code::Conflict, entry.key.span, "`image` means nothing with `runner: local`");
+            sink.add(finding.hint("say `runner: docker` or `runner: pod`"));
+        }
+        (runner, image) => {
+            let span = image.map_or(run.span, |entry| entry.key.span);
+            if image.is_none() {
+                let message = format!("`runner: {runner}` needs an `image`");
+                sink.add(Finding::error(Code::MissingKey, span, message).hint("as in `image: alpine:3`"));
+            }
+            sink.not_supported(span, &format!("`runner: {runner}`"));
+        }
+    }
+}

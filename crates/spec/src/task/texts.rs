@@ -1,0 +1,62 @@
+//! Templates and conditions at their places in the file: checked, and what they refer to noted.
+
+use std::collections::HashMap;
+
+use engine::StepIx;
+
+use crate::diagnostic::{Finding, Sink};
+use crate::lower::values;
+use crate::source::Span;
+use crate::template::check::{self, Checked, Names, StepNames};
+use crate::template::{is_template, place};
+use crate::yaml::{Node, Value};
+
+/// What the texts of one step may name, and what they did name.
+pub(super) struct Texts<'a> {
+    pub(super) inputs: &'a HashMap<String, bool>,
+    /// None for the texts of the task itself.
+    pub(super) steps: Option<&'a StepNames<'a>>,
+    pub(super) fan_out: bool,
+    pub(super) uses: Vec<(StepIx, Span)>,
+}
+
+impl Texts<'_> {
+    /// Whether the text has anything to fill in.
+    pub(super) fn template(&mut self, node: &Node, sink: &mut Sink) -> bool {
+        let Some(text) = values::raw_scalar(node).filter(|text| is_template(text)) else { return false };
+        let checked = check::template(text, self.names(false, sink));
+        self.note(node, checked, sink);
+        true
+    }
+
+    /// Every text of a tree.
+    pub(super) fn templates_within(&mut self, node: &Node, sink: &mut Sink) {
+        match &node.value {
+            Value::Scalar { .. } => {
+                self.template(node, sink);
+            }
+            Value::List(items) => items.iter().for_each(|item| self.templates_within(item, sink)),
+            Value::Map(entries) => entries.iter().for_each(|entry| self.templates_within(&entry.value, sink)),
+        }
+    }
+
+    pub(super) fn condition(&mut self, node: &Node, text: &str, sink: &mut Sink) {
+        let checked = check::condition(text, self.names(true, sink));
+        self.note(node, checked, sink);
+    }
+
+    fn names(&self, functions: bool, sink: &Sink) -> Names<'_> {
+        Names { inputs: self.inputs, steps: self.steps, item: self.fan_out, functions, hints: !sink.is_full() }
+    }
+
+    fn note(&mut self, node: &Node, checked: Checked, sink: &mut Sink) {
+        let source = sink.sources.get(node.span).clone();
+        for issue in checked.issues {
+            let span = place::within(node, &source, &issue.range);
+            sink.add(Finding::error(issue.code, span, issue.message).hint_if(issue.hint));
+        }
+        for (step, range) in checked.uses {
+            self.uses.push((step, place::within(node, &source, &range)));
+        }
+    }
+}

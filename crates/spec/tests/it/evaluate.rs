@@ -1,0 +1,151 @@
+//! Conditions and templates over the state of a job.
+
+use std::sync::Arc;
+
+use engine::definition::{Condition, Program, RunBody, StepDef, Work};
+use engine::eval::{Evaluator, Scope, StepView};
+use engine::{JobId, StateName, StepIx};
+use expect_test::{Expect, expect};
+use serde_json::{Value, json};
+use spec::eval::Templates;
+
+use crate::task;
+
+/// The step `s` of a task whose step `build` ended with the given output.
+struct Case {
+    step: StepDef,
+    names: [Arc<str>; 2],
+    input: Value,
+    output: Value,
+}
+
+impl Case {
+    fn new(step: &str) -> Case {
+        let input = "input: { version: {}, count: { type: integer }, hosts: { type: list }, none: {} }";
+        let text = format!("name: demo\n{input}\nsteps:\n  build: {{ run: x }}\n  s: {{ needs: [build], {step} }}\n");
+        let task = task(&text);
+        let steps = task.definition.steps();
+        Case {
+            step: steps[1].clone(),
+            names: [steps[0].name.clone(), steps[1].name.clone()],
+            input: json!({ "version": "v1", "count": 3, "hosts": ["a", "b"], "none": null }),
+            output: json!({ "sha": "abc", "flag": "false", "big": "x".repeat(200_000) }),
+        }
+    }
+
+    fn with<T>(&self, act: impl FnOnce(&Scope<'_>) -> T) -> T {
+        let view = |ix: StepIx| StepView {
+            name: &self.names[ix.get()],
+            state: StateName::Failed,
+            output: &self.output,
+            error_code: Some("exit_code"),
+        };
+        act(&Scope {
+            job: JobId(uuid::Uuid::nil()),
+            task: "demo",
+            input: &self.input,
+            success: false,
+            failure: true,
+            cancelled: false,
+            steps: &view,
+        })
+    }
+}
+
+fn holds(condition: &str, expect: &Expect) {
+    let case = Case::new(&format!("run: x, if: \"{condition}\""));
+    let Condition::Expression(expression) = &case.step.condition else { panic!("a condition") };
+    let outcome = case.with(|scope| Templates.holds(expression, &case.step, scope));
+    expect.assert_eq(&format!("{outcome:?}"));
+}
+
+fn rendered(step: &str) -> Result<RunBody, String> {
+    let case = Case::new(step);
+    let Work::Run(body) = &case.step.work else { panic!("it runs") };
+    case.with(|scope| Templates.render(body, &case.step, scope))
+}
+
+fn renders(run: &str, expect: &Expect) {
+    let shown = match rendered(&format!("run: \"{run}\"")) {
+        Ok(RunBody { program: Program::Script { text, .. }, .. }) => text,
+        Ok(other) => format!("{other:?}"),
+        Err(message) => message,
+    };
+    expect.assert_eq(&shown);
+}
+
+#[test]
+fn conditions() {
+    holds("always()", &expect!["Ok(true)"]);
+    holds("failure()", &expect!["Ok(true)"]);
+    holds("not cancelled() and failure()", &expect!["Ok(true)"]);
+    holds("success() or steps.build.state == 'success'", &expect!["Ok(false)"]);
+    holds("input.count > 2 and 'a' in input.hosts", &expect!["Ok(true)"]);
+    holds("steps.build.error == 'exit_code'", &expect!["Ok(true)"]);
+    holds("input.version is startingwith 'v'", &expect!["Ok(true)"]);
+    holds("steps.build.output.missing is defined", &expect!["Ok(false)"]);
+}
+
+#[test]
+fn conditions_that_fail() {
+    holds(
+        "steps.build.output.flag",
+        &expect![[
+            r#"Err("the condition `steps.build.output.flag` gave `false`, which is neither true nor false; compare it with something, as in `… == 'yes'`")"#
+        ]],
+    );
+    holds(
+        "steps.build.output.missing == 'x'",
+        &expect![[r#"Err("the condition `steps.build.output.missing == 'x'` failed: there is no such value")"#]],
+    );
+    holds("input.count > 'x'", &expect!["Ok(false)"]);
+}
+
+#[test]
+fn texts() {
+    renders(
+        "echo {{ input.version }}\\n",
+        &expect![[r#"
+        echo v1
+    "#]],
+    );
+    renders(
+        "{{ steps.build.output.sha | upper }} {{ job.id }} {{ task.name }}",
+        &expect!["ABC 00000000-0000-0000-0000-000000000000 demo"],
+    );
+    renders("{{ input.hosts }} {{ input.hosts | join(' ') }} {{ input.count * 2 }}", &expect![[r#"["a","b"] a b 6"#]]);
+    renders("{{ steps.build.output.nope | default('none') }} {{ input.none or 'nobody' }}", &expect!["none nobody"]);
+    renders("{{ 'a b' | quote }} {{ '{{' }}", &expect!["'a b' {{"]);
+}
+
+#[test]
+fn texts_that_fail() {
+    renders(
+        "{{ steps.build.output.nope }}",
+        &expect!["the template in `run` failed: there is no such value, at `.output.nope`"],
+    );
+    renders(
+        "{{ input.none }}",
+        &expect![
+            "the template in `run` failed: the value is null; give another with `or`, as in `input.name or 'nobody'`, at `input.none`"
+        ],
+    );
+    renders(
+        &"{{ steps.build.output.big }}".repeat(6),
+        &expect!["the templates of the step grow beyond 1048576 bytes at `run`"],
+    );
+    renders("{{ '\\\\u0000' }}", &expect!["`run` holds a NUL character, which no program can be given"]);
+    renders("{{ 1 / 0 }}", &expect!["the template in `run` failed: unable to calculate 1 / 0, at `1 / 0`"]);
+}
+
+#[test]
+fn every_text_of_a_step_is_filled_in() {
+    let body = rendered(
+        "run: ['{{ input.version }}', plain], env: { K: '{{ task.name }}', L: l }, workdir: '/{{ input.count }}'",
+    );
+    let body = body.expect("all values are there");
+    assert_eq!(body.program, Program::Command { argv: vec!["v1".to_owned(), "plain".to_owned()] });
+    assert_eq!((body.env["K"].as_str(), body.env["L"].as_str()), ("demo", "l"));
+    assert_eq!(body.workdir.as_deref(), Some("/3"));
+    assert!(!body.templated);
+}

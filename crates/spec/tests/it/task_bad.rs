@@ -1,0 +1,472 @@
+//! Files that are wrong, and what people are told.
+
+use expect_test::expect;
+
+use crate::{check, check_step};
+
+#[test]
+fn rendered_with_its_line_and_a_hint() {
+    let (_, diagnostics) = spec::check("name: t\nsteps:\n  a:\n    run: make\n    retires: 3\n", "nightly.yaml");
+    expect![[r#"
+        error[unknown_key]: a step has no key `retires`
+         --> nightly.yaml:5:5
+          |
+        5 |     retires: 3
+          |     ^^^^^^^
+          |
+          = help: did you mean `retry`?"#]]
+    .assert_eq(&spec::render(&diagnostics, false));
+}
+
+#[test]
+fn rendered_with_related_places() {
+    let (_, diagnostics) = spec::check("name: t\nname: u\nsteps: { a: { run: x } }\n", "nightly.yaml");
+    expect![[r#"
+        error[duplicate_key]: the key `name` stands here twice
+         --> nightly.yaml:2:1
+          |
+        2 | name: u
+          | ^^^^
+          |
+         ::: nightly.yaml:1:1
+          |
+        1 | name: t
+          | ---- first here"#]]
+    .assert_eq(&spec::render(&diagnostics, false));
+}
+
+#[test]
+fn every_problem_at_once() {
+    check(
+        "nmae: t\ntimeout: 5\nsteps:\n  a: { run: x, needs: [bb], timeout: soon }\n  b: { rnu: x }\n  b: { run: y }\n",
+        &expect![[r#"
+            t.yaml:1:1 error unknown_key: a task has no key `nmae`
+                did you mean `name`?
+            t.yaml:1:1 error missing_key: a task needs the key `name`
+                the task's name, as in `name: nightly-backup`
+            t.yaml:2:10 error bad_value: `timeout` is no duration: the number 5
+                a unit is missing: `5s`, `5m`, `5h`
+            t.yaml:4:24 error unknown_step: the step `a` needs `bb`, which is not there
+                did you mean `b`?
+            t.yaml:4:38 error bad_value: `timeout` is no duration: the text `soon`
+                a number is missing before `soon`
+            t.yaml:5:3 error missing_key: the step `b` does nothing: it needs `run`, `docker`, `pod`, `task` or `approve`
+                as in `run: echo hello`
+            t.yaml:5:8 error unknown_key: a step has no key `rnu`
+                did you mean `run`?
+            t.yaml:6:3 error duplicate_key: the key `b` stands here twice
+        "#]],
+    );
+}
+
+#[test]
+fn no_task_at_all() {
+    check(
+        "",
+        &expect![[r#"
+        t.yaml:1:1 error missing_key: a task needs the key `name`
+            the task's name, as in `name: nightly-backup`
+        t.yaml:1:1 error missing_key: a task needs the key `steps`
+            the steps, by name, as in `steps: { hello: { run: echo hello } }`
+    "#]],
+    );
+    check(
+        "just words",
+        &expect![[r#"
+        t.yaml:1:1 error wrong_type: a task is a mapping, not the text `just words`
+            write `key: value` pairs, with keys such as `name`, `description` or `input`
+    "#]],
+    );
+    check(
+        "[1, 2]",
+        &expect![[r#"
+        t.yaml:1:1 error wrong_type: a task is a mapping, not a list
+            write `key: value` pairs, with keys such as `name`, `description` or `input`
+    "#]],
+    );
+    check(
+        "name: t\nsteps: []",
+        &expect![[r#"
+        t.yaml:2:8 error wrong_type: `steps` must be a mapping, not a list
+            as in `steps: { hello: { run: echo hello } }`
+    "#]],
+    );
+    check(
+        "name: t\nsteps: {}",
+        &expect![[r#"
+        t.yaml:2:8 error limit: a task has between 1 and 20000 steps, this one has 0
+    "#]],
+    );
+    check(
+        "name: 5\nsteps: { a: 7 }",
+        &expect![[r#"
+        t.yaml:1:7 error wrong_type: `name` must be a text, not the number 5
+            put it into quotes: "5"
+        t.yaml:2:13 error wrong_type: a step is a mapping, not the number 7
+            write `key: value` pairs, with keys such as `description`, `needs` or `if`
+    "#]],
+    );
+}
+
+#[test]
+fn not_yaml() {
+    check(
+        "name: t\nsteps:\n\ta: x\n",
+        &expect![[r#"
+        t.yaml:3:2 error syntax: this is not valid YAML: tabs disallowed within this context (block indentation)
+            indent with spaces, not with tabs
+    "#]],
+    );
+    check(
+        "name: [t\n",
+        &expect![[r#"
+        t.yaml:2:1 error syntax: this is not valid YAML: while parsing a flow sequence, expected ',' or ']'
+    "#]],
+    );
+    check(
+        "name: t\nsteps: { a: { run: {{ input.x }} } }\n",
+        &expect![[r#"
+        t.yaml:2:21 error syntax: a key must be a word
+            a value that begins with `{{` must be in quotes: "{{ … }}"
+    "#]],
+    );
+    check(
+        "name: t\nsteps:\n  a:\n    run: {{ input.x }}\n",
+        &expect![[r#"
+        t.yaml:4:11 error syntax: a key must be a word
+            a value that begins with `{{` must be in quotes: "{{ … }}"
+    "#]],
+    );
+    check(
+        "name: !!str t\n",
+        &expect![[r#"
+        t.yaml:1:7 error syntax: YAML tags (`!…`) mean nothing here
+            leave the tag out; put a text into quotes
+    "#]],
+    );
+    check(
+        "name: t\n---\nname: u\n",
+        &expect![[r#"
+        t.yaml:2:1 error syntax: a file holds one document, here a second one begins
+            put it into a file of its own
+    "#]],
+    );
+    check(
+        "a: &a [*a]\n",
+        &expect![[r#"
+        t.yaml:1:8 error syntax: this alias stands within what it names
+    "#]],
+    );
+    check(
+        "name: \"a\\0b\"\n",
+        &expect![[r#"
+        t.yaml:1:7 error bad_value: this text holds a NUL character, which no program can be given
+    "#]],
+    );
+    check(
+        "name: t\nsteps: { a: { run: x, <<: { run: y } } }\n",
+        &expect![[r#"
+        t.yaml:2:23 error unknown_key: a step has no key `<<`
+            YAML 1.2 has no merge keys; see `defaults`
+    "#]],
+    );
+}
+
+#[test]
+fn names() {
+    check(
+        "name: my task\nsteps: { '1st': { run: x }, _server: { run: x }, 'a[0]': { run: x } }",
+        &expect![[r#"
+        t.yaml:1:7 error bad_name: `my task` is no task name
+            names begin with a letter or `_` and go on with letters, digits, `_`, `-` and `.`
+        t.yaml:2:10 error bad_name: `1st` is no step name
+            names begin with a letter or `_` and go on with letters, digits, `_` and `-`
+        t.yaml:2:29 error bad_name: the step name `_server` is taken by the server's own log
+        t.yaml:2:50 error bad_name: `a[0]` is no step name
+            names begin with a letter or `_` and go on with letters, digits, `_` and `-`
+    "#]],
+    );
+    check_step(
+        "run: x\nenv: { BOWLINE_JOB_ID: x, A-B: y, C: [1], D: }",
+        &expect![[r#"
+        t.yaml:5:12 error bad_name: the variable `BOWLINE_JOB_ID` is Bowline's own
+            names that begin with BOWLINE_ are set for each step
+        t.yaml:5:31 error bad_name: `A-B` is no variable name
+            names begin with a letter or `_` and go on with letters, digits and `_`
+        t.yaml:5:42 error wrong_type: `C` must be a text, not a list
+        t.yaml:5:48 error wrong_type: `D` must be a text, not nothing
+            for an empty one write ""
+    "#]],
+    );
+    check_step(
+        "run: x\ntags: ['a b', ok]",
+        &expect![[r#"
+        t.yaml:5:11 error bad_name: `a b` is no tag
+            tags are made of letters, digits and `_-.:/=`
+    "#]],
+    );
+}
+
+#[test]
+fn kinds_of_steps() {
+    check_step(
+        "description: nothing",
+        &expect![[r#"
+        t.yaml:3:3 error missing_key: the step `s` does nothing: it needs `run`, `docker`, `pod`, `task` or `approve`
+            as in `run: echo hello`
+    "#]],
+    );
+    check_step(
+        "run: x\ndocker: { image: a }",
+        &expect![[r#"
+        t.yaml:5:5 error conflict: a step has `run` or `docker`, not both
+            make two steps of it
+    "#]],
+    );
+    check_step(
+        "approve: {}\nshell: bash\ntimeout: 5s",
+        &expect![[r#"
+            t.yaml:5:5 error conflict: `shell` means nothing in a step with `approve`
+                leave it out
+            t.yaml:6:5 error conflict: `timeout` means nothing in a step with `approve`
+                leave it out
+            t.yaml:4:5 warning not_supported: `approve` is not supported yet
+        "#]],
+    );
+    check_step(
+        "run: x\nimage: alpine",
+        &expect![[r#"
+        t.yaml:5:5 error conflict: `image` means nothing with `runner: local`
+            say `runner: docker` or `runner: pod`
+    "#]],
+    );
+    check_step(
+        "run: x\nrunner: docker",
+        &expect![[r#"
+            t.yaml:4:10 error missing_key: `runner: docker` needs an `image`
+                as in `image: alpine:3`
+            t.yaml:4:10 warning not_supported: `runner: docker` is not supported yet
+        "#]],
+    );
+    check_step(
+        "run: x\nwith: { a: 1 }",
+        &expect![[r#"
+        t.yaml:5:5 error conflict: `with` means nothing in a step with `run`
+            leave it out
+    "#]],
+    );
+    check_step(
+        "run: []",
+        &expect![[r#"
+        t.yaml:4:10 error bad_value: `run` is an empty list
+            give the program and its arguments, as in [git, status]
+    "#]],
+    );
+    check_step(
+        "run: ''",
+        &expect![[r#"
+        t.yaml:4:10 error bad_value: `run` is empty
+    "#]],
+    );
+    check_step(
+        "run: 5",
+        &expect![[r#"
+        t.yaml:4:10 error wrong_type: `run` must be a text, not the number 5
+            put it into quotes: "5"
+    "#]],
+    );
+    check_step(
+        "run: x\nfor_each: [1]\nmatrix: { a: b }",
+        &expect![[r#"
+            t.yaml:6:5 error conflict: a step has `for_each` or `matrix`, not both
+            t.yaml:6:18 error wrong_type: `a` must be a list, not the text `b`
+                write [b]
+            t.yaml:5:5 warning not_supported: `for_each` is not supported yet
+            t.yaml:6:5 warning not_supported: `matrix` is not supported yet
+        "#]],
+    );
+    check_step(
+        "run: x\nmax_parallel: 0",
+        &expect![[r#"
+        t.yaml:5:5 error conflict: `max_parallel` means nothing without `for_each` or `matrix`
+        t.yaml:5:19 error bad_value: `max_parallel` must be between 1 and 10000, not 0
+    "#]],
+    );
+}
+
+#[test]
+fn empty_sections() {
+    check("name: t\ninput:\nenv:\ndefaults:\nsteps:\n  a:\n", &expect![[""]]);
+    check("\u{feff}name: t\r\nsteps:\r\n  a:\r\n    run: |\r\n      {{ input.x }}\r\n", &expect![[""]]);
+}
+
+#[test]
+fn words_from_elsewhere() {
+    check_step(
+        "script: x\ndepends_on: [a]\nwhen: always()",
+        &expect![[r#"
+        t.yaml:3:3 error missing_key: the step `s` does nothing: it needs `run`, `docker`, `pod`, `task` or `approve`
+            as in `run: echo hello`
+        t.yaml:4:5 error unknown_key: a step has no key `script`
+            that is called `run` here
+        t.yaml:5:5 error unknown_key: a step has no key `depends_on`
+            that is called `needs` here
+        t.yaml:6:5 error unknown_key: a step has no key `when`
+            that is called `if` here
+    "#]],
+    );
+}
+
+#[test]
+fn wrong_types() {
+    check_step(
+        "run: x\nallow_failure: yes\neffects: read\ntags: linux\nretry: often",
+        &expect![[r#"
+        t.yaml:5:20 error wrong_type: `allow_failure` must be true or false, not the text `yes`
+            did you mean `true`?
+        t.yaml:6:14 error bad_value: `effects` must be `none`, `idempotent` or `writes`, not the text `read`
+        t.yaml:7:11 error wrong_type: `tags` must be a list, not the text `linux`
+            write [linux]
+        t.yaml:8:12 error wrong_type: `retry` must be a whole number, not the text `often`
+    "#]],
+    );
+    check_step(
+        "run: x\ntimeout: 0s\nunmatched: forever\nenv: [A=b]\nshell: ''\nworkdir: 5",
+        &expect![[r#"
+        t.yaml:5:14 error bad_value: `timeout` must be longer than zero
+            leave it out for no limit
+        t.yaml:6:16 error bad_value: `unmatched` is no duration: the text `forever`
+            a number is missing before `forever`
+        t.yaml:7:10 error wrong_type: `env` must be a mapping, not a list
+            write `NAME: value` pairs
+        t.yaml:8:12 error bad_value: `shell` is empty
+        t.yaml:9:14 error wrong_type: `workdir` must be a text, not the number 5
+            put it into quotes: "5"
+    "#]],
+    );
+}
+
+#[test]
+fn retries() {
+    check_step(
+        "run: x\nretry: { attempts: 0, on: [exit:0, exit:x, signal:NOPE, failed, 5] }",
+        &expect![[r#"
+        t.yaml:5:24 error bad_value: `attempts` must be between 1 and 1000, not 0
+        t.yaml:5:32 error bad_value: `on` cannot be `exit:0`
+            0 is success, which is not retried
+        t.yaml:5:40 error bad_value: `on` cannot be `exit:x`
+            exit codes are numbers from 1 to 255
+        t.yaml:5:48 error bad_value: `on` cannot be `signal:NOPE`
+            signals are numbers from 1 to 64 or names such as KILL
+        t.yaml:5:61 error bad_value: `on` cannot be `failed`
+            did you mean `failure`?
+        t.yaml:5:69 error wrong_type: `on` must be a text, not the number 5
+            put it into quotes: "5"
+    "#]],
+    );
+    check_step(
+        "run: x\nretry: { atempts: 3, delay: 1m, max_delay: 5s, backoff: 0.5 }",
+        &expect![[r#"
+        t.yaml:5:14 error unknown_key: `retry` has no key `atempts`
+            did you mean `attempts`?
+        t.yaml:5:48 error conflict: `max_delay` is shorter than `delay`
+            every wait would be `max_delay`; say so in `delay`
+        t.yaml:5:61 error bad_value: `backoff` must be between 1 and 100, not 0.5
+    "#]],
+    );
+    check_step(
+        "run: x\nretry: { on: [] }",
+        &expect![[r#"
+        t.yaml:5:18 error bad_value: `on` names nothing to retry on
+            leave it out for [failure, timeout], or leave out `retry`
+    "#]],
+    );
+    check_step(
+        "run: x\ncancel: { signal: TREM, grace: 2h }",
+        &expect![[r#"
+        t.yaml:5:23 error bad_value: `signal` must be a signal, not the text `TREM`
+            did you mean `TERM`?
+        t.yaml:5:36 error bad_value: `grace` is at most 1h
+    "#]],
+    );
+}
+
+#[test]
+fn a_risky_retry_is_a_warning() {
+    check_step(
+        "run: x\nretry: { attempts: 2, on: [worker_lost] }",
+        &expect![[r#"
+        t.yaml:3:3 warning risky_retry: the step `s` writes and is still repeated when its worker is lost
+            if it may be repeated say `effects: idempotent`, otherwise leave `worker_lost` out
+        t.yaml:5:32 warning not_supported: `worker_lost` in `retry` is not supported yet
+    "#]],
+    );
+    check_step(
+        "run: x\neffects: idempotent\nretry: { attempts: 2, on: [worker_lost] }",
+        &expect![[r#"
+        t.yaml:6:32 warning not_supported: `worker_lost` in `retry` is not supported yet
+    "#]],
+    );
+}
+
+#[test]
+fn needs() {
+    check(
+        "name: t\nsteps: { build: { run: x }, b: { run: x, needs: [biuld, build, build, { step: build, on: [sucess] }, { on: [] }] } }",
+        &expect![[r#"
+        t.yaml:2:50 error unknown_step: the step `b` needs `biuld`, which is not there
+            did you mean `build`?
+        t.yaml:2:64 error conflict: `build` stands in `needs` twice
+        t.yaml:2:79 error conflict: `build` stands in `needs` twice
+        t.yaml:2:91 error bad_value: `on` must be `success`, `failed`, `cancelled` or `skipped`, not the text `sucess`
+            did you mean `success`?
+        t.yaml:2:102 error missing_key: an item of `needs` needs the key `step`
+            the step's name
+        t.yaml:2:108 error bad_value: `on` names no end that would satisfy it
+    "#]],
+    );
+}
+
+#[test]
+fn cycles() {
+    check(
+        "name: t\nsteps:\n  a: { run: x, needs: [c] }\n  b: { run: x, needs: [a] }\n  c: { run: x, needs: [b] }\n",
+        &expect![[r#"
+        t.yaml:3:24 error cycle: these steps wait for each other: a → c → b → a
+            each arrow reads "needs"; take one of them away
+    "#]],
+    );
+    check(
+        "name: t\nsteps: { a: { run: x, needs: [a] } }",
+        &expect![[r#"
+        t.yaml:2:31 error cycle: these steps wait for each other: a → a
+            each arrow reads "needs"; take one of them away
+    "#]],
+    );
+}
+
+#[test]
+fn hooks_triggers_concurrency() {
+    check(
+        "name: t\nsteps: { a: { run: x } }\nconcurrency: { limit: 0 }\non_error: [{}, { task: a, webhook: b }, { webhook: ftp://x }]\n\
+         triggers: [{ cron: '0 3 * *' }, { cron: '@daily', secret: x }, { webhook: w, timezone: UTC }, { missed: often }]\n",
+        &expect![[r#"
+            t.yaml:3:14 error missing_key: `concurrency` needs the key `group`
+                jobs with the same group share the limit
+            t.yaml:3:23 error bad_value: `limit` must be between 1 and 100000, not 0
+            t.yaml:4:12 error missing_key: a hook needs `task` or `webhook`
+            t.yaml:4:27 error conflict: a hook has `task` or `webhook`, not both
+            t.yaml:4:52 error bad_value: `webhook` must be an address that begins with https:// or http://
+            t.yaml:5:20 error bad_value: `cron` cannot be read: it has 4 fields, not five
+                minute, hour, day, month, weekday, as in `0 3 * * *`
+            t.yaml:5:51 error conflict: `secret` means nothing in a trigger with `cron`
+                leave it out
+            t.yaml:5:78 error conflict: `timezone` means nothing in a trigger with `webhook`
+                leave it out
+            t.yaml:5:95 error missing_key: a trigger needs `cron` or `webhook`
+            t.yaml:3:1 warning not_supported: `concurrency` is not supported yet
+            t.yaml:4:1 warning not_supported: `on_error` is not supported yet
+            t.yaml:5:1 warning not_supported: `triggers` is not supported yet
+        "#]],
+    );
+}

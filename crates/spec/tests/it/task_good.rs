@@ -1,0 +1,167 @@
+//! Files that are right, and what becomes of them.
+
+use std::time::Duration;
+
+use engine::definition::{Condition, Effects, OnDisconnect, Patience, Program, Work};
+use expect_test::expect;
+use spec::task::{Hook, Options, Trigger};
+
+use crate::{check, lines, task};
+
+const CONTRACT: &str = include_str!("data/contract-task.yaml");
+
+#[test]
+fn the_whole_surface_is_understood() {
+    // The documented example names an input that it does not declare; with it declared all is well.
+    let text = CONTRACT.replace("input:\n", "input:\n  targets: { type: list }\n");
+    let (task, diagnostics) = spec::task::parse(&text, "release.yaml", &Options::default());
+    expect![[""]].assert_eq(&lines(&diagnostics));
+    let task = task.expect("no errors");
+    expect![[r#"
+        release.yaml:6:1 warning not_supported: `concurrency` is not supported yet
+        release.yaml:20:50 warning not_supported: `worker_lost` in `retry` is not supported yet
+        release.yaml:27:5 warning not_supported: `artifacts` is not supported yet
+        release.yaml:28:5 warning not_supported: `secrets` is not supported yet
+        release.yaml:31:5 warning not_supported: `docker` is not supported yet
+        release.yaml:34:5 warning not_supported: `pod` is not supported yet
+        release.yaml:37:5 warning not_supported: `for_each` is not supported yet
+        release.yaml:41:5 warning not_supported: `approve` is not supported yet
+        release.yaml:44:5 warning not_supported: `environment` is not supported yet
+        release.yaml:46:5 warning not_supported: `on_disconnect: stop` is not supported yet
+        release.yaml:48:5 warning not_supported: `cleanup` is not supported yet
+        release.yaml:52:5 warning not_supported: `task` in a step is not supported yet
+        release.yaml:54:1 warning not_supported: `on_success` is not supported yet
+        release.yaml:55:1 warning not_supported: `on_error` is not supported yet
+        release.yaml:56:1 warning not_supported: `triggers` is not supported yet
+    "#]]
+    .assert_eq(&lines(&task.not_supported));
+    assert_eq!(task.hooks.on_success, [Hook::Task { task: "notify".to_owned(), with: None }]);
+    assert!(matches!(&task.triggers[1], Trigger::Webhook { name, secret: Some(_), .. } if name == "release"));
+    assert_eq!(task.concurrency.expect("it has one").group, "release");
+}
+
+#[test]
+fn a_step_as_it_is_defined() {
+    let task = task(
+        r"
+name: t
+timeout: 45m
+expires: 24h
+priority: 7
+env: { A: 1, B: task }
+steps:
+  build:
+    run: |
+      make
+      make install
+    tags: [linux, big, linux]
+    effects: idempotent
+    timeout: 20m
+    retry: { attempts: 3, on: [exit:75, signal:KILL], delay: 5s, backoff: 2, max_delay: 1m, jitter: true }
+    env: { B: step }
+    workdir: ./repo
+    unmatched: wait
+    cancel: { signal: INT, grace: 30s }
+",
+    );
+    let definition = &task.definition;
+    assert_eq!(definition.timeout, Some(Duration::from_secs(2700)));
+    assert_eq!(definition.expires, Some(Duration::from_secs(86_400)));
+    assert_eq!(definition.priority, 7);
+    let step = &definition.steps()[0];
+    assert_eq!(step.tags.iter().map(|t| &**t).collect::<Vec<_>>(), ["big", "linux", "script"]);
+    assert_eq!(step.effects, Effects::Idempotent);
+    assert_eq!(step.on_disconnect, OnDisconnect::Keep);
+    assert_eq!(step.unmatched, Patience::Forever);
+    assert_eq!((step.stop.signal, step.stop.grace), (2, Duration::from_secs(30)));
+    assert_eq!(step.retry.attempts, 3);
+    assert_eq!((step.retry.on.failure, step.retry.on.timeout), (false, false));
+    assert_eq!((step.retry.on.exit_codes.as_slice(), step.retry.on.signals.as_slice()), (&[75][..], &[9][..]));
+    assert_eq!(step.condition, Condition::Success);
+    let Work::Run(body) = &step.work else { panic!("it runs") };
+    assert_eq!(
+        body.program,
+        Program::Script { shell: vec!["bash".into(), "-e".into()], text: "make\nmake install\n".into() }
+    );
+    assert_eq!(body.env.iter().map(|(k, v)| format!("{k}={v}")).collect::<Vec<_>>(), ["A=1", "B=step"]);
+    assert_eq!(body.workdir.as_deref(), Some("./repo"));
+    assert!(!body.templated);
+}
+
+#[test]
+fn defaults_fill_what_steps_leave_out() {
+    let text = r"
+name: t
+defaults: { timeout: 1h, retry: { attempts: 4, delay: 2s }, shell: sh -eu, tags: [eu], effects: none }
+steps:
+  a: { run: 'true' }
+  b: { run: 'true', timeout: 5s, retry: { attempts: 2 }, tags: [us], shell: [python3, -u], effects: writes }
+  c: { run: [ls, -l], timeout: null }
+";
+    let options = Options { step_timeout: Some(Duration::from_secs(9)), ..Options::default() };
+    let (task, _) = spec::task::parse(text, "t.yaml", &options);
+    let task = task.expect("no errors");
+    let [a, b, c] = task.definition.steps() else { panic!("three steps") };
+    assert_eq!(
+        (a.timeout, b.timeout, c.timeout),
+        (Some(Duration::from_secs(3600)), Some(Duration::from_secs(5)), None)
+    );
+    assert_eq!((a.retry.attempts, b.retry.attempts), (4, 2));
+    assert_eq!(b.retry.delay, Duration::from_secs(2));
+    assert_eq!((a.effects, b.effects), (Effects::None, Effects::Writes));
+    assert_eq!(b.tags.iter().map(|t| &**t).collect::<Vec<_>>(), ["script", "us"]);
+    let shell = |step: &engine::definition::StepDef| match &step.work {
+        Work::Run(body) => match &body.program {
+            Program::Script { shell, .. } => shell.join(" "),
+            Program::Command { argv } => format!("argv {}", argv.join(" ")),
+        },
+        Work::Approve | Work::Child => String::new(),
+    };
+    assert_eq!((shell(a), shell(b), shell(c)), ("sh -eu".into(), "python3 -u".into(), "argv ls -l".into()));
+}
+
+#[test]
+fn the_servers_defaults_hold_where_the_task_is_silent() {
+    let day = Some(Duration::from_secs(86_400));
+    let options = Options { step_timeout: day, job_timeout: day, expires: day };
+    let (task, _) = spec::task::parse("{name: t, timeout: 1s, steps: {a: {run: x}}}", "t.yaml", &options);
+    let definition = task.expect("no errors").definition;
+    assert_eq!(definition.timeout, Some(Duration::from_secs(1)));
+    assert_eq!((definition.expires, definition.steps()[0].timeout), (day, day));
+}
+
+#[test]
+fn edges_and_uses() {
+    let task = task(
+        r#"
+name: t
+steps:
+  a: { run: x }
+  b-2: { run: x, needs: a }
+  c:
+    needs: [b-2, { step: a, on: [failed, skipped] }]
+    if: always() and steps.a.state == 'failed'
+    run: echo "{{ steps['b-2'].output.x }}"
+"#,
+    );
+    let step = &task.definition.steps()[2];
+    assert_eq!(step.needs.len(), 2);
+    assert!(step.needs[1].on.failed && step.needs[1].on.skipped && !step.needs[1].on.success);
+    assert_eq!(step.uses.iter().map(|ix| ix.get()).collect::<Vec<_>>(), [0, 1]);
+    assert!(matches!(&step.condition, Condition::Expression(e) if &**e == "always() and steps.a.state == 'failed'"));
+}
+
+#[test]
+fn json_is_yaml() {
+    check(r#"{"name": "t", "steps": {"a": {"run": "echo \u00e5", "retry": 3}}}"#, &expect![[""]]);
+}
+
+#[test]
+fn anchors_and_aliases() {
+    check("name: t\nsteps:\n  a: &a { run: x, env: { K: v } }\n  b: *a\n", &expect![[""]]);
+}
+
+#[test]
+fn shell_braces_are_no_templates() {
+    check("name: t\nsteps:\n  a:\n    run: |\n      echo ${#list[@]} {% {# ${x%.*}\n", &expect![[""]]);
+}

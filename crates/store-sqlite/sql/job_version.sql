@@ -1,0 +1,1 @@
+SELECT version FROM jobs WHERE id = ?1

@@ -1,0 +1,3 @@
+SELECT id, task, state, created_at, started_at, ended_at, error_code, error_message, error_step, submitted_by
+FROM jobs WHERE id < ?1 AND task = ?3 AND state = ?4
+ORDER BY id DESC LIMIT ?2

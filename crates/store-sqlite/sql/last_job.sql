@@ -1,0 +1,1 @@
+SELECT id FROM jobs ORDER BY id DESC LIMIT 1

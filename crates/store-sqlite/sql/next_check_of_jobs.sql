@@ -1,0 +1,1 @@
+SELECT min(check_at) FROM jobs WHERE check_at IS NOT NULL

@@ -1,0 +1,1 @@
+SELECT job_id, ix FROM attempts WHERE id = ?1

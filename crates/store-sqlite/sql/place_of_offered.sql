@@ -1,0 +1,1 @@
+SELECT job_id, ix FROM steps WHERE attempt_id = ?1

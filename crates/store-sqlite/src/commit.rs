@@ -1,0 +1,320 @@
+//! One batch, one transaction.
+//!
+//! Versions are looked at before anything is written, so a job that moved is left out whole. The statements behind
+//! [`jobs`], [`steps`] and [`attempts`] are the only ones in the project that write states.
+
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use engine::JobId;
+use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
+use store::rows::{AttemptRow, EventRow, StepRow};
+use store::{Batch, Committed, JobWrite, StoreError};
+
+use crate::error::translate;
+use crate::values::{micros, signed};
+use crate::{logs, sql, values};
+
+/// The counter that event numbers come from.
+pub(crate) const EVENTS_COUNTER: &str = "event";
+
+/// What can go wrong on the way: SQLite's own words, or ours.
+pub(crate) enum Failure {
+    Sqlite(rusqlite::Error),
+    Store(StoreError),
+}
+
+pub(crate) fn commit(connection: &mut Connection, path: &str, batch: &Batch) -> Result<Committed, StoreError> {
+    if batch.is_empty() {
+        return Ok(Committed::default());
+    }
+    write(connection, batch).map_err(|failure| failure.into_store(path))
+}
+
+fn write(connection: &mut Connection, batch: &Batch) -> Result<Committed, Failure> {
+    let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let plan = Plan::new(&tx, batch)?;
+    definitions(&tx, batch)?;
+    jobs(&tx, &plan)?;
+    steps(&tx, batch.steps.iter().filter(|row| plan.takes(row.job)))?;
+    attempts(&tx, batch.attempts.iter().filter(|row| plan.takes(row.job)))?;
+    let event_ids = events(&tx, &batch.events, &plan)?;
+    idempotency(&tx, batch, &plan)?;
+    outbox(&tx, batch, &plan)?;
+    evidence(&tx, batch, &plan)?;
+    logs::append(&tx, &batch.logs)?;
+    seen(&tx, batch)?;
+    tx.commit()?;
+    Ok(Committed { conflicts: plan.conflicts, event_ids })
+}
+
+/// Which jobs are written, and which are left out.
+struct Plan<'a> {
+    jobs: HashMap<JobId, PlannedJob<'a>>,
+    conflicts: BTreeSet<JobId>,
+}
+
+/// A job that is written more than once in a batch needs only its last row; its first says what must be there.
+struct PlannedJob<'a> {
+    expected: Option<u64>,
+    last: &'a JobWrite,
+}
+
+impl<'a> Plan<'a> {
+    fn new(tx: &Transaction<'_>, batch: &'a Batch) -> Result<Plan<'a>, Failure> {
+        let mut plan = Plan { jobs: HashMap::with_capacity(batch.jobs.len()), conflicts: BTreeSet::new() };
+        plan.check_versions(tx, &batch.jobs)?;
+        plan.check_keys(tx, batch)?;
+        Ok(plan)
+    }
+
+    fn takes(&self, job: JobId) -> bool {
+        self.conflicts.is_empty() || !self.conflicts.contains(&job)
+    }
+
+    fn check_versions(&mut self, tx: &Transaction<'_>, writes: &'a [JobWrite]) -> Result<(), Failure> {
+        let mut version = tx.prepare_cached(sql::JOB_VERSION)?;
+        for write in writes {
+            let id = write.row.id;
+            match self.jobs.entry(id) {
+                Entry::Vacant(entry) => {
+                    let stored: Option<u64> =
+                        version.query_row([id.0.as_bytes()], |row| values::unsigned(row, 0)).optional()?;
+                    if write.expected.is_none() && stored.is_some() {
+                        return Err(refused(format!("job {id} is there already")));
+                    }
+                    if write.expected != stored {
+                        self.conflicts.insert(id);
+                    }
+                    entry.insert(PlannedJob { expected: write.expected, last: write });
+                }
+                Entry::Occupied(mut entry) => {
+                    if write.expected != Some(entry.get().last.row.version) {
+                        return Err(refused(format!("the batch's writes of job {id} do not follow each other")));
+                    }
+                    entry.get_mut().last = write;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A key that is taken means that another submit was first: its job is the one that counts.
+    fn check_keys(&mut self, tx: &Transaction<'_>, batch: &Batch) -> Result<(), Failure> {
+        let mut taken = tx.prepare_cached(sql::IDEMPOTENCY)?;
+        let mut in_batch = HashSet::new();
+        for row in &batch.idempotency {
+            if !self.takes(row.job) {
+                continue;
+            }
+            let stored = taken.exists(params![row.token.as_bytes(), row.key])?;
+            if stored || !in_batch.insert((row.token, row.key.as_str())) {
+                self.conflicts.insert(row.job);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn definitions(tx: &Transaction<'_>, batch: &Batch) -> Result<(), Failure> {
+    let mut add = tx.prepare_cached(sql::ADD_DEFINITION)?;
+    for row in &batch.definitions {
+        add.execute(params![row.hash, row.source, row.settings])?;
+    }
+    Ok(())
+}
+
+fn jobs(tx: &Transaction<'_>, plan: &Plan<'_>) -> Result<(), Failure> {
+    let mut put = tx.prepare_cached(sql::PUT_JOB)?;
+    // In the order of their ids: neighbours share pages.
+    let mut planned: Vec<&PlannedJob<'_>> = plan.jobs.values().filter(|job| plan.takes(job.last.row.id)).collect();
+    planned.sort_unstable_by_key(|job| job.last.row.id);
+    for job in planned {
+        let row = &job.last.row;
+        let written = put.execute(params![
+            row.id.0.as_bytes(),
+            signed(row.version)?,
+            row.state,
+            row.owner,
+            micros(row.check_at),
+            row.action,
+            row.task,
+            row.definition,
+            row.input,
+            row.priority,
+            row.submitted_by,
+            row.created_at.0,
+            micros(row.started_at),
+            micros(row.ended_at),
+            micros(row.expires_at),
+            row.error_code,
+            row.error_message,
+            row.error_step,
+            row.data,
+            job.expected.map(signed).transpose()?,
+        ])?;
+        if written != 1 {
+            return Err(refused(format!("job {} changed while its batch was written", row.id)));
+        }
+    }
+    Ok(())
+}
+
+fn steps<'a>(tx: &Transaction<'_>, rows: impl Iterator<Item = &'a StepRow>) -> Result<(), Failure> {
+    let mut put = tx.prepare_cached(sql::PUT_STEP)?;
+    for row in rows {
+        put.execute(params![
+            row.job.0.as_bytes(),
+            row.ix.0,
+            row.name,
+            row.state,
+            row.owner,
+            micros(row.check_at),
+            row.action,
+            row.worker.as_ref().map(|w| w.0.as_bytes()),
+            row.attempt.as_ref().map(|a| a.0.as_bytes()),
+            row.fence.map(|f| signed(f.0)).transpose()?,
+            row.dispatch_attempts,
+            row.error_code,
+            row.error_message,
+            micros(row.queued_at),
+            micros(row.disconnected_at),
+            micros(row.recovery_deadline),
+            row.updated_at.0,
+            row.data,
+        ])?;
+    }
+    Ok(())
+}
+
+fn attempts<'a>(tx: &Transaction<'_>, rows: impl Iterator<Item = &'a AttemptRow>) -> Result<(), Failure> {
+    let mut put = tx.prepare_cached(sql::PUT_ATTEMPT)?;
+    for row in rows {
+        put.execute(params![
+            row.id.0.as_bytes(),
+            row.job.0.as_bytes(),
+            row.ix.0,
+            row.number,
+            signed(row.fence.0)?,
+            row.worker.0.as_bytes(),
+            signed(row.epoch.0)?,
+            row.state,
+            row.confirmed,
+            row.started_at.0,
+            micros(row.ended_at),
+            row.exit_code,
+            row.signal,
+            row.error_code,
+            row.error_message,
+            signed(row.cpu_ms)?,
+            signed(row.memory_bytes_max)?,
+        ])?;
+    }
+    Ok(())
+}
+
+fn events(tx: &Transaction<'_>, rows: &[EventRow], plan: &Plan<'_>) -> Result<Vec<Option<u64>>, Failure> {
+    if rows.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut last = counter(tx, EVENTS_COUNTER)?;
+    let mut ids = Vec::with_capacity(rows.len());
+    let mut add = tx.prepare_cached(sql::ADD_EVENT)?;
+    for row in rows {
+        if !plan.takes(row.job) {
+            ids.push(None);
+            continue;
+        }
+        last += 1;
+        add.execute(params![
+            signed(last)?,
+            row.job.0.as_bytes(),
+            row.ix.map(|ix| ix.0),
+            row.at.0,
+            row.kind,
+            row.verb,
+            row.from,
+            row.to,
+            row.worker.as_ref().map(|w| w.0.as_bytes()),
+            row.reason,
+        ])?;
+        ids.push(Some(last));
+    }
+    put_counter(tx, EVENTS_COUNTER, last)?;
+    Ok(ids)
+}
+
+fn idempotency(tx: &Transaction<'_>, batch: &Batch, plan: &Plan<'_>) -> Result<(), Failure> {
+    let mut add = tx.prepare_cached(sql::ADD_IDEMPOTENCY)?;
+    for row in batch.idempotency.iter().filter(|row| plan.takes(row.job)) {
+        let job = row.job.0.as_bytes();
+        add.execute(params![row.token.as_bytes(), row.key, row.request_hash, job, row.created_at.0])?;
+    }
+    Ok(())
+}
+
+fn outbox(tx: &Transaction<'_>, batch: &Batch, plan: &Plan<'_>) -> Result<(), Failure> {
+    let mut add = tx.prepare_cached(sql::ADD_OUTBOX)?;
+    for row in batch.outbox.iter().filter(|row| plan.takes(row.job)) {
+        add.execute(params![row.id.as_bytes(), row.job.0.as_bytes(), row.kind, row.body, row.created_at.0])?;
+    }
+    Ok(())
+}
+
+/// What changes no state: late ends of attempts that were given up, and events that could not be handled.
+fn evidence(tx: &Transaction<'_>, batch: &Batch, plan: &Plan<'_>) -> Result<(), Failure> {
+    let mut late = tx.prepare_cached(sql::ADD_LATE_OUTCOME)?;
+    for row in &batch.late_outcomes {
+        late.execute(params![row.attempt.0.as_bytes(), row.outcome, row.at.0])?;
+    }
+    let mut quarantine = tx.prepare_cached(sql::ADD_QUARANTINE)?;
+    for row in batch.quarantine.iter().filter(|row| row.job.is_none_or(|job| plan.takes(job))) {
+        let job = row.job.as_ref().map(|job| job.0.as_bytes());
+        quarantine.execute(params![job, row.at.0, row.event, row.error])?;
+    }
+    Ok(())
+}
+
+fn seen(tx: &Transaction<'_>, batch: &Batch) -> Result<(), Failure> {
+    let mut touch = tx.prepare_cached(sql::WORKER_SEEN)?;
+    for (worker, at) in &batch.seen {
+        touch.execute(params![worker.0.as_bytes(), at.0])?;
+    }
+    Ok(())
+}
+
+/// The highest number that was ever given under this name.
+pub(crate) fn counter(connection: &Connection, name: &str) -> rusqlite::Result<u64> {
+    let mut select = connection.prepare_cached(sql::COUNTER)?;
+    Ok(select.query_row([name], |row| values::unsigned(row, 0)).optional()?.unwrap_or(0))
+}
+
+pub(crate) fn put_counter(tx: &Transaction<'_>, name: &str, value: u64) -> Result<(), Failure> {
+    tx.prepare_cached(sql::PUT_COUNTER)?.execute(params![name, signed(value)?])?;
+    Ok(())
+}
+
+pub(crate) fn refused(message: String) -> Failure {
+    Failure::Store(StoreError::Refused { message })
+}
+
+impl Failure {
+    pub(crate) fn into_store(self, path: &str) -> StoreError {
+        match self {
+            Failure::Sqlite(error) => translate(path, error),
+            Failure::Store(error) => error,
+        }
+    }
+}
+
+impl From<rusqlite::Error> for Failure {
+    fn from(error: rusqlite::Error) -> Failure {
+        Failure::Sqlite(error)
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Failure {
+        Failure::Store(error)
+    }
+}

@@ -1,0 +1,29 @@
+//! The ledger's database in one SQLite file.
+//!
+//! ```text
+//!  ledger ──► SqliteStore (the one writing connection, WAL, synchronous FULL)
+//!                   │ one file
+//!  API    ──► SqliteReader (a few read-only connections beside it)
+//! ```
+//!
+//! The server opens a [`SqliteStore`]; everything that looks gets its [`store::Reader`] from it. SQL lives in `sql/`,
+//! one statement per file, and the schema in `migrations/`.
+
+mod lock;
+mod migrate;
+mod place;
+
+mod commit;
+mod logs;
+mod writer;
+
+mod pool;
+mod prefix;
+mod reader;
+
+mod error;
+mod sql;
+mod values;
+
+pub use reader::SqliteReader;
+pub use writer::SqliteStore;

@@ -1,0 +1,107 @@
+//! Brings the schema up to this build's, one transaction per step, and refuses what it must not touch.
+
+use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
+use store::StoreError;
+
+use crate::error::translate;
+
+/// The key of [`store::Store::set_meta`]'s table that belongs to the schema.
+pub(crate) const MIN_READER: &str = "min_reader";
+
+pub(crate) struct Migration {
+    /// Counts from 1, without gaps.
+    pub(crate) version: u32,
+    pub(crate) name: &'static str,
+    pub(crate) sql: &'static str,
+    /// The oldest build, by its newest migration, that may use a database after this one.
+    pub(crate) min_reader: u32,
+}
+
+/// In order. A migration that was ever released is never edited: its checksum is in every database.
+pub(crate) const MIGRATIONS: &[Migration] = &[Migration {
+    version: 1,
+    name: "init",
+    sql: include_str!("../migrations/0001_init.sql"),
+    min_reader: 1,
+}];
+
+pub(crate) fn run(connection: &mut Connection, path: &str, migrations: &[Migration]) -> Result<(), StoreError> {
+    let known = migrations.last().map_or(0, |m| m.version);
+    let applied = applied(connection, path)?;
+    if let Some(needs) = min_reader(connection, path, applied.is_empty())?
+        && needs > known
+    {
+        return Err(StoreError::TooNew { path: path.to_owned(), needs, knows: known });
+    }
+    for migration in migrations {
+        match applied.iter().find(|(version, _)| *version == migration.version) {
+            Some((_, checksum)) if *checksum == migration.checksum() => {}
+            Some((version, _)) => {
+                return Err(StoreError::MigrationChanged { path: path.to_owned(), version: *version });
+            }
+            None => apply(connection, migration).map_err(|e| translate(path, e))?,
+        }
+    }
+    Ok(())
+}
+
+type Applied = Vec<(u32, [u8; 32])>;
+
+/// What this database has been through; empty for a new one.
+fn applied(connection: &Connection, path: &str) -> Result<Applied, StoreError> {
+    let read = || -> rusqlite::Result<Option<Applied>> {
+        let (tables, ours): (u32, bool) = connection.query_row(
+            "SELECT count(*), coalesce(max(name = 'schema_migrations'), 0) FROM sqlite_schema WHERE type = 'table'",
+            [],
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )?;
+        if !ours {
+            return Ok((tables == 0).then(Vec::new));
+        }
+        let mut statement = connection.prepare("SELECT version, checksum FROM schema_migrations ORDER BY version")?;
+        let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        rows.collect::<rusqlite::Result<Applied>>().map(Some)
+    };
+    read().map_err(|e| translate(path, e))?.ok_or_else(|| StoreError::Damaged {
+        path: path.to_owned(),
+        message: "it is a database of another program".to_owned(),
+    })
+}
+
+fn min_reader(connection: &Connection, path: &str, new: bool) -> Result<Option<u32>, StoreError> {
+    if new {
+        return Ok(None);
+    }
+    let text: Option<String> = connection
+        .query_row("SELECT value FROM meta WHERE key = ?1", [MIN_READER], |row| row.get(0))
+        .optional()
+        .map_err(|e| translate(path, e))?;
+    let number = text.as_deref().and_then(|t| t.parse().ok());
+    number.map(Some).ok_or_else(|| StoreError::Damaged {
+        path: path.to_owned(),
+        message: "it does not say which builds may read it (`min_reader`)".to_owned(),
+    })
+}
+
+fn apply(connection: &mut Connection, migration: &Migration) -> rusqlite::Result<()> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    transaction.execute_batch(migration.sql)?;
+    transaction.execute(
+        "INSERT INTO schema_migrations (version, name, checksum, applied_at)
+         VALUES (?1, ?2, ?3, CAST(unixepoch('subsec') * 1000000 AS INTEGER))",
+        params![migration.version, migration.name, migration.checksum()],
+    )?;
+    transaction.execute(
+        "INSERT INTO meta (key, value) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+        params![MIN_READER, migration.min_reader.to_string()],
+    )?;
+    transaction.commit()?;
+    tracing::info!(version = migration.version, name = migration.name, "migrated the database");
+    Ok(())
+}
+
+impl Migration {
+    fn checksum(&self) -> [u8; 32] {
+        *blake3::hash(self.sql.as_bytes()).as_bytes()
+    }
+}

@@ -1,0 +1,122 @@
+//! Where a database is, and how connections to it are opened and tuned.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
+use store::StoreError;
+
+use crate::error::translate;
+use crate::sql;
+
+/// How long a statement waits for another process, such as an operator's `sqlite3`, to let go.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Hot pages of a busy queue fit; an idle server stays small because pages are only taken when used.
+const WRITER_CACHE_KIB: u32 = 8 * 1024;
+
+const READER_CACHE_KIB: u32 = 1024;
+
+/// Pages in the write-ahead log before a commit copies them into the file (4 KiB each). A larger log saves syncs
+/// and copies of pages that change often; a smaller one makes the one commit that has to do it wait less.
+const CHECKPOINT_PAGES: u32 = 4_000;
+
+/// What a burst leaves of the write-ahead log on disk.
+const WAL_KEPT_BYTES: u32 = 64 * 1024 * 1024;
+
+/// Checking a larger file would hold up a start for longer than anyone expects of it.
+const CHECKED_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// A database, by what SQLite needs to open it.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    target: PathBuf,
+    in_memory: bool,
+    /// For people.
+    pub(crate) name: Arc<str>,
+}
+
+impl Place {
+    pub(crate) fn file(path: &Path) -> Place {
+        Place { target: path.to_owned(), in_memory: false, name: Arc::from(path.display().to_string()) }
+    }
+
+    /// A database that lives as long as a connection to it, under a name that no other has.
+    pub(crate) fn memory() -> Place {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let target = PathBuf::from(format!("file:/bowline-{number}?vfs=memdb"));
+        Place { target, in_memory: true, name: Arc::from("memory") }
+    }
+
+    pub(crate) fn open_writer(&self) -> Result<Connection, StoreError> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
+        let suspect = self.left_open();
+        let connection = self.connect(flags, WRITER_CACHE_KIB)?;
+        let tuned = || -> rusqlite::Result<String> {
+            let mode = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
+            connection.pragma_update(None, "synchronous", "FULL")?;
+            connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
+            connection.pragma_update(None, "journal_size_limit", WAL_KEPT_BYTES)?;
+            Ok(mode)
+        };
+        let mode = tuned().map_err(|e| translate(&self.name, e))?;
+        if mode != "wal" && !self.in_memory {
+            let name = &self.name;
+            let message = format!("{name}: no write-ahead log is possible here (journal mode {mode}); use a local disk");
+            return Err(StoreError::Unavailable { message });
+        }
+        if suspect {
+            self.check(&connection)?;
+        }
+        Ok(connection)
+    }
+
+    pub(crate) fn open_reader(&self) -> Result<Connection, StoreError> {
+        self.connect(OpenFlags::SQLITE_OPEN_READ_ONLY, READER_CACHE_KIB)
+    }
+
+    fn connect(&self, flags: OpenFlags, cache_kib: u32) -> Result<Connection, StoreError> {
+        // Without SQLite's own mutex: every connection of ours is used by one thread at a time.
+        let mut flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        if self.in_memory {
+            flags |= OpenFlags::SQLITE_OPEN_URI;
+        }
+        let open = || -> rusqlite::Result<Connection> {
+            let connection = Connection::open_with_flags(&self.target, flags)?;
+            connection.busy_timeout(BUSY_TIMEOUT)?;
+            connection.set_prepared_statement_cache_capacity(sql::COUNT);
+            connection.pragma_update(None, "cache_size", -i64::from(cache_kib))?;
+            connection.pragma_update(None, "temp_store", "MEMORY")?;
+            Ok(connection)
+        };
+        open().map_err(|e| translate(&self.name, e))
+    }
+
+    /// SQLite removes the write-ahead log when the last connection closes; one that is still there means a crash.
+    fn left_open(&self) -> bool {
+        let size = |path: &Path| std::fs::metadata(path).map_or(0, |m| m.len());
+        !self.in_memory && size(&beside(&self.target, "-wal")) > 0 && size(&self.target) <= CHECKED_BYTES_MAX
+    }
+
+    fn check(&self, connection: &Connection) -> Result<(), StoreError> {
+        tracing::info!(database = %self.name, "the database was not closed; checking it");
+        let verdict: String = connection
+            .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
+            .map_err(|e| translate(&self.name, e))?;
+        if verdict == "ok" {
+            return Ok(());
+        }
+        Err(StoreError::Damaged { path: self.name.to_string(), message: verdict })
+    }
+}
+
+/// The file that belongs to `database`, with `suffix` after its whole name.
+pub(crate) fn beside(database: &Path, suffix: &str) -> PathBuf {
+    let mut name = OsString::from(database);
+    name.push(suffix);
+    PathBuf::from(name)
+}

@@ -1,0 +1,328 @@
+//! Looking, beside the writer. Each call sees one moment.
+
+use engine::{AttemptId, JobId};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use store::read::{AttemptView, EventView, JobSummary, LogChunk, LogState};
+use store::rows::{
+    DefinitionRow, IdempotencyRow, LoadedJob, LoadedStep, StoredJob, TaskRow, TokenRow, WorkerRow,
+};
+use store::{JobFilter, Page, Reader, StoreError};
+use uuid::Uuid;
+
+use crate::commit::{self, EVENTS_COUNTER};
+use crate::error::translate;
+use crate::place::Place;
+use crate::pool::Pool;
+use crate::values::{self, clamped};
+use crate::{logs, prefix, sql};
+
+/// Greater than any id, which has a byte less.
+const AFTER_ALL_IDS: [u8; 17] = [0xff; 17];
+
+/// Reads from any thread, through a few connections of its own.
+#[derive(Debug)]
+pub struct SqliteReader {
+    pool: Pool,
+}
+
+impl SqliteReader {
+    pub(crate) fn open(place: Place) -> Result<SqliteReader, StoreError> {
+        Ok(SqliteReader { pool: Pool::new(place)? })
+    }
+
+    fn look<T>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+        let connection = self.pool.lend()?;
+        read(&connection).map_err(|e| translate(self.pool.name(), e))
+    }
+}
+
+impl Reader for SqliteReader {
+    fn job(&self, id: JobId) -> Result<Option<StoredJob>, StoreError> {
+        stored_job(&*self.pool.lend()?, self.pool.name(), id)
+    }
+
+    fn jobs_by_prefix(&self, prefix: &str, limit: usize) -> Result<Vec<JobId>, StoreError> {
+        let Some((low, high)) = prefix::range(prefix) else {
+            return Ok(Vec::new());
+        };
+        self.look(|c| {
+            let mut ids = c.prepare_cached(sql::JOBS_BY_PREFIX)?;
+            let range = params![low.as_bytes(), high.as_bytes(), clamped(limit)];
+            ids.query_map(range, |row| values::job(row, 0))?.collect()
+        })
+    }
+
+    fn last_job(&self) -> Result<Option<JobId>, StoreError> {
+        self.look(|c| c.prepare_cached(sql::LAST_JOB)?.query_row([], |row| values::job(row, 0)).optional())
+    }
+
+    fn jobs(&self, filter: &JobFilter) -> Result<Page<JobSummary>, StoreError> {
+        let before: &[u8] = match &filter.before {
+            Some(id) => id.0.as_bytes(),
+            None => &AFTER_ALL_IDS,
+        };
+        // One more than asked for, to know whether there are more.
+        let limit = clamped(filter.limit.saturating_add(1));
+        let mut items: Vec<JobSummary> = self.look(|c| {
+            let list = |text, asked| c.prepare_cached(text)?.query_map::<_, &[&dyn rusqlite::ToSql], _>(asked, job_summary)?.collect();
+            match (&filter.task, &filter.state) {
+                (None, None) => list(sql::JOBS, &[&before, &limit]),
+                (None, Some(state)) => list(sql::JOBS_IN_STATE, &[&before, &limit, state]),
+                (Some(task), None) => list(sql::JOBS_OF_TASK, &[&before, &limit, task]),
+                (Some(task), Some(state)) => list(sql::JOBS_OF_TASK_IN_STATE, &[&before, &limit, task, state]),
+            }
+        })?;
+        let more = items.len() > filter.limit;
+        items.truncate(filter.limit);
+        Ok(Page { items, more })
+    }
+
+    fn attempts(&self, job: JobId) -> Result<Vec<AttemptView>, StoreError> {
+        self.look(|c| {
+            let mut attempts = c.prepare_cached(sql::ATTEMPTS_OF_JOB)?;
+            attempts.query_map([job.0.as_bytes()], attempt_view)?.collect()
+        })
+    }
+
+    fn events(&self, job: Option<JobId>, after: u64, limit: usize) -> Result<Vec<EventView>, StoreError> {
+        let (after, limit) = (clamped(after), clamped(limit));
+        self.look(|c| match job {
+            None => c.prepare_cached(sql::EVENTS)?.query_map(params![after, limit], event_view)?.collect(),
+            Some(job) => {
+                let mut events = c.prepare_cached(sql::EVENTS_OF_JOB)?;
+                events.query_map(params![after, limit, job.0.as_bytes()], event_view)?.collect()
+            }
+        })
+    }
+
+    fn last_event(&self) -> Result<u64, StoreError> {
+        self.look(|c| commit::counter(c, EVENTS_COUNTER))
+    }
+
+    fn log_state(&self, attempt: AttemptId) -> Result<LogState, StoreError> {
+        self.look(|c| {
+            let mut state = c.prepare_cached(sql::LOG_STATE)?;
+            Ok(state.query_row([attempt.0.as_bytes()], logs::state).optional()?.unwrap_or_default())
+        })
+    }
+
+    fn log_chunks(&self, attempt: AttemptId, from_seq: u64, bytes_max: usize) -> Result<Vec<LogChunk>, StoreError> {
+        self.look(|c| {
+            let mut select = c.prepare_cached(sql::LOG_CHUNKS)?;
+            let mut rows = select.query(params![attempt.0.as_bytes(), clamped(from_seq)])?;
+            let (mut chunks, mut bytes) = (Vec::new(), 0);
+            while let Some(row) = rows.next()? {
+                bytes += row.get_ref(2)?.as_blob()?.len();
+                if bytes > bytes_max && !chunks.is_empty() {
+                    break;
+                }
+                chunks.push(log_chunk(row)?);
+            }
+            Ok(chunks)
+        })
+    }
+
+    fn workers(&self) -> Result<Vec<WorkerRow>, StoreError> {
+        self.look(|c| c.prepare_cached(sql::WORKERS)?.query_map([], worker_row)?.collect())
+    }
+
+    fn worker_by_credential(&self, hash: &[u8; 32]) -> Result<Option<WorkerRow>, StoreError> {
+        self.look(|c| c.prepare_cached(sql::WORKER_BY_CREDENTIAL)?.query_row([hash], worker_row).optional())
+    }
+
+    fn tokens(&self) -> Result<Vec<TokenRow>, StoreError> {
+        self.look(|c| c.prepare_cached(sql::TOKENS)?.query_map([], token_row)?.collect())
+    }
+
+    fn token_by_hash(&self, hash: &[u8; 32]) -> Result<Option<TokenRow>, StoreError> {
+        self.look(|c| c.prepare_cached(sql::TOKEN_BY_HASH)?.query_row([hash], token_row).optional())
+    }
+
+    fn idempotency(&self, token: Uuid, key: &str) -> Result<Option<IdempotencyRow>, StoreError> {
+        self.look(|c| {
+            let mut select = c.prepare_cached(sql::IDEMPOTENCY)?;
+            let found = select.query_row(params![token.as_bytes(), key], |row| {
+                Ok(IdempotencyRow {
+                    key: key.to_owned(),
+                    token,
+                    request_hash: row.get(0)?,
+                    job: values::job(row, 1)?,
+                    created_at: values::time(row, 2)?,
+                })
+            });
+            found.optional()
+        })
+    }
+
+    fn tasks(&self) -> Result<Vec<TaskRow>, StoreError> {
+        self.look(|c| c.prepare_cached(sql::TASKS)?.query_map([], task_row)?.collect())
+    }
+
+    fn meta(&self, key: &str) -> Result<Option<String>, StoreError> {
+        self.look(|c| c.prepare_cached(sql::META)?.query_row([key], |row| row.get(0)).optional())
+    }
+
+    fn job_counts(&self) -> Result<Vec<(String, u64)>, StoreError> {
+        self.look(|c| {
+            let mut counts = c.prepare_cached(sql::JOB_COUNTS)?;
+            counts.query_map([], |row| Ok((row.get(0)?, values::unsigned(row, 1)?)))?.collect()
+        })
+    }
+}
+
+/// A job with its steps and its definition, as they were at one moment. The writer loads by it too.
+pub(crate) fn stored_job(connection: &Connection, path: &str, id: JobId) -> Result<Option<StoredJob>, StoreError> {
+    let read = || -> rusqlite::Result<Option<(LoadedJob, Option<DefinitionRow>, Vec<LoadedStep>)>> {
+        let moment = connection.unchecked_transaction()?;
+        let key = [id.0.as_bytes()];
+        let head = moment.prepare_cached(sql::JOB)?.query_row(key, |row| loaded_job(id, row)).optional()?;
+        let Some((job, definition)) = head else {
+            return Ok(None);
+        };
+        let steps = moment.prepare_cached(sql::STEPS_OF_JOB)?.query_map(key, loaded_step)?.collect::<Result<_, _>>()?;
+        moment.commit()?;
+        Ok(Some((job, definition, steps)))
+    };
+    let Some((job, definition, steps)) = read().map_err(|e| translate(path, e))? else {
+        return Ok(None);
+    };
+    let definition = definition.ok_or_else(|| store::codec::Corrupt::Job {
+        job: id,
+        what: "its definition is not stored".to_owned(),
+    })?;
+    Ok(Some(StoredJob { job, steps, definition }))
+}
+
+fn loaded_job(id: JobId, row: &Row<'_>) -> rusqlite::Result<(LoadedJob, Option<DefinitionRow>)> {
+    let job = LoadedJob {
+        id,
+        version: values::unsigned(row, 0)?,
+        state: row.get(1)?,
+        input: row.get(2)?,
+        submitted_by: row.get(3)?,
+        created_at: values::time(row, 4)?,
+        check_at: values::maybe_time(row, 5)?,
+        data: row.get(6)?,
+    };
+    let (hash, source): ([u8; 32], Option<String>) = (row.get(7)?, row.get(8)?);
+    let definition = match source {
+        Some(source) => Some(DefinitionRow { hash, source, settings: row.get(9)? }),
+        None => None,
+    };
+    Ok((job, definition))
+}
+
+fn loaded_step(row: &Row<'_>) -> rusqlite::Result<LoadedStep> {
+    Ok(LoadedStep {
+        ix: values::step(row, 0)?,
+        state: row.get(1)?,
+        check_at: values::maybe_time(row, 2)?,
+        updated_at: values::time(row, 3)?,
+        data: row.get(4)?,
+    })
+}
+
+fn job_summary(row: &Row<'_>) -> rusqlite::Result<JobSummary> {
+    Ok(JobSummary {
+        id: values::job(row, 0)?,
+        task: row.get(1)?,
+        state: row.get(2)?,
+        created_at: values::time(row, 3)?,
+        started_at: values::maybe_time(row, 4)?,
+        ended_at: values::maybe_time(row, 5)?,
+        error_code: row.get(6)?,
+        error_message: row.get(7)?,
+        error_step: row.get(8)?,
+        submitted_by: row.get(9)?,
+    })
+}
+
+fn attempt_view(row: &Row<'_>) -> rusqlite::Result<AttemptView> {
+    Ok(AttemptView {
+        id: values::attempt(row, 0)?,
+        ix: values::step(row, 1)?,
+        number: row.get(2)?,
+        fence: values::unsigned(row, 3)?,
+        worker: values::worker(row, 4)?,
+        worker_name: row.get(5)?,
+        state: row.get(6)?,
+        confirmed: row.get(7)?,
+        started_at: values::time(row, 8)?,
+        ended_at: values::maybe_time(row, 9)?,
+        exit_code: row.get(10)?,
+        signal: row.get(11)?,
+        error_code: row.get(12)?,
+        error_message: row.get(13)?,
+        late_outcome: row.get(14)?,
+        cpu_ms: values::unsigned(row, 15)?,
+        memory_bytes_max: values::unsigned(row, 16)?,
+    })
+}
+
+fn event_view(row: &Row<'_>) -> rusqlite::Result<EventView> {
+    Ok(EventView {
+        id: values::unsigned(row, 0)?,
+        job: values::job(row, 1)?,
+        ix: row.get::<_, Option<u32>>(2)?.map(engine::StepIx),
+        step: row.get(3)?,
+        at: values::time(row, 4)?,
+        kind: row.get(5)?,
+        verb: row.get(6)?,
+        from: row.get(7)?,
+        to: row.get(8)?,
+        worker: values::maybe_uuid(row, 9)?.map(engine::WorkerId),
+        reason: row.get(10)?,
+    })
+}
+
+fn log_chunk(row: &Row<'_>) -> rusqlite::Result<LogChunk> {
+    Ok(LogChunk { first_seq: values::unsigned(row, 0)?, last_seq: values::unsigned(row, 1)?, blocks: row.get(2)? })
+}
+
+pub(crate) fn worker_row(row: &Row<'_>) -> rusqlite::Result<WorkerRow> {
+    Ok(WorkerRow {
+        id: values::worker(row, 0)?,
+        name: row.get(1)?,
+        epoch: engine::Epoch(values::unsigned(row, 2)?),
+        draining: row.get(3)?,
+        kind: row.get(4)?,
+        tags: values::tags(row, 5)?,
+        slots: row.get(6)?,
+        session: values::maybe_uuid(row, 7)?,
+        boot_id: row.get(8)?,
+        state_id: values::uuid(row, 9)?,
+        machine: row.get(10)?,
+        version: row.get(11)?,
+        platform: row.get(12)?,
+        hostname: row.get(13)?,
+        pid: row.get(14)?,
+        created_at: values::time(row, 15)?,
+        started_at: values::maybe_time(row, 16)?,
+        last_seen_at: values::maybe_time(row, 17)?,
+        removed_at: values::maybe_time(row, 18)?,
+    })
+}
+
+fn token_row(row: &Row<'_>) -> rusqlite::Result<TokenRow> {
+    Ok(TokenRow {
+        id: values::uuid(row, 0)?,
+        kind: row.get(1)?,
+        role: row.get(2)?,
+        name: row.get(3)?,
+        hash: row.get(4)?,
+        tags: values::tags(row, 5)?,
+        uses_left: row.get(6)?,
+        created_at: values::time(row, 7)?,
+        expires_at: values::maybe_time(row, 8)?,
+        revoked_at: values::maybe_time(row, 9)?,
+    })
+}
+
+fn task_row(row: &Row<'_>) -> rusqlite::Result<TaskRow> {
+    Ok(TaskRow {
+        name: row.get(0)?,
+        source: row.get(1)?,
+        pushed_at: values::time(row, 2)?,
+        pushed_by: row.get(3)?,
+    })
+}

@@ -1,0 +1,124 @@
+//! Every statement, by name. A test prepares each of them against the schema.
+
+macro_rules! statements {
+    ($($name:ident = $file:literal;)*) => {
+        $(pub(crate) const $name: &str = include_str!(concat!("../sql/", $file, ".sql"));)*
+
+        /// How many there are, so that a connection can keep them all prepared.
+        pub(crate) const COUNT: usize = [$($file),*].len();
+
+        #[cfg(test)]
+        const ALL: [(&str, &str); COUNT] = [$(($file, $name)),*];
+    };
+}
+
+statements! {
+    ADD_DEFINITION = "add_definition";
+    ADD_EVENT = "add_event";
+    ADD_IDEMPOTENCY = "add_idempotency";
+    ADD_LATE_OUTCOME = "add_late_outcome";
+    ADD_LOG_CHUNK = "add_log_chunk";
+    ADD_OUTBOX = "add_outbox";
+    ADD_QUARANTINE = "add_quarantine";
+    ADD_WORKER = "add_worker";
+    ATTEMPTS_OF_JOB = "attempts_of_job";
+    COUNTER = "counter";
+    DUE_JOBS = "due_jobs";
+    DUE_STEPS = "due_steps";
+    EVENTS = "events";
+    EVENTS_OF_JOB = "events_of_job";
+    HELD_BY = "held_by";
+    HOLDERS = "holders";
+    IDEMPOTENCY = "idempotency";
+    JOB = "job";
+    JOBS = "jobs";
+    JOBS_BY_PREFIX = "jobs_by_prefix";
+    JOBS_IN_STATE = "jobs_in_state";
+    JOBS_OF_TASK = "jobs_of_task";
+    JOBS_OF_TASK_IN_STATE = "jobs_of_task_in_state";
+    JOB_COUNTS = "job_counts";
+    JOB_VERSION = "job_version";
+    LAST_JOB = "last_job";
+    LOG_CHUNKS = "log_chunks";
+    LOG_STATE = "log_state";
+    META = "meta";
+    NEXT_CHECK_OF_JOBS = "next_check_of_jobs";
+    NEXT_CHECK_OF_STEPS = "next_check_of_steps";
+    PLACE_OF_GRANTED = "place_of_granted";
+    PLACE_OF_OFFERED = "place_of_offered";
+    PUT_ATTEMPT = "put_attempt";
+    PUT_COUNTER = "put_counter";
+    PUT_JOB = "put_job";
+    PUT_LOG_STATE = "put_log_state";
+    PUT_META = "put_meta";
+    PUT_STEP = "put_step";
+    PUT_TASK = "put_task";
+    PUT_TOKEN = "put_token";
+    QUEUED_STEPS = "queued_steps";
+    REVOKE_TOKEN = "revoke_token";
+    SPEND_ENROLL_TOKEN = "spend_enroll_token";
+    STEPS_OF_JOB = "steps_of_job";
+    TASKS = "tasks";
+    TOKENS = "tokens";
+    TOKEN_BY_HASH = "token_by_hash";
+    WORKER = "worker";
+    WORKERS = "workers";
+    WORKER_BY_CREDENTIAL = "worker_by_credential";
+    WORKER_HELLO = "worker_hello";
+    WORKER_SEEN = "worker_seen";
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    use rusqlite::Connection;
+
+    use super::*;
+    use crate::migrate;
+
+    fn migrated() -> Connection {
+        let mut connection = Connection::open_in_memory().expect("an empty database");
+        migrate::run(&mut connection, "memory", migrate::MIGRATIONS).expect("the schema");
+        connection
+    }
+
+    #[test]
+    fn every_statement_can_be_prepared() {
+        let connection = migrated();
+        for (name, text) in ALL {
+            if let Err(error) = connection.prepare(text) {
+                panic!("{name}.sql: {error}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_file_is_a_statement() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("sql");
+        let files: BTreeSet<String> = std::fs::read_dir(folder)
+            .expect("the folder of statements")
+            .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+            .collect();
+        let known: BTreeSet<String> = ALL.iter().map(|(name, _)| format!("{name}.sql")).collect();
+        assert_eq!(files, known);
+    }
+
+    /// What runs all the time must not read a whole table.
+    #[test]
+    fn the_hot_statements_walk_an_index() {
+        let connection = migrated();
+        for (name, text) in ALL {
+            let mut plan = connection.prepare(&format!("EXPLAIN QUERY PLAN {text}")).expect("a plan");
+            let mut rows = plan.raw_query();
+            while let Some(row) = rows.next().expect("a line of the plan") {
+                let line: String = row.get(3).expect("its text");
+                let scans = line.starts_with("SCAN") && !line.contains("INDEX") && !line.contains("CONSTANT ROW");
+                let small = ["workers", "tokens", "tasks"].contains(&name);
+                let ordered = ["jobs", "last_job", "events"].contains(&name);
+                assert!(!scans || small || ordered, "{name}.sql: {line}");
+            }
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! The one writing connection.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
+use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
+use store::rows::{NewWorker, QueuedStep, StoredJob, TaskRow, TokenRow, WorkerHello, WorkerRow};
+use store::{Batch, Committed, Due, Enrolled, Reader, Store, StoreError};
+use uuid::Uuid;
+
+use crate::commit::{self, Failure, refused};
+use crate::error::translate;
+use crate::lock::ServerLock;
+use crate::migrate;
+use crate::place::Place;
+use crate::reader::{self, SqliteReader};
+use crate::values::{self, clamped, micros, tags_text};
+use crate::sql;
+
+/// The counter that fences come from.
+const FENCES_COUNTER: &str = "fence";
+
+/// A database file that this process alone writes, or one in memory.
+#[derive(Debug)]
+pub struct SqliteStore {
+    connection: Connection,
+    reader: Arc<SqliteReader>,
+    place: Place,
+    /// Last, since fields are dropped in order: the writer closes before the next server may come in.
+    _lock: Option<ServerLock>,
+}
+
+impl SqliteStore {
+    /// Opens the database at `path`, and creates it if it is not there. Its folder must exist.
+    pub fn open(path: &Path) -> Result<SqliteStore, StoreError> {
+        let path = canonical(path)?;
+        let lock = ServerLock::take(&path)?;
+        SqliteStore::start(Place::file(&path), Some(lock))
+    }
+
+    /// A database that is gone when the store and its readers are.
+    pub fn open_in_memory() -> Result<SqliteStore, StoreError> {
+        SqliteStore::start(Place::memory(), None)
+    }
+
+    fn start(place: Place, lock: Option<ServerLock>) -> Result<SqliteStore, StoreError> {
+        let mut connection = place.open_writer()?;
+        migrate::run(&mut connection, &place.name, migrate::MIGRATIONS)?;
+        let reader = Arc::new(SqliteReader::open(place.clone())?);
+        Ok(SqliteStore { connection, reader, place, _lock: lock })
+    }
+
+    /// Reads, or writes by one statement, which is a transaction of its own.
+    fn run<T>(&self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+        work(&self.connection).map_err(|e| translate(&self.place.name, e))
+    }
+
+    /// Writes in a transaction that is only committed if all of it worked.
+    fn change<T>(
+        &mut self,
+        write: impl FnOnce(&rusqlite::Transaction<'_>) -> Result<T, Failure>,
+    ) -> Result<T, StoreError> {
+        let transact = || {
+            let tx = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let value = write(&tx)?;
+            tx.commit()?;
+            Ok(value)
+        };
+        transact().map_err(|failure: Failure| failure.into_store(&self.place.name))
+    }
+}
+
+impl Drop for SqliteStore {
+    /// Empties the write-ahead log, even while readers live on: the next start then knows that all is well.
+    fn drop(&mut self) {
+        if let Err(error) = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())) {
+            tracing::warn!(database = %self.place.name, %error, "the write-ahead log stays until the next start");
+        }
+    }
+}
+
+impl Store for SqliteStore {
+    fn commit(&mut self, batch: &Batch) -> Result<Committed, StoreError> {
+        commit::commit(&mut self.connection, &self.place.name, batch)
+    }
+
+    fn load_job(&mut self, id: JobId) -> Result<Option<StoredJob>, StoreError> {
+        reader::stored_job(&self.connection, &self.place.name, id)
+    }
+
+    fn place_of(&mut self, attempt: AttemptId) -> Result<Option<(JobId, StepIx)>, StoreError> {
+        self.run(|c| {
+            for text in [sql::PLACE_OF_GRANTED, sql::PLACE_OF_OFFERED] {
+                let mut find = c.prepare_cached(text)?;
+                let place = find.query_row([attempt.0.as_bytes()], step_place).optional()?;
+                if place.is_some() {
+                    return Ok(place);
+                }
+            }
+            Ok(None)
+        })
+    }
+
+    fn due(&mut self, now: Time, limit: usize) -> Result<Vec<Due>, StoreError> {
+        let asked = params![now.0, clamped(limit)];
+        let mut due = self.run(|c| {
+            let mut jobs = c.prepare_cached(sql::DUE_JOBS)?;
+            let mut steps = c.prepare_cached(sql::DUE_STEPS)?;
+            let jobs = jobs.query_map(asked, |row| {
+                Ok(Due { at: values::time(row, 0)?, job: values::job(row, 1)?, step: None })
+            })?;
+            let steps = steps.query_map(asked, |row| {
+                Ok(Due { at: values::time(row, 0)?, job: values::job(row, 1)?, step: Some(values::step(row, 2)?) })
+            })?;
+            jobs.chain(steps).collect::<rusqlite::Result<Vec<Due>>>()
+        })?;
+        due.sort_unstable_by_key(|d| (d.at, d.job, d.step));
+        due.truncate(limit);
+        Ok(due)
+    }
+
+    fn next_check(&mut self) -> Result<Option<Time>, StoreError> {
+        self.run(|c| {
+            let least = |text| c.prepare_cached(text)?.query_row([], |row| values::maybe_time(row, 0));
+            let (job, step) = (least(sql::NEXT_CHECK_OF_JOBS)?, least(sql::NEXT_CHECK_OF_STEPS)?);
+            Ok(job.into_iter().chain(step).min())
+        })
+    }
+
+    fn queued(&mut self) -> Result<Vec<QueuedStep>, StoreError> {
+        self.run(|c| {
+            let mut steps = c.prepare_cached(sql::QUEUED_STEPS)?;
+            steps.query_map([], |row| step_place(row).map(|(job, ix)| QueuedStep { job, ix }))?.collect()
+        })
+    }
+
+    fn held_by(&mut self, worker: WorkerId) -> Result<Vec<(JobId, StepIx)>, StoreError> {
+        self.run(|c| {
+            let mut steps = c.prepare_cached(sql::HELD_BY)?;
+            steps.query_map([worker.0.as_bytes()], step_place)?.collect()
+        })
+    }
+
+    fn holders(&mut self) -> Result<Vec<WorkerId>, StoreError> {
+        self.run(|c| {
+            let mut workers = c.prepare_cached(sql::HOLDERS)?;
+            workers.query_map([], |row| values::worker(row, 0))?.collect()
+        })
+    }
+
+    fn reserve_fences(&mut self, count: u64, floor: u64) -> Result<u64, StoreError> {
+        self.change(|tx| {
+            let last = commit::counter(tx, FENCES_COUNTER)?;
+            // Zero is no fence, so that "none yet" has a number too.
+            let first = (last + 1).max(floor);
+            let end = first.checked_add(count).ok_or_else(|| refused(format!("{count} fences are too many")))?;
+            commit::put_counter(tx, FENCES_COUNTER, end - 1)?;
+            Ok(first)
+        })
+    }
+
+    fn worker_hello(&mut self, hello: &WorkerHello, now: Time) -> Result<WorkerRow, StoreError> {
+        self.change(|tx| {
+            let updated = tx.prepare_cached(sql::WORKER_HELLO)?.execute(params![
+                hello.id.0.as_bytes(),
+                hello.name,
+                tags_text(&hello.tags),
+                hello.slots,
+                hello.kind,
+                hello.session.as_bytes(),
+                hello.boot_id,
+                hello.state_id.as_bytes(),
+                hello.machine,
+                hello.version,
+                hello.platform,
+                hello.hostname,
+                hello.pid,
+                hello.started_at.0,
+                now.0,
+            ])?;
+            if updated == 0 {
+                return Err(refused(format!("there is no worker {}", hello.id)));
+            }
+            let row = tx.prepare_cached(sql::WORKER)?.query_row([hello.id.0.as_bytes()], reader::worker_row)?;
+            Ok(row)
+        })
+    }
+
+    fn put_token(&mut self, token: &TokenRow) -> Result<(), StoreError> {
+        self.run(|c| {
+            c.prepare_cached(sql::PUT_TOKEN)?.execute(params![
+                token.id.as_bytes(),
+                token.kind,
+                token.role,
+                token.name,
+                token.hash,
+                tags_text(&token.tags),
+                token.uses_left,
+                token.created_at.0,
+                micros(token.expires_at),
+                micros(token.revoked_at),
+            ])
+        })?;
+        Ok(())
+    }
+
+    fn revoke_token(&mut self, id: Uuid, now: Time) -> Result<bool, StoreError> {
+        let revoked = self.run(|c| c.prepare_cached(sql::REVOKE_TOKEN)?.execute(params![id.as_bytes(), now.0]))?;
+        Ok(revoked > 0)
+    }
+
+    fn enroll(&mut self, token_hash: &[u8; 32], worker: &NewWorker, now: Time) -> Result<Enrolled, StoreError> {
+        self.change(|tx| {
+            let spent = tx.prepare_cached(sql::SPEND_ENROLL_TOKEN)?.execute(params![token_hash, now.0])?;
+            if spent == 0 {
+                return Ok(Enrolled::Refused);
+            }
+            tx.prepare_cached(sql::ADD_WORKER)?.execute(params![
+                worker.id.0.as_bytes(),
+                worker.name,
+                worker.credential_hash,
+                worker.state_id.as_bytes(),
+                now.0,
+            ])?;
+            Ok(Enrolled::Yes)
+        })
+    }
+
+    fn put_task(&mut self, task: &TaskRow) -> Result<(), StoreError> {
+        let row = params![task.name, task.source, task.pushed_at.0, task.pushed_by];
+        self.run(|c| c.prepare_cached(sql::PUT_TASK)?.execute(row))?;
+        Ok(())
+    }
+
+    fn set_meta(&mut self, key: &str, value: &str) -> Result<(), StoreError> {
+        if key == migrate::MIN_READER {
+            return Err(StoreError::Refused { message: format!("`{key}` belongs to the schema") });
+        }
+        self.run(|c| c.prepare_cached(sql::PUT_META)?.execute([key, value]))?;
+        Ok(())
+    }
+
+    fn reader(&self) -> Arc<dyn Reader> {
+        self.reader.clone()
+    }
+}
+
+fn step_place(row: &rusqlite::Row<'_>) -> rusqlite::Result<(JobId, StepIx)> {
+    Ok((values::job(row, 0)?, values::step(row, 1)?))
+}
+
+/// One name for one file: the lock of a file that is reached by two names would not hold.
+fn canonical(path: &Path) -> Result<std::path::PathBuf, StoreError> {
+    let unavailable = |e: std::io::Error| StoreError::Unavailable {
+        message: format!("cannot open the database at {}: {e}; does its folder exist?", path.display()),
+    };
+    if path.exists() {
+        return path.canonicalize().map_err(unavailable);
+    }
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let name = path.file_name().ok_or_else(|| unavailable(std::io::ErrorKind::InvalidFilename.into()))?;
+    Ok(folder.canonicalize().map_err(unavailable)?.join(name))
+}

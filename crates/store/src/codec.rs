@@ -1,0 +1,199 @@
+//! The engine's types to rows and back. What cannot be understood is an error, never a guess.
+
+mod header;
+mod parts;
+mod step;
+
+use std::sync::Arc;
+
+use engine::attempt::Attempt;
+use engine::definition::Definition;
+use engine::event::{About, Note, OfferNews};
+use engine::job::{Counts, Header, Job, Step};
+use engine::{JobId, StepIx};
+
+use crate::rows::{AttemptRow, EventRow, JobRow, StepRow, StoredJob};
+
+#[derive(Debug, thiserror::Error)]
+pub enum Corrupt {
+    #[error("job {job}: {what}")]
+    Job { job: JobId, what: String },
+    #[error("step {} of job {job}: {what}", .ix.0)]
+    Step { job: JobId, ix: StepIx, what: String },
+}
+
+/// What a job's row holds beyond what the engine knows.
+#[derive(Debug, Clone)]
+pub struct JobMeta {
+    pub definition: [u8; 32],
+    pub submitted_by: Arc<str>,
+    /// The job's input as JSON text.
+    pub input: Arc<str>,
+}
+
+pub fn job_row(job: &Job, meta: &JobMeta) -> JobRow {
+    let header = &job.header;
+    let error = header.error.as_ref();
+    JobRow {
+        id: job.id,
+        version: header.version,
+        state: header.state.word(),
+        task: job.definition.name.to_string(),
+        definition: meta.definition,
+        input: meta.input.to_string(),
+        priority: job.definition.priority,
+        submitted_by: meta.submitted_by.to_string(),
+        created_at: job.created_at,
+        started_at: header.started_at,
+        ended_at: header.ended_at,
+        expires_at: job.definition.expires.map(|d| job.created_at + d),
+        error_code: error.map(|e| e.failure.kind.code()),
+        error_message: error.map(|e| e.failure.message.clone()),
+        error_step: error.and_then(|e| e.step).map(|ix| job.definition.step(ix).name.to_string()),
+        owner: header.check.map(|d| d.owner.word()),
+        check_at: header.check.map(|d| d.at),
+        action: header.check.map(|d| d.action.word()),
+        data: header::encode(header),
+    }
+}
+
+pub fn step_row(job: JobId, ix: StepIx, name: &str, step: &Step) -> StepRow {
+    let (worker, attempt, fence) = match (step.state.live(), step.state.offer()) {
+        (Some(live), _) => (Some(live.worker), Some(live.attempt), Some(live.fence)),
+        (None, Some(offer)) => (Some(offer.worker), Some(offer.attempt), Some(offer.fence)),
+        (None, None) => (None, None, None),
+    };
+    let (disconnected_at, recovery_deadline, queued_at) = match &step.state {
+        engine::State::Recovering(r) => (Some(r.disconnected_at), Some(r.deadline), None),
+        engine::State::Cancelling(c) => (c.disconnected_at, None, None),
+        engine::State::Queued(q) => (None, None, Some(q.since)),
+        _ => (None, None, None),
+    };
+    StepRow {
+        job,
+        ix,
+        name: name.to_owned(),
+        state: step.state.name().word(),
+        owner: step.check.map(|d| d.owner.word()),
+        check_at: step.check.map(|d| d.at),
+        action: step.check.map(|d| d.action.word()),
+        worker,
+        attempt,
+        fence,
+        dispatch_attempts: step.unanswered_offers,
+        error_code: step.error.as_ref().map(|e| e.kind.code()),
+        error_message: step.error.as_ref().map(|e| e.message.clone()),
+        queued_at,
+        disconnected_at,
+        recovery_deadline,
+        updated_at: step.updated_at,
+        data: step::encode(step),
+    }
+}
+
+pub fn attempt_row(job: JobId, attempt: &Attempt) -> AttemptRow {
+    AttemptRow {
+        id: attempt.live.attempt,
+        job,
+        ix: attempt.step,
+        number: attempt.live.number,
+        fence: attempt.live.fence,
+        worker: attempt.live.worker,
+        epoch: attempt.live.epoch,
+        state: attempt.state.word(),
+        confirmed: attempt.confirmed,
+        started_at: attempt.live.started_at,
+        ended_at: attempt.ended_at,
+        exit_code: attempt.exit_code,
+        signal: attempt.signal,
+        error_code: attempt.error.as_ref().map(|e| e.kind.code()),
+        error_message: attempt.error.as_ref().map(|e| e.message.clone()),
+        cpu_ms: attempt.usage.cpu_ms,
+        memory_bytes_max: attempt.usage.memory_bytes_max,
+    }
+}
+
+pub fn event_row(job: JobId, note: &Note) -> EventRow {
+    let mut row = EventRow {
+        job,
+        ix: None,
+        at: note.at,
+        kind: "step",
+        verb: None,
+        from: None,
+        to: None,
+        worker: None,
+        reason: note.reason.clone(),
+    };
+    match &note.about {
+        About::Step { step, verb, from, to } => {
+            row.ix = Some(*step);
+            row.verb = Some(verb.word());
+            row.from = Some(from.word());
+            row.to = Some(to.word());
+        }
+        About::Offer { step, worker, what } => {
+            row.kind = "offer";
+            row.ix = Some(*step);
+            row.worker = Some(*worker);
+            row.verb = Some(match what {
+                OfferNews::Made => "made",
+                OfferNews::Refused => "refused",
+                OfferNews::Unanswered => "unanswered",
+                OfferNews::Lost => "lost",
+            });
+        }
+        About::Job { from, to } => {
+            row.kind = "job";
+            row.from = Some(from.word());
+            row.to = Some(to.word());
+        }
+        About::CancelAsked => row.kind = "cancel_asked",
+    }
+    row
+}
+
+/// A stored job back into the engine's shape; `definition` comes from its stored text.
+pub fn load(stored: &StoredJob, definition: Arc<Definition>) -> Result<(Job, JobMeta), Corrupt> {
+    let id = stored.job.id;
+    let bad = |what: String| Corrupt::Job { job: id, what };
+    if stored.steps.len() != definition.steps().len() {
+        let (rows, steps) = (stored.steps.len(), definition.steps().len());
+        return Err(bad(format!("it has {rows} step rows, and its definition {steps} steps")));
+    }
+    let input: serde_json::Value =
+        serde_json::from_str(&stored.job.input).map_err(|e| bad(format!("its input is not JSON: {e}")))?;
+    let mut steps = Vec::with_capacity(stored.steps.len());
+    for (index, row) in stored.steps.iter().enumerate() {
+        let corrupt = |what: String| Corrupt::Step { job: id, ix: row.ix, what };
+        if row.ix != StepIx::of(index) {
+            return Err(corrupt(format!("it stands at place {index}")));
+        }
+        let step = step::decode(row).map_err(corrupt)?;
+        if step.state.name().word() != row.state {
+            return Err(corrupt(format!("its column says {} and its data {}", row.state, step.state.name())));
+        }
+        steps.push(step);
+    }
+    let header: Header = header::decode(&stored.job).map_err(bad)?;
+    if header.state.word() != stored.job.state {
+        return Err(bad(format!("its column says {} and its data {}", stored.job.state, header.state)));
+    }
+    if header.counts != Counts::of(&steps) {
+        return Err(bad("its counts do not fit its steps".to_owned()));
+    }
+    let meta = JobMeta {
+        definition: stored.definition.hash,
+        submitted_by: Arc::from(stored.job.submitted_by.as_str()),
+        input: Arc::from(stored.job.input.as_str()),
+    };
+    let job = Job {
+        id,
+        definition,
+        input: Arc::new(input),
+        created_at: stored.job.created_at,
+        header,
+        steps,
+    };
+    Ok((job, meta))
+}

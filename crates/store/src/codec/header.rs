@@ -1,0 +1,93 @@
+//! A job's header as JSON.
+
+use engine::job::{CancelCause, CancelOrder, Counts, Header, JobError};
+use engine::{JobState, StateName, StepIx, Time};
+use serde::{Deserialize, Serialize};
+
+use super::parts::{StoredDeadline, StoredFailure};
+use crate::rows::LoadedJob;
+
+#[derive(Serialize, Deserialize)]
+struct StoredHeader {
+    state: String,
+    /// In the order of [`StateName::ALL`].
+    counts: Vec<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    started_at: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ended_at: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    error: Option<StoredFailure>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    error_step: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cancel: Option<StoredCancel>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    timeout_at: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    held_since: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    check: Option<StoredDeadline>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredCancel {
+    at: i64,
+    by: String,
+    force: bool,
+    timeout: bool,
+}
+
+pub(super) fn encode(header: &Header) -> String {
+    let stored = StoredHeader {
+        state: header.state.word().to_owned(),
+        counts: StateName::ALL.into_iter().map(|s| header.counts.get(s)).collect(),
+        started_at: header.started_at.map(|t| t.0),
+        ended_at: header.ended_at.map(|t| t.0),
+        error: header.error.as_ref().map(|e| (&e.failure).into()),
+        error_step: header.error.as_ref().and_then(|e| e.step).map(|ix| ix.0),
+        cancel: header.cancel.as_ref().map(|c| StoredCancel {
+            at: c.at.0,
+            by: c.by.clone(),
+            force: c.force,
+            timeout: c.cause == CancelCause::JobTimeout,
+        }),
+        timeout_at: header.timeout_at.map(|t| t.0),
+        held_since: header.held_since.map(|t| t.0),
+        check: header.check.as_ref().map(Into::into),
+    };
+    serde_json::to_string(&stored).expect("a header is plain data and always has a JSON form")
+}
+
+pub(super) fn decode(row: &LoadedJob) -> Result<Header, String> {
+    let stored: StoredHeader = serde_json::from_str(&row.data).map_err(|e| format!("its data is not readable: {e}"))?;
+    if stored.counts.len() != StateName::ALL.len() {
+        return Err(format!("it counts {} states", stored.counts.len()));
+    }
+    let mut counts = Counts::default();
+    for (state, count) in StateName::ALL.into_iter().zip(stored.counts) {
+        counts.set(state, count);
+    }
+    let error_step = stored.error_step.map(StepIx);
+    let error = match stored.error {
+        Some(failure) => Some(JobError { failure: failure.decode()?, step: error_step }),
+        None => None,
+    };
+    Ok(Header {
+        version: row.version,
+        state: JobState::from_word(&stored.state).ok_or_else(|| format!("unknown state `{}`", stored.state))?,
+        counts,
+        started_at: stored.started_at.map(Time),
+        ended_at: stored.ended_at.map(Time),
+        error,
+        cancel: stored.cancel.map(|c| CancelOrder {
+            at: Time(c.at),
+            by: c.by,
+            force: c.force,
+            cause: if c.timeout { CancelCause::JobTimeout } else { CancelCause::Asked },
+        }),
+        timeout_at: stored.timeout_at.map(Time),
+        held_since: stored.held_since.map(Time),
+        check: stored.check.map(StoredDeadline::decode).transpose()?,
+    })
+}

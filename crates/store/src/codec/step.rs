@@ -1,0 +1,276 @@
+//! A step as JSON: its state with all of that state's data, and its counters.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use engine::definition::{Program, RunBody};
+use engine::job::Step;
+use engine::state::{
+    Cancelling, End, Held, Live, Offer, Queued, Recovering, SkipCause, StopCause, StopMode, WaitReason, Waiting,
+};
+use engine::{AttemptId, Epoch, Fence, State, Time, WorkerId};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::parts::{StoredDeadline, StoredFailure};
+use crate::rows::LoadedStep;
+
+#[derive(Serialize, Deserialize)]
+struct StoredStep {
+    state: StoredState,
+    unmet: u32,
+    attempts: u32,
+    executions: u32,
+    losses: u32,
+    unanswered_offers: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    avoid: Option<Uuid>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    rendered: Option<StoredBody>,
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    output: Value,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    error: Option<StoredFailure>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    check: Option<StoredDeadline>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(tag = "name", rename_all = "snake_case")]
+enum StoredState {
+    Pending,
+    Queued { since: i64, not_before: Option<i64>, offer: Option<StoredOffer> },
+    Running { live: StoredLive },
+    Recovering { live: StoredLive, disconnected_at: i64, deadline: i64 },
+    Cancelling { live: StoredLive, cause: StoredCause, kill: bool, deadline: i64, disconnected_at: Option<i64> },
+    Held { since: i64, expires_at: Option<i64>, missing: u32 },
+    Waiting { until: i64, retry: bool },
+    Success,
+    Failed,
+    Cancelled,
+    Skipped { after_failure: bool },
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum StoredCause {
+    Cancel,
+    JobTimeout,
+    StepTimeout,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredOffer {
+    attempt: Uuid,
+    fence: u64,
+    worker: Uuid,
+    epoch: u64,
+    at: i64,
+    answer_by: i64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredLive {
+    attempt: Uuid,
+    number: u32,
+    fence: u64,
+    worker: Uuid,
+    epoch: u64,
+    started_at: i64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    timeout_at: Option<i64>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredBody {
+    program: StoredProgram,
+    env: BTreeMap<String, String>,
+    workdir: Option<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum StoredProgram {
+    Script { shell: Vec<String>, text: String },
+    Command { argv: Vec<String> },
+}
+
+pub(super) fn encode(step: &Step) -> String {
+    let stored = StoredStep {
+        state: encode_state(&step.state),
+        unmet: step.unmet,
+        attempts: step.attempts,
+        executions: step.executions,
+        losses: step.losses,
+        unanswered_offers: step.unanswered_offers,
+        avoid: step.avoid.map(|w| w.0),
+        // A final step is never offered again.
+        rendered: step.rendered.as_deref().filter(|_| !step.state.is_final()).map(encode_body),
+        output: step.output.clone(),
+        error: step.error.as_ref().map(Into::into),
+        check: step.check.as_ref().map(Into::into),
+    };
+    serde_json::to_string(&stored).expect("a step is plain data and always has a JSON form")
+}
+
+pub(super) fn decode(row: &LoadedStep) -> Result<Step, String> {
+    let stored: StoredStep = serde_json::from_str(&row.data).map_err(|e| format!("its data is not readable: {e}"))?;
+    Ok(Step {
+        state: decode_state(stored.state),
+        unmet: stored.unmet,
+        attempts: stored.attempts,
+        executions: stored.executions,
+        losses: stored.losses,
+        unanswered_offers: stored.unanswered_offers,
+        avoid: stored.avoid.map(WorkerId),
+        rendered: stored.rendered.map(|body| Arc::new(decode_body(body))),
+        output: stored.output,
+        error: stored.error.map(StoredFailure::decode).transpose()?,
+        check: stored.check.map(StoredDeadline::decode).transpose()?,
+        updated_at: row.updated_at,
+    })
+}
+
+fn encode_state(state: &State) -> StoredState {
+    match state {
+        State::Pending => StoredState::Pending,
+        State::Queued(q) => StoredState::Queued {
+            since: q.since.0,
+            not_before: q.not_before.map(|t| t.0),
+            offer: q.offer.as_ref().map(encode_offer),
+        },
+        State::Running(live) => StoredState::Running { live: encode_live(live) },
+        State::Recovering(r) => StoredState::Recovering {
+            live: encode_live(&r.live),
+            disconnected_at: r.disconnected_at.0,
+            deadline: r.deadline.0,
+        },
+        State::Cancelling(c) => StoredState::Cancelling {
+            live: encode_live(&c.live),
+            cause: match c.cause {
+                StopCause::Cancel => StoredCause::Cancel,
+                StopCause::JobTimeout => StoredCause::JobTimeout,
+                StopCause::StepTimeout => StoredCause::StepTimeout,
+            },
+            kill: c.mode == StopMode::Kill,
+            deadline: c.deadline.0,
+            disconnected_at: c.disconnected_at.map(|t| t.0),
+        },
+        State::Held(h) => {
+            StoredState::Held { since: h.since.0, expires_at: h.expires_at.map(|t| t.0), missing: h.missing }
+        }
+        State::Waiting(w) => StoredState::Waiting { until: w.until.0, retry: w.reason == WaitReason::Retry },
+        State::Final(End::Success) => StoredState::Success,
+        State::Final(End::Failed) => StoredState::Failed,
+        State::Final(End::Cancelled) => StoredState::Cancelled,
+        State::Final(End::Skipped(cause)) => StoredState::Skipped { after_failure: *cause == SkipCause::Failure },
+    }
+}
+
+fn decode_state(stored: StoredState) -> State {
+    match stored {
+        StoredState::Pending => State::Pending,
+        StoredState::Queued { since, not_before, offer } => State::Queued(Queued {
+            since: Time(since),
+            not_before: not_before.map(Time),
+            offer: offer.map(|o| Offer {
+                attempt: AttemptId(o.attempt),
+                fence: Fence(o.fence),
+                worker: WorkerId(o.worker),
+                epoch: Epoch(o.epoch),
+                at: Time(o.at),
+                answer_by: Time(o.answer_by),
+            }),
+        }),
+        StoredState::Running { live } => State::Running(decode_live(&live)),
+        StoredState::Recovering { live, disconnected_at, deadline } => State::Recovering(Recovering {
+            live: decode_live(&live),
+            disconnected_at: Time(disconnected_at),
+            deadline: Time(deadline),
+        }),
+        StoredState::Cancelling { live, cause, kill, deadline, disconnected_at } => State::Cancelling(Cancelling {
+            live: decode_live(&live),
+            cause: match cause {
+                StoredCause::Cancel => StopCause::Cancel,
+                StoredCause::JobTimeout => StopCause::JobTimeout,
+                StoredCause::StepTimeout => StopCause::StepTimeout,
+            },
+            mode: if kill { StopMode::Kill } else { StopMode::Graceful },
+            deadline: Time(deadline),
+            disconnected_at: disconnected_at.map(Time),
+        }),
+        StoredState::Held { since, expires_at, missing } => {
+            State::Held(Held { since: Time(since), expires_at: expires_at.map(Time), missing })
+        }
+        StoredState::Waiting { until, retry } => State::Waiting(Waiting {
+            until: Time(until),
+            reason: if retry { WaitReason::Retry } else { WaitReason::Protection },
+        }),
+        StoredState::Success => State::Final(End::Success),
+        StoredState::Failed => State::Final(End::Failed),
+        StoredState::Cancelled => State::Final(End::Cancelled),
+        StoredState::Skipped { after_failure } => {
+            let cause = if after_failure { SkipCause::Failure } else { SkipCause::Condition };
+            State::Final(End::Skipped(cause))
+        }
+    }
+}
+
+fn encode_offer(o: &Offer) -> StoredOffer {
+    StoredOffer {
+        attempt: o.attempt.0,
+        fence: o.fence.0,
+        worker: o.worker.0,
+        epoch: o.epoch.0,
+        at: o.at.0,
+        answer_by: o.answer_by.0,
+    }
+}
+
+fn encode_live(l: &Live) -> StoredLive {
+    StoredLive {
+        attempt: l.attempt.0,
+        number: l.number,
+        fence: l.fence.0,
+        worker: l.worker.0,
+        epoch: l.epoch.0,
+        started_at: l.started_at.0,
+        timeout_at: l.timeout_at.map(|t| t.0),
+    }
+}
+
+fn decode_live(l: &StoredLive) -> Live {
+    Live {
+        attempt: AttemptId(l.attempt),
+        number: l.number,
+        fence: Fence(l.fence),
+        worker: WorkerId(l.worker),
+        epoch: Epoch(l.epoch),
+        started_at: Time(l.started_at),
+        timeout_at: l.timeout_at.map(Time),
+    }
+}
+
+fn encode_body(body: &RunBody) -> StoredBody {
+    StoredBody {
+        program: match &body.program {
+            Program::Script { shell, text } => StoredProgram::Script { shell: shell.clone(), text: text.clone() },
+            Program::Command { argv } => StoredProgram::Command { argv: argv.clone() },
+        },
+        env: body.env.clone(),
+        workdir: body.workdir.clone(),
+    }
+}
+
+fn decode_body(stored: StoredBody) -> RunBody {
+    RunBody {
+        program: match stored.program {
+            StoredProgram::Script { shell, text } => Program::Script { shell, text },
+            StoredProgram::Command { argv } => Program::Command { argv },
+        },
+        env: stored.env,
+        workdir: stored.workdir,
+        templated: false,
+    }
+}

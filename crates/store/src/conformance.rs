@@ -1,0 +1,87 @@
+//! One suite for every store: what a [`Store`] and its [`Reader`](crate::Reader) must do.
+//!
+//! The tests of a store give it a [`Fixture`] and call [`conformance_tests!`](crate::conformance_tests), which makes
+//! one test of every case. A case opens a database of its own, and asks only through the two traits.
+
+pub mod access;
+pub mod checks;
+pub mod events;
+pub mod jobs;
+pub mod listing;
+pub mod logs;
+
+mod scene;
+
+use crate::Store;
+
+/// A database for one case.
+pub trait Fixture {
+    /// Opens it; it is empty the first time.
+    fn open(&mut self) -> Box<dyn Store>;
+
+    /// Ends the server that has it open as a power cut would: nothing more is written, only what was durable stays.
+    fn crash(&mut self, store: Box<dyn Store>);
+}
+
+/// Makes a test of every case; the expression makes a new [`Fixture`].
+#[macro_export]
+macro_rules! conformance_tests {
+    ($fixture:expr) => {
+        $crate::conformance_tests! { @cases $fixture;
+            jobs::every_step_state_comes_back,
+            jobs::every_job_state_comes_back,
+            jobs::what_is_not_there_is_none,
+            jobs::a_new_job_never_replaces_one,
+            jobs::a_job_that_moved_is_left_out_whole,
+            jobs::an_update_of_a_job_that_is_not_there_is_a_conflict,
+            jobs::several_writes_of_one_job_count_as_one,
+            jobs::a_batch_with_a_bad_row_leaves_nothing,
+            jobs::jobs_share_a_definition,
+            jobs::a_definition_that_is_missing_is_said,
+            jobs::attempts_keep_their_history,
+            jobs::the_first_late_outcome_stays,
+            jobs::a_taken_key_is_a_conflict,
+            jobs::committed_work_survives_a_crash,
+            checks::the_earliest_is_due_first,
+            checks::what_is_final_has_no_check,
+            checks::queued_means_without_an_offer,
+            checks::holders_hold_offers_and_attempts,
+            checks::an_attempt_has_a_place_from_its_offer_on,
+            events::numbers_grow_and_pages_follow,
+            events::events_of_one_job_are_its_own,
+            events::numbers_never_return,
+            logs::chunks_follow_each_other,
+            logs::a_repeat_changes_nothing,
+            logs::a_gap_is_refused,
+            logs::an_overlap_is_refused,
+            logs::what_is_no_log_is_refused,
+            logs::complete_is_a_word_of_its_own,
+            logs::lines_after_the_end_open_it_again,
+            logs::pages_hold_at_least_one_chunk,
+            listing::the_newest_come_first_page_by_page,
+            listing::filters_narrow_it,
+            listing::a_prefix_finds_its_jobs,
+            listing::counts_follow_the_states,
+            access::fences_only_grow,
+            access::fences_survive_a_crash,
+            access::every_hello_has_an_epoch_of_its_own,
+            access::an_unknown_worker_cannot_say_hello,
+            access::being_seen_touches_nothing_else,
+            access::tokens_come_back_and_are_revoked_once,
+            access::an_enroll_token_is_spent,
+            access::only_a_good_enroll_token_enrolls,
+            access::a_worker_that_cannot_be_made_spends_nothing,
+            access::one_use_makes_one_worker_in_a_race,
+            access::tasks_are_replaced_by_name,
+            access::meta_keeps_the_last_word,
+        }
+    };
+    (@cases $fixture:expr; $($module:ident::$case:ident,)*) => {
+        $(
+            #[test]
+            fn $case() {
+                $crate::conformance::$module::$case(&mut $fixture);
+            }
+        )*
+    };
+}

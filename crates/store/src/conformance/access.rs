@@ -1,0 +1,252 @@
+//! Fences, workers, tokens, tasks and settings.
+
+use std::sync::{Arc, Barrier, Mutex};
+
+use engine::{Epoch, Time};
+
+use super::Fixture;
+use super::scene::{FIRST, Life, T0, after, commit, id, job_id, plain, worker_id};
+use crate::rows::{NewWorker, TaskRow, TokenRow, WorkerHello, WorkerRow};
+use crate::{Batch, Enrolled, Store, StoreError};
+
+pub fn fences_only_grow(fixture: &mut dyn Fixture) {
+    let store = &mut *fixture.open();
+    let first = store.reserve_fences(10, 0).expect("fences");
+    assert!(first > 0, "zero is no fence");
+    let second = store.reserve_fences(1, 0).expect("fences");
+    assert_eq!(second, first + 10);
+    assert_eq!(store.reserve_fences(5, 1_000_000).expect("fences"), 1_000_000);
+    assert_eq!(store.reserve_fences(1, 7).expect("fences"), 1_000_005, "never below what was given");
+    let error = store.reserve_fences(u64::MAX, 0).expect_err("more than there are");
+    assert!(matches!(error, StoreError::Refused { .. }), "{error}");
+    assert_eq!(store.reserve_fences(1, 0).expect("fences"), 1_000_006);
+}
+
+pub fn fences_survive_a_crash(fixture: &mut dyn Fixture) {
+    let mut store = fixture.open();
+    let first = store.reserve_fences(100, 5_000).expect("fences");
+    fixture.crash(store);
+    assert!(fixture.open().reserve_fences(1, 0).expect("fences") >= first + 100);
+}
+
+pub fn every_hello_has_an_epoch_of_its_own(fixture: &mut dyn Fixture) {
+    let store = &mut *fixture.open();
+    enrolled(store, 1);
+    let reader = store.reader();
+    let fresh = reader.worker_by_credential(&[1; 32]).expect("a read").expect("the worker");
+    assert_eq!((fresh.id, fresh.epoch, fresh.session, fresh.last_seen_at), (worker_id(1), Epoch(0), None, None));
+    assert_eq!((fresh.created_at, fresh.state_id, fresh.name.as_str()), (after(1), id(501), "w1"));
+
+    let hello = hello(1);
+    let row = store.worker_hello(&hello, after(50)).expect("a hello");
+    let expected = WorkerRow {
+        id: worker_id(1),
+        name: "build-1".to_owned(),
+        epoch: Epoch(1),
+        draining: false,
+        kind: "ephemeral".to_owned(),
+        tags: hello.tags.clone(),
+        slots: 4,
+        session: Some(hello.session),
+        boot_id: "boot".to_owned(),
+        state_id: hello.state_id,
+        machine: "fingerprint".to_owned(),
+        version: "1.2.3".to_owned(),
+        platform: "linux-x86_64".to_owned(),
+        hostname: "host".to_owned(),
+        pid: 4321,
+        created_at: after(1),
+        started_at: Some(T0),
+        last_seen_at: Some(after(50)),
+        removed_at: None,
+    };
+    assert_eq!(row, expected);
+    assert_eq!(store.worker_hello(&hello, after(51)).expect("a hello").epoch, Epoch(2));
+    let stored = WorkerRow { epoch: Epoch(2), last_seen_at: Some(after(51)), ..expected };
+    assert_eq!(reader.workers().expect("a read"), std::slice::from_ref(&stored));
+    assert_eq!(reader.worker_by_credential(&[1; 32]).expect("a read"), Some(stored));
+
+    let mut life = Life::submit(store, 1, &plain());
+    life.start(store, FIRST, 1, 1);
+    let attempts = reader.attempts(job_id(1)).expect("a read");
+    assert_eq!(attempts[0].worker_name.as_deref(), Some("build-1"));
+}
+
+pub fn an_unknown_worker_cannot_say_hello(fixture: &mut dyn Fixture) {
+    let store = &mut *fixture.open();
+    let error = store.worker_hello(&hello(1), after(1)).expect_err("nobody by that id");
+    assert!(matches!(error, StoreError::Refused { .. }), "{error}");
+    assert_eq!(store.reader().workers().expect("a read"), []);
+}
+
+pub fn being_seen_touches_nothing_else(fixture: &mut dyn Fixture) {
+    let store = &mut *fixture.open();
+    enrolled(store, 1);
+    let row = store.worker_hello(&hello(1), after(10)).expect("a hello");
+    let seen = |at: Time| Batch { seen: vec![(worker_id(1), at), (worker_id(9), at)], ..Batch::default() };
+    commit(store, &seen(after(20)));
+    commit(store, &seen(after(15)));
+    let expected = WorkerRow { last_seen_at: Some(after(20)), ..row };
+    assert_eq!(store.reader().workers().expect("a read"), [expected], "and it never goes back");
+}
+
+pub fn tokens_come_back_and_are_revoked_once(fixture: &mut dyn Fixture) {
+    let store = &mut *fixture.open();
+    let (api, enroll) = (TokenRow { tags: Vec::new(), uses_left: None, ..token(1, "api") }, token(2, "enroll"));
+    store.put_token(&enroll).expect("a token");
+    store.put_token(&api).expect("a token");
+    let reader = store.reader();
+    assert_eq!(reader.tokens().expect("a read"), [api.clone(), enroll.clone()]);
+    assert_eq!(reader.token_by_hash(&enroll.hash).expect("a read"), Some(enroll.clone()));
+    let renamed = TokenRow { name: "new name".to_owned(), ..api.clone() };
+    store.put_token(&renamed).expect("the same token again");
+    assert_eq!(reader.token_by_hash(&api.hash).expect("a read"), Some(renamed));
+
+    let twin = TokenRow { hash: api.hash, ..token(3, "api") };
+    let error = store.put_token(&twin).expect_err("two tokens with one secret");
+    assert!(matches!(error, StoreError::Refused { .. }), "{error}");
+
+    assert!(store.revoke_token(api.id, after(30)).expect("a write"));
+    assert!(!store.revoke_token(api.id, after(31)).expect("a write"), "it was revoked already");
+    assert!(!store.revoke_token(id(77), after(31)).expect("a write"), "there is no such token");
+    let stored = reader.token_by_hash(&api.hash).expect("a read").expect("the token");
+    assert_eq!(stored.revoked_at, Some(after(30)));
+}
+
+pub fn an_enroll_token_is_spent(fixture: &mut dyn Fixture) {
+    let store = &mut *fixture.open();
+    let single = token(1, "enroll");
+    store.put_token(&single).expect("a token");
+    assert_eq!(store.enroll(&single.hash, &new_worker(1), after(1)).expect("a write"), Enrolled::Yes);
+    assert_eq!(store.enroll(&single.hash, &new_worker(2), after(1)).expect("a write"), Enrolled::Refused);
+    let reader = store.reader();
+    assert_eq!(reader.token_by_hash(&single.hash).expect("a read").expect("the token").uses_left, Some(0));
+
+    let endless = TokenRow { uses_left: None, ..token(2, "enroll") };
+    store.put_token(&endless).expect("a token");
+    for n in 3..6 {
+        assert_eq!(store.enroll(&endless.hash, &new_worker(n), after(1)).expect("a write"), Enrolled::Yes);
+    }
+    assert_eq!(reader.token_by_hash(&endless.hash).expect("a read").expect("the token").uses_left, None);
+    let workers: Vec<_> = reader.workers().expect("a read").iter().map(|w| w.id).collect();
+    assert_eq!(workers, [1, 3, 4, 5].map(worker_id));
+}
+
+pub fn only_a_good_enroll_token_enrolls(fixture: &mut dyn Fixture) {
+    let store = &mut *fixture.open();
+    let expired = TokenRow { expires_at: Some(after(10)), ..token(2, "enroll") };
+    for bad in [token(1, "api"), expired.clone(), token(3, "enroll")] {
+        store.put_token(&bad).expect("a token");
+    }
+    store.revoke_token(token(3, "enroll").id, after(1)).expect("a write");
+    for n in 1..=4 {
+        let answer = store.enroll(&hash(n), &new_worker(n), after(10)).expect("a write");
+        assert_eq!(answer, Enrolled::Refused, "token {n}");
+    }
+    assert_eq!(store.reader().workers().expect("a read"), []);
+    let just_in_time = Time(after(10).0 - 1);
+    assert_eq!(store.enroll(&expired.hash, &new_worker(2), just_in_time).expect("a write"), Enrolled::Yes);
+}
+
+pub fn a_worker_that_cannot_be_made_spends_nothing(fixture: &mut dyn Fixture) {
+    let store = &mut *fixture.open();
+    let twice = TokenRow { uses_left: Some(2), ..token(1, "enroll") };
+    store.put_token(&twice).expect("a token");
+    assert_eq!(store.enroll(&twice.hash, &new_worker(1), after(1)).expect("a write"), Enrolled::Yes);
+    let error = store.enroll(&twice.hash, &new_worker(1), after(1)).expect_err("the same worker again");
+    assert!(matches!(error, StoreError::Refused { .. }), "{error}");
+    let left = store.reader().token_by_hash(&twice.hash).expect("a read").expect("the token").uses_left;
+    assert_eq!(left, Some(1));
+}
+
+pub fn one_use_makes_one_worker_in_a_race(fixture: &mut dyn Fixture) {
+    const RACERS: usize = 8;
+    let mut store = fixture.open();
+    store.put_token(&token(1, "enroll")).expect("a token");
+    let (store, start) = (Arc::new(Mutex::new(store)), Arc::new(Barrier::new(RACERS)));
+    let racers: Vec<_> = (1..=RACERS as u64)
+        .map(|n| {
+            let (store, start) = (store.clone(), start.clone());
+            std::thread::spawn(move || {
+                start.wait();
+                let mut store = store.lock().expect("nobody panics with it");
+                store.enroll(&hash(1), &new_worker(n), after(1)).expect("a write")
+            })
+        })
+        .collect();
+    let won = racers.into_iter().filter_map(|r| r.join().ok()).filter(|answer| *answer == Enrolled::Yes).count();
+    assert_eq!(won, 1);
+    let store = store.lock().expect("nobody panics with it");
+    assert_eq!(store.reader().workers().expect("a read").len(), 1);
+}
+
+pub fn tasks_are_replaced_by_name(fixture: &mut dyn Fixture) {
+    let store = &mut *fixture.open();
+    let row = |name: &str, source: &str| TaskRow {
+        name: name.to_owned(),
+        source: source.to_owned(),
+        pushed_at: after(1),
+        pushed_by: "ada".to_owned(),
+    };
+    for task in [row("b", "old"), row("a", "1"), row("b", "new")] {
+        store.put_task(&task).expect("a write");
+    }
+    assert_eq!(store.reader().tasks().expect("a read"), [row("a", "1"), row("b", "new")]);
+}
+
+pub fn meta_keeps_the_last_word(fixture: &mut dyn Fixture) {
+    let mut store = fixture.open();
+    store.set_meta("cluster", "one").expect("a write");
+    store.set_meta("cluster", "two").expect("a write");
+    fixture.crash(store);
+    let store = fixture.open();
+    assert_eq!(store.reader().meta("cluster").expect("a read").as_deref(), Some("two"));
+    assert_eq!(store.reader().meta("other").expect("a read"), None);
+}
+
+fn enrolled(store: &mut dyn Store, n: u64) {
+    store.put_token(&token(n, "enroll")).expect("a token");
+    assert_eq!(store.enroll(&hash(n), &new_worker(n), after(n)).expect("a write"), Enrolled::Yes);
+}
+
+fn new_worker(n: u64) -> NewWorker {
+    NewWorker { id: worker_id(n), name: format!("w{n}"), credential_hash: hash(n), state_id: id(500 + n) }
+}
+
+fn token(n: u64, kind: &str) -> TokenRow {
+    TokenRow {
+        id: id(n),
+        kind: kind.to_owned(),
+        role: "operator".to_owned(),
+        name: format!("token {n}"),
+        hash: hash(n),
+        tags: vec!["linux".to_owned(), "a \"quoted\" one".to_owned()],
+        uses_left: Some(1),
+        created_at: after(n),
+        expires_at: Some(after(100)),
+        revoked_at: None,
+    }
+}
+
+fn hash(n: u64) -> [u8; 32] {
+    [n.to_le_bytes()[0]; 32]
+}
+
+fn hello(n: u64) -> WorkerHello {
+    WorkerHello {
+        id: worker_id(n),
+        name: format!("build-{n}"),
+        tags: vec!["script".to_owned(), "linux".to_owned()],
+        slots: 4,
+        kind: "ephemeral",
+        session: id(700 + n),
+        boot_id: "boot".to_owned(),
+        state_id: id(600 + n),
+        machine: "fingerprint".to_owned(),
+        version: "1.2.3".to_owned(),
+        platform: "linux-x86_64".to_owned(),
+        hostname: "host".to_owned(),
+        pid: 4321,
+        started_at: T0,
+    }
+}

@@ -1,0 +1,98 @@
+//! What the sweeper, the dispatcher and a returning worker's link ask for.
+
+use std::time::Duration;
+
+use engine::definition::{Patience, StepDef};
+use engine::{Event, JobState, StepIx};
+
+use super::Fixture;
+use super::jobs::job_in;
+use super::scene::{FIRST, Life, T0, after, attempt_id, job_id, needs, plain, step, task, worker_id};
+use crate::Due;
+use crate::rows::QueuedStep;
+
+pub fn the_earliest_is_due_first(fixture: &mut dyn Fixture) {
+    let store = &mut *fixture.open();
+    assert_eq!(store.next_check().expect("a read"), None);
+    assert_eq!(store.due(after(1_000_000), 10).expect("a read"), Vec::new());
+    // Patience runs out the other way round than the jobs came; the jobs themselves are looked at after an hour.
+    for n in 1..=3 {
+        let patience = Patience::For(Duration::from_secs(1000 - 100 * n));
+        Life::submit(store, n, &task("patient", vec![StepDef { unmatched: patience, ..step("only") }]));
+    }
+    let step_due = |n: u64| Due { at: after(n + 1000 - 100 * n), job: job_id(n), step: Some(FIRST) };
+    let job_due = |n: u64| Due { at: after(n + 3600), job: job_id(n), step: None };
+
+    assert_eq!(store.next_check().expect("a read"), Some(step_due(3).at));
+    let just_before = engine::Time(step_due(3).at.0 - 1);
+    assert_eq!(store.due(just_before, 10).expect("a read"), Vec::new());
+    assert_eq!(store.due(step_due(3).at, 10).expect("a read"), [step_due(3)]);
+    let all = [step_due(3), step_due(2), step_due(1), job_due(1), job_due(2), job_due(3)];
+    assert_eq!(store.due(after(10_000), 10).expect("a read"), all);
+    assert_eq!(store.due(after(10_000), 4).expect("a read"), all[..4]);
+}
+
+pub fn what_is_final_has_no_check(fixture: &mut dyn Fixture) {
+    let store = &mut *fixture.open();
+    for (state, n) in [JobState::Success, JobState::Failed, JobState::Cancelled].into_iter().zip(1..) {
+        job_in(store, n, state);
+    }
+    assert_eq!(store.next_check().expect("a read"), None);
+    assert_eq!(store.due(engine::Time::MAX, 10).expect("a read"), Vec::new());
+    assert_eq!(store.queued().expect("a read"), Vec::new());
+    assert_eq!(store.holders().expect("a read"), Vec::new());
+}
+
+pub fn queued_means_without_an_offer(fixture: &mut dyn Fixture) {
+    let store = &mut *fixture.open();
+    let wide = task("wide", vec![step("a"), step("b"), needs(step("c"), FIRST)]);
+    let mut first = Life::submit(store, 1, &wide);
+    Life::submit(store, 2, &plain());
+    let at = |n: u64, ix: u32| QueuedStep { job: job_id(n), ix: StepIx(ix) };
+    assert_eq!(store.queued().expect("a read"), [at(1, 0), at(1, 1), at(2, 0)]);
+
+    let ticket = first.offer(store, FIRST, 1, 1);
+    assert_eq!(store.queued().expect("a read"), [at(1, 1), at(2, 0)]);
+    first.apply(store, &Event::Refused { ticket, reason: "busy".to_owned() });
+    assert_eq!(store.queued().expect("a read"), [at(1, 0), at(1, 1), at(2, 0)]);
+    first.run_to_end(store, 2, 0);
+    assert_eq!(store.queued().expect("a read"), [at(1, 1), at(1, 2), at(2, 0)]);
+}
+
+pub fn holders_hold_offers_and_attempts(fixture: &mut dyn Fixture) {
+    let store = &mut *fixture.open();
+    let mut offered = Life::submit(store, 1, &plain());
+    offered.offer(store, FIRST, 1, 1);
+    let mut running = Life::submit(store, 2, &plain());
+    let ticket = running.start(store, FIRST, 2, 2);
+    job_in(store, 3, JobState::Recovering);
+    job_in(store, 4, JobState::Cancelling);
+    job_in(store, 5, JobState::Success);
+    Life::submit(store, 6, &plain());
+
+    let held = [(job_id(1), FIRST), (job_id(3), FIRST), (job_id(4), FIRST)];
+    assert_eq!(store.held_by(worker_id(1)).expect("a read"), held);
+    assert_eq!(store.held_by(worker_id(2)).expect("a read"), [(job_id(2), FIRST)]);
+    assert_eq!(store.held_by(worker_id(3)).expect("a read"), []);
+    assert_eq!(store.holders().expect("a read"), [worker_id(1), worker_id(2)]);
+    running.end(store, ticket, 0);
+    assert_eq!(store.holders().expect("a read"), [worker_id(1)]);
+}
+
+pub fn an_attempt_has_a_place_from_its_offer_on(fixture: &mut dyn Fixture) {
+    let store = &mut *fixture.open();
+    let mut life = Life::submit(store, 1, &task("two", vec![step("a"), step("b")]));
+    assert_eq!(life.now, after(1));
+    assert!(life.now > T0);
+    let place = Some((job_id(1), StepIx(1)));
+    let ticket = life.offer(store, StepIx(1), 1, 1);
+    assert_eq!(store.place_of(attempt_id(1)).expect("a read"), place);
+    life.apply(store, &Event::Accepted { ticket, epoch: engine::Epoch(1) });
+    assert_eq!(store.place_of(attempt_id(1)).expect("a read"), place);
+    life.end(store, ticket, 0);
+    assert_eq!(store.place_of(attempt_id(1)).expect("a read"), place, "its log may still come");
+
+    let refused = life.offer(store, FIRST, 2, 1);
+    life.apply(store, &Event::Refused { ticket: refused, reason: "busy".to_owned() });
+    assert_eq!(store.place_of(attempt_id(2)).expect("a read"), None, "it was never granted");
+}

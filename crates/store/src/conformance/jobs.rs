@@ -1,0 +1,333 @@
+//! Jobs, steps and attempts: what goes in comes back, whole or not at all.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::definition::{Condition, Program, RunBody, StepDef, Work};
+use engine::retry::RetryPolicy;
+use engine::{Event, JobState, StateName, StepIx};
+
+use super::Fixture;
+use super::scene::{
+    FIRST, Life, after, approval, attempt_id, commit, definition_row, id, job_id, needs, plain, step, task, worker_id,
+};
+use crate::rows::{IdempotencyRow, LateOutcome, OutboxRow, QuarantineRow};
+use crate::{Batch, JobWrite, LogAppend, Store, StoreError};
+
+pub fn every_step_state_comes_back(fixture: &mut dyn Fixture) {
+    let store = &mut *fixture.open();
+    let mut life = Life::submit(store, 1, &task_of_all_states());
+    life.assert_stored(store);
+
+    life.offer(store, StepIx(2), 102, 1);
+    life.start(store, StepIx(3), 103, 1);
+    let cut_off = life.start(store, StepIx(4), 104, 2);
+    life.lose_link(store, cut_off);
+    let slow = life.start(store, StepIx(5), 105, 1);
+    life.now = after(60);
+    life.apply(store, &Event::Check { step: slow.step });
+    let again = life.start(store, StepIx(7), 107, 1);
+    life.end(store, again, 1);
+    let good = life.start(store, StepIx(8), 108, 1);
+    life.end(store, good, 0);
+    let bad = life.start(store, StepIx(9), 109, 1);
+    life.end(store, bad, 3);
+    life.apply(store, &Event::Reject { step: StepIx(10), by: "bob".to_owned(), reason: "no".to_owned() });
+
+    let reached: BTreeSet<StateName> = life.job.steps.iter().map(|s| s.state.name()).collect();
+    assert_eq!(reached, BTreeSet::from(StateName::ALL), "the case itself reaches every state");
+    life.assert_stored(store);
+}
+
+pub fn every_job_state_comes_back(fixture: &mut dyn Fixture) {
+    let store = &mut *fixture.open();
+    let lives: Vec<Life> = JobState::ALL.into_iter().zip(1..).map(|(state, n)| job_in(store, n, state)).collect();
+    for life in &lives {
+        life.assert_stored(store);
+    }
+}
+
+pub fn what_is_not_there_is_none(fixture: &mut dyn Fixture) {
+    let store = &mut *fixture.open();
+    assert_eq!(store.load_job(job_id(1)).expect("a read"), None);
+    assert_eq!(store.place_of(attempt_id(1)).expect("a read"), None);
+    let reader = store.reader();
+    assert_eq!(reader.job(job_id(1)).expect("a read"), None);
+    assert_eq!(reader.last_job().expect("a read"), None);
+    assert_eq!(reader.attempts(job_id(1)).expect("a read"), Vec::new());
+    assert_eq!(reader.worker_by_credential(&[1; 32]).expect("a read"), None);
+    assert_eq!(reader.token_by_hash(&[1; 32]).expect("a read"), None);
+    assert_eq!(reader.idempotency(id(1), "key").expect("a read"), None);
+    assert_eq!(reader.meta("nothing").expect("a read"), None);
+    assert_eq!(reader.job_counts().expect("a read"), Vec::new());
+    let committed = commit(store, &Batch::default());
+    assert!(committed.conflicts.is_empty() && committed.event_ids.is_empty());
+}
+
+pub fn a_new_job_never_replaces_one(fixture: &mut dyn Fixture) {
+    let store = &mut *fixture.open();
+    let mut life = Life::submit(store, 1, &plain());
+    life.start(store, FIRST, 1, 1);
+    let (_, again) = Life::draft(1, &plain(), after(9));
+    assert_refused(store, &again);
+    life.assert_stored(store);
+}
+
+pub fn a_job_that_moved_is_left_out_whole(fixture: &mut dyn Fixture) {
+    let store = &mut *fixture.open();
+    let mut moved = Life::submit(store, 1, &plain());
+    let mut steady = Life::submit(store, 2, &plain());
+    let mut elsewhere = Life { job: moved.job.clone(), meta: moved.meta.clone(), now: moved.now };
+    let ticket = moved.offer(store, FIRST, 1, 1);
+    moved.apply(store, &Event::Accepted { ticket, epoch: engine::Epoch(1) });
+    let events_before = store.reader().events(Some(job_id(1)), 0, 100).expect("a read");
+
+    let cancel = Event::Cancel { by: "eve".to_owned(), force: true };
+    let (_, mut batch) = elsewhere.change(&cancel);
+    let stale_events = batch.events.len();
+    batch.outbox.push(outbox(1, 1));
+    batch.idempotency.push(key("k", 1));
+    batch.quarantine.push(quarantine(1));
+    let (changes, other) = steady.change(&cancel);
+    batch.jobs.extend(other.jobs);
+    batch.steps.extend(other.steps);
+    batch.events.extend(other.events);
+    let committed = commit(store, &batch);
+    steady.job.absorb(&changes);
+
+    assert_eq!(committed.conflicts, BTreeSet::from([job_id(1)]));
+    assert!(committed.event_ids[..stale_events].iter().all(Option::is_none));
+    assert!(committed.event_ids[stale_events..].iter().all(Option::is_some));
+    moved.assert_stored(store);
+    steady.assert_stored(store);
+    let reader = store.reader();
+    assert_eq!(reader.events(Some(job_id(1)), 0, 100).expect("a read"), events_before);
+    assert_eq!(reader.idempotency(id(900), "k").expect("a read"), None);
+    // The id of the outbox row that was left out is still free.
+    commit(store, &Batch { outbox: vec![outbox(1, 2)], ..Batch::default() });
+}
+
+pub fn an_update_of_a_job_that_is_not_there_is_a_conflict(fixture: &mut dyn Fixture) {
+    let store = &mut *fixture.open();
+    let (mut life, _) = Life::draft(1, &plain(), after(1));
+    let (_, batch) = life.change(&Event::Cancel { by: "eve".to_owned(), force: false });
+    assert_eq!(commit(store, &batch).conflicts, BTreeSet::from([job_id(1)]));
+    assert_eq!(store.load_job(job_id(1)).expect("a read"), None);
+    assert_eq!(store.reader().last_event().expect("a read"), 0);
+}
+
+pub fn several_writes_of_one_job_count_as_one(fixture: &mut dyn Fixture) {
+    let store = &mut *fixture.open();
+    let (mut life, mut batch) = Life::draft(1, &plain(), after(1));
+    let (changes, next) = life.change(&Event::Cancel { by: "eve".to_owned(), force: false });
+    batch.jobs.extend(next.jobs);
+    batch.steps.extend(next.steps);
+    batch.events.extend(next.events);
+    commit(store, &batch);
+    life.job.absorb(&changes);
+    life.assert_stored(store);
+
+    let (_, mut torn) = Life::draft(2, &plain(), after(2));
+    let row = torn.jobs[0].row.clone();
+    torn.jobs.push(JobWrite { row, expected: Some(99) });
+    assert_refused(store, &torn);
+    assert_eq!(store.load_job(job_id(2)).expect("a read"), None);
+}
+
+pub fn a_batch_with_a_bad_row_leaves_nothing(fixture: &mut dyn Fixture) {
+    let store = &mut *fixture.open();
+    let mut life = Life::submit(store, 1, &plain());
+    let before = store.reader().last_event().expect("a read");
+    let (_, mut batch) = life.change(&Event::Cancel { by: "eve".to_owned(), force: false });
+    let (_, new) = Life::draft(2, &plain(), after(2));
+    batch.jobs.extend(new.jobs);
+    batch.steps.extend(new.steps);
+    batch.outbox.push(outbox(1, 1));
+    batch.idempotency.push(key("k", 2));
+    batch.logs.push(LogAppend { attempt: attempt_id(1), first_seq: 5, last_seq: 5, blocks: vec![0], complete: false });
+    assert_refused(store, &batch);
+
+    life.assert_stored(store);
+    assert_eq!(store.load_job(job_id(2)).expect("a read"), None);
+    let reader = store.reader();
+    assert_eq!(reader.last_event().expect("a read"), before);
+    assert_eq!(reader.idempotency(id(900), "k").expect("a read"), None);
+    commit(store, &Batch { outbox: vec![outbox(1, 1)], ..Batch::default() });
+}
+
+pub fn jobs_share_a_definition(fixture: &mut dyn Fixture) {
+    let store = &mut *fixture.open();
+    let (first, second) = (Life::submit(store, 1, &plain()), Life::submit(store, 2, &plain()));
+    let other = Life::submit(store, 3, &task("other", vec![step("only")]));
+    for life in [&first, &second, &other] {
+        life.assert_stored(store);
+    }
+    assert_ne!(definition_row(&first.job.definition), definition_row(&other.job.definition));
+}
+
+pub fn a_definition_that_is_missing_is_said(fixture: &mut dyn Fixture) {
+    let store = &mut *fixture.open();
+    let (_, mut batch) = Life::draft(1, &plain(), after(1));
+    batch.definitions.clear();
+    commit(store, &batch);
+    let error = store.load_job(job_id(1)).expect_err("a job that cannot go on");
+    assert!(matches!(error, StoreError::Corrupt(_)), "{error}");
+}
+
+pub fn attempts_keep_their_history(fixture: &mut dyn Fixture) {
+    let store = &mut *fixture.open();
+    let retry = RetryPolicy { attempts: 2, ..RetryPolicy::default() };
+    let mut life = Life::submit(store, 1, &task("twice", vec![StepDef { retry, ..step("only") }]));
+    life.run_to_end(store, 1, 7);
+    life.apply(store, &Event::Check { step: FIRST });
+    let second = life.start(store, FIRST, 2, 2);
+    let reader = store.reader();
+
+    let running = reader.attempts(job_id(1)).expect("a read");
+    assert_eq!(running.iter().map(|a| (a.id, a.number)).collect::<Vec<_>>(), [(attempt_id(1), 1), (attempt_id(2), 2)]);
+    let ended = &running[0];
+    assert_eq!((ended.state.as_str(), ended.confirmed, ended.exit_code, ended.signal), ("ended", true, Some(7), None));
+    assert_eq!((ended.error_code.as_deref(), ended.fence, ended.worker), (Some("exit_code"), 1, worker_id(1)));
+    assert_eq!((ended.cpu_ms, ended.memory_bytes_max), (12, 34_567_890));
+    assert!(ended.ended_at.is_some() && ended.error_message.is_some());
+    assert_eq!((running[1].state.as_str(), running[1].confirmed), ("running", false));
+    assert_eq!((running[1].ended_at, running[1].worker_name.as_deref()), (None, None));
+
+    life.lose(store, second);
+    let lost = reader.attempts(job_id(1)).expect("a read");
+    assert_eq!(lost[0], *ended, "history does not change");
+    assert_eq!((lost[1].state.as_str(), lost[1].error_code.as_deref()), ("lost", Some("runner_lost")));
+    assert_eq!(lost[1].started_at, running[1].started_at);
+    life.assert_stored(store);
+}
+
+pub fn the_first_late_outcome_stays(fixture: &mut dyn Fixture) {
+    let store = &mut *fixture.open();
+    let mut life = Life::submit(store, 1, &plain());
+    let ticket = life.start(store, FIRST, 1, 1);
+    life.lose(store, ticket);
+    for outcome in ["exited 0", "exited 1"] {
+        let late = LateOutcome { attempt: ticket.attempt, outcome: outcome.to_owned(), at: after(5) };
+        commit(store, &Batch { late_outcomes: vec![late], ..Batch::default() });
+    }
+    let attempts = store.reader().attempts(job_id(1)).expect("a read");
+    assert_eq!(attempts[0].late_outcome.as_deref(), Some("exited 0"));
+    assert_eq!(attempts[0].state, "lost", "evidence changes no state");
+    life.assert_stored(store);
+}
+
+pub fn a_taken_key_is_a_conflict(fixture: &mut dyn Fixture) {
+    let store = &mut *fixture.open();
+    let submit = |store: &mut dyn Store, n: u64, name: &str| {
+        let (_, mut batch) = Life::draft(n, &plain(), after(n));
+        batch.idempotency.push(key(name, n));
+        commit(store, &batch).conflicts
+    };
+    assert_eq!(submit(store, 1, "deploy"), BTreeSet::new());
+    assert_eq!(submit(store, 2, "deploy"), BTreeSet::from([job_id(2)]));
+    assert_eq!(submit(store, 3, "other"), BTreeSet::new());
+    assert_eq!(store.load_job(job_id(2)).expect("a read"), None);
+    let reader = store.reader();
+    assert_eq!(reader.idempotency(id(900), "deploy").expect("a read"), Some(key("deploy", 1)));
+    assert_eq!(reader.idempotency(id(901), "deploy").expect("a read"), None, "keys of other users are others");
+
+    // Two at once, in one batch: the first wins there too.
+    let (_, mut both) = Life::draft(4, &plain(), after(4));
+    let (_, fifth) = Life::draft(5, &plain(), after(5));
+    both.jobs.extend(fifth.jobs);
+    both.steps.extend(fifth.steps);
+    both.events.extend(fifth.events);
+    both.idempotency = vec![key("race", 4), key("race", 5)];
+    assert_eq!(commit(store, &both).conflicts, BTreeSet::from([job_id(5)]));
+    assert_eq!(reader.idempotency(id(900), "race").expect("a read"), Some(key("race", 4)));
+}
+
+pub fn committed_work_survives_a_crash(fixture: &mut dyn Fixture) {
+    let mut store = fixture.open();
+    let mut life = Life::submit(&mut *store, 1, &plain());
+    life.start(&mut *store, FIRST, 1, 1);
+    let log = LogAppend { attempt: attempt_id(1), first_seq: 1, last_seq: 2, blocks: vec![1, 2], complete: false };
+    commit(&mut *store, &Batch { logs: vec![log], ..Batch::default() });
+    let events = store.reader().events(None, 0, 100).expect("a read");
+    fixture.crash(store);
+
+    let store = &mut *fixture.open();
+    life.assert_stored(store);
+    let reader = store.reader();
+    assert_eq!(reader.events(None, 0, 100).expect("a read"), events);
+    assert_eq!(reader.log_state(attempt_id(1)).expect("a read").last_seq, 2);
+    assert_eq!(store.held_by(worker_id(1)).expect("a read"), [(job_id(1), FIRST)]);
+    life.apply(store, &Event::Cancel { by: "eve".to_owned(), force: true });
+    life.assert_stored(store);
+}
+
+fn task_of_all_states() -> Arc<engine::definition::Definition> {
+    let env = BTreeMap::from([("A".to_owned(), "{{ input.n }}".to_owned())]);
+    let program = Program::Script { shell: vec!["bash".to_owned(), "-e".to_owned()], text: "echo\n".to_owned() };
+    let body = RunBody { program, env, workdir: Some("repo".to_owned()), templated: true };
+    let slowly = RetryPolicy { attempts: 2, delay: Duration::from_secs(3600), ..RetryPolicy::default() };
+    task(
+        "all",
+        vec![
+            needs(step("pending"), StepIx(1)),
+            step("queued"),
+            step("offered"),
+            step("running"),
+            step("recovering"),
+            StepDef { timeout: Some(Duration::from_secs(5)), ..step("cancelling") },
+            approval("held"),
+            StepDef { retry: slowly, ..step("waiting") },
+            step("success"),
+            StepDef { allow_failure: true, ..step("failed") },
+            approval("cancelled"),
+            StepDef { condition: Condition::Expression(Arc::from("false")), ..step("skipped") },
+            needs(step("skipped after a failure"), StepIx(10)),
+            StepDef { work: Work::Run(Arc::new(body)), ..step("rendered") },
+        ],
+    )
+}
+
+/// A job that the engine itself brought into this state.
+pub(super) fn job_in(store: &mut dyn Store, n: u64, state: JobState) -> Life {
+    let definition = match state {
+        JobState::Held => task("gate", vec![approval("only")]),
+        _ => plain(),
+    };
+    let mut life = Life::submit(store, n, &definition);
+    match state {
+        JobState::Pending | JobState::Held => {}
+        JobState::Running => drop(life.start(store, FIRST, n, 1)),
+        JobState::Recovering => {
+            let ticket = life.start(store, FIRST, n, 1);
+            life.lose_link(store, ticket);
+        }
+        JobState::Cancelling => {
+            life.start(store, FIRST, n, 1);
+            life.apply(store, &Event::Cancel { by: "eve".to_owned(), force: false });
+        }
+        JobState::Success => life.run_to_end(store, n, 0),
+        JobState::Failed => life.run_to_end(store, n, 1),
+        JobState::Cancelled => life.apply(store, &Event::Cancel { by: "eve".to_owned(), force: false }),
+    }
+    assert_eq!(life.job.header.state, state, "the case itself reaches the state");
+    life
+}
+
+fn outbox(n: u64, job: u64) -> OutboxRow {
+    OutboxRow { id: id(n), job: job_id(job), kind: "webhook", body: "{}".to_owned(), created_at: after(1) }
+}
+
+fn key(name: &str, job: u64) -> IdempotencyRow {
+    let (key, token) = (name.to_owned(), id(900));
+    IdempotencyRow { key, token, request_hash: [9; 32], job: job_id(job), created_at: after(job) }
+}
+
+fn quarantine(job: u64) -> QuarantineRow {
+    QuarantineRow { job: Some(job_id(job)), at: after(1), event: "{}".to_owned(), error: "boom".to_owned() }
+}
+
+fn assert_refused(store: &mut dyn Store, batch: &Batch) {
+    let error = store.commit(batch).expect_err("a batch that cannot be carried out");
+    assert!(matches!(error, StoreError::Refused { .. }), "{error}");
+}

@@ -1,0 +1,104 @@
+//! What the ledger needs of a database, in coarse strokes, and one conformance suite for all that offer it.
+//!
+//! * [`Store`] is the writer: one per server, owned by the ledger's thread. One [`Batch`] is one transaction.
+//! * [`Reader`] looks, beside the writer, for the API and the command line.
+//! * [`rows`] are the shapes of storage; [`codec`] turns them into the engine's types and back.
+//!
+//! A job's state has one way into the database: [`Store::commit`], fed by [`codec`] from `engine::Changes`.
+
+pub mod batch;
+pub mod codec;
+pub mod conformance;
+pub mod read;
+pub mod rows;
+
+use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
+
+pub use batch::{Batch, Committed, JobWrite, LogAppend};
+pub use read::{JobFilter, Page, Reader};
+
+/// The writer's side of a database. Synchronous: the ledger's thread runs it inline, and so does a simulation.
+pub trait Store: Send {
+    /// Writes all of the batch in one transaction, durably, or nothing of it.
+    ///
+    /// A job whose version moved is left out with everything of the batch that belongs to it, and named in the answer.
+    fn commit(&mut self, batch: &Batch) -> Result<Committed, StoreError>;
+
+    fn load_job(&mut self, id: JobId) -> Result<Option<rows::StoredJob>, StoreError>;
+
+    /// The job and step that this attempt, granted or only offered, belongs to.
+    fn place_of(&mut self, attempt: AttemptId) -> Result<Option<(JobId, StepIx)>, StoreError>;
+
+    /// Jobs and steps whose check time has come, the earliest first.
+    fn due(&mut self, now: Time, limit: usize) -> Result<Vec<Due>, StoreError>;
+
+    /// The earliest check time of all.
+    fn next_check(&mut self) -> Result<Option<Time>, StoreError>;
+
+    /// Every queued step without an offer, to fill the dispatcher's queue when a server starts.
+    fn queued(&mut self) -> Result<Vec<rows::QueuedStep>, StoreError>;
+
+    /// Every step that this worker holds now: offered, running, recovering or cancelling.
+    fn held_by(&mut self, worker: WorkerId) -> Result<Vec<(JobId, StepIx)>, StoreError>;
+
+    /// Every worker that holds a step now.
+    fn holders(&mut self) -> Result<Vec<WorkerId>, StoreError>;
+
+    /// Sets aside a block of fences above all that were ever given and not below `floor`; returns its first.
+    fn reserve_fences(&mut self, count: u64, floor: u64) -> Result<u64, StoreError>;
+
+    /// A worker said hello: gives it the next epoch and saves what it says of itself.
+    fn worker_hello(&mut self, hello: &rows::WorkerHello, now: Time) -> Result<rows::WorkerRow, StoreError>;
+
+    fn put_token(&mut self, token: &rows::TokenRow) -> Result<(), StoreError>;
+
+    /// Returns whether there was such a token that was not revoked yet.
+    fn revoke_token(&mut self, id: uuid::Uuid, now: Time) -> Result<bool, StoreError>;
+
+    /// Spends one use of an enroll token and creates the worker, together or not at all.
+    fn enroll(&mut self, token_hash: &[u8; 32], worker: &rows::NewWorker, now: Time) -> Result<Enrolled, StoreError>;
+
+    fn put_task(&mut self, task: &rows::TaskRow) -> Result<(), StoreError>;
+
+    fn set_meta(&mut self, key: &str, value: &str) -> Result<(), StoreError>;
+
+    /// A reader of the same database, to be used from any thread.
+    fn reader(&self) -> std::sync::Arc<dyn Reader>;
+}
+
+/// Something whose check time has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Due {
+    pub at: Time,
+    pub job: JobId,
+    /// None: the job itself.
+    pub step: Option<StepIx>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Enrolled {
+    Yes,
+    /// No such token, or it is of another kind, used up, expired or revoked.
+    Refused,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The database said no for reasons that may pass (busy, away, full).
+    #[error("the database is not available: {message}")]
+    Unavailable { message: String },
+    /// One statement of a batch cannot be carried out, whatever is tried.
+    #[error("the database refused the data: {message}")]
+    Refused { message: String },
+    #[error("the database at {path} was made by a newer Bowline: it needs version {needs} or later of the schema, this build knows {knows}; use a newer build")]
+    TooNew { path: String, needs: u32, knows: u32 },
+    #[error("the database at {path} is damaged: {message}; restore a backup, or move the file away to start empty")]
+    Damaged { path: String, message: String },
+    /// Two servers on one file would each believe that they alone decide.
+    #[error("the database at {path} is in use by another server{}; stop that one first, or use another data folder", .holder.map(|pid| format!(" (process {pid})")).unwrap_or_default())]
+    InUse { path: String, holder: Option<u32> },
+    #[error("migration {version} of the database at {path} is not the one that this build knows; it was changed after it ran")]
+    MigrationChanged { path: String, version: u32 },
+    #[error("a stored row cannot be understood: {0}")]
+    Corrupt(#[from] codec::Corrupt),
+}

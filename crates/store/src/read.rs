@@ -1,0 +1,129 @@
+//! Looking at what is stored, beside the writer.
+
+use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
+use uuid::Uuid;
+
+use crate::StoreError;
+use crate::rows::{IdempotencyRow, StoredJob, TaskRow, TokenRow, WorkerRow};
+
+/// Everything that is read for people and programs. Safe to call from many threads at once.
+pub trait Reader: Send + Sync {
+    fn job(&self, id: JobId) -> Result<Option<StoredJob>, StoreError>;
+
+    /// Job ids (lower-case, with hyphens) that begin with `prefix`, at most `limit` of them.
+    fn jobs_by_prefix(&self, prefix: &str, limit: usize) -> Result<Vec<JobId>, StoreError>;
+
+    fn last_job(&self) -> Result<Option<JobId>, StoreError>;
+
+    /// The newest first.
+    fn jobs(&self, filter: &JobFilter) -> Result<Page<JobSummary>, StoreError>;
+
+    fn attempts(&self, job: JobId) -> Result<Vec<AttemptView>, StoreError>;
+
+    /// Events after `after`, the oldest first; of one job, or of all.
+    fn events(&self, job: Option<JobId>, after: u64, limit: usize) -> Result<Vec<EventView>, StoreError>;
+
+    fn last_event(&self) -> Result<u64, StoreError>;
+
+    fn log_state(&self, attempt: AttemptId) -> Result<LogState, StoreError>;
+
+    /// Stored chunks that hold lines from `from_seq` on, in order; at least one if there is any, then up to `bytes_max`.
+    fn log_chunks(&self, attempt: AttemptId, from_seq: u64, bytes_max: usize) -> Result<Vec<LogChunk>, StoreError>;
+
+    fn workers(&self) -> Result<Vec<WorkerRow>, StoreError>;
+
+    fn worker_by_credential(&self, hash: &[u8; 32]) -> Result<Option<WorkerRow>, StoreError>;
+
+    fn tokens(&self) -> Result<Vec<TokenRow>, StoreError>;
+
+    fn token_by_hash(&self, hash: &[u8; 32]) -> Result<Option<TokenRow>, StoreError>;
+
+    fn idempotency(&self, token: Uuid, key: &str) -> Result<Option<IdempotencyRow>, StoreError>;
+
+    fn tasks(&self) -> Result<Vec<TaskRow>, StoreError>;
+
+    fn meta(&self, key: &str) -> Result<Option<String>, StoreError>;
+
+    /// How many jobs there are in each state, as `(state, count)`.
+    fn job_counts(&self) -> Result<Vec<(String, u64)>, StoreError>;
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct JobFilter {
+    pub state: Option<String>,
+    pub task: Option<String>,
+    pub limit: usize,
+    /// Only jobs older than this one.
+    pub before: Option<JobId>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page<T> {
+    pub items: Vec<T>,
+    /// There are more after the last item.
+    pub more: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobSummary {
+    pub id: JobId,
+    pub task: String,
+    pub state: String,
+    pub created_at: Time,
+    pub started_at: Option<Time>,
+    pub ended_at: Option<Time>,
+    pub error_code: Option<String>,
+    pub error_message: Option<String>,
+    pub error_step: Option<String>,
+    pub submitted_by: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AttemptView {
+    pub id: AttemptId,
+    pub ix: StepIx,
+    pub number: u32,
+    pub fence: u64,
+    pub worker: WorkerId,
+    pub worker_name: Option<String>,
+    pub state: String,
+    pub confirmed: bool,
+    pub started_at: Time,
+    pub ended_at: Option<Time>,
+    pub exit_code: Option<i32>,
+    pub signal: Option<i32>,
+    pub error_code: Option<String>,
+    pub error_message: Option<String>,
+    pub late_outcome: Option<String>,
+    pub cpu_ms: u64,
+    pub memory_bytes_max: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventView {
+    pub id: u64,
+    pub job: JobId,
+    pub ix: Option<StepIx>,
+    /// The step's name.
+    pub step: Option<String>,
+    pub at: Time,
+    pub kind: String,
+    pub verb: Option<String>,
+    pub from: Option<String>,
+    pub to: Option<String>,
+    pub worker: Option<WorkerId>,
+    pub reason: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LogState {
+    pub last_seq: u64,
+    pub complete: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogChunk {
+    pub first_seq: u64,
+    pub last_seq: u64,
+    pub blocks: Vec<u8>,
+}

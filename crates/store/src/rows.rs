@@ -1,0 +1,251 @@
+//! The shapes of storage: what a row holds, in words and numbers that outlive this build.
+
+use engine::{AttemptId, Epoch, Fence, JobId, StepIx, Time, WorkerId};
+use uuid::Uuid;
+
+/// A task's text as it was submitted, stored once for all jobs that share it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DefinitionRow {
+    pub hash: [u8; 32],
+    pub source: String,
+    /// The server's defaults that applied (JSON), since they are part of what the job was submitted with.
+    pub settings: String,
+}
+
+/// A job's header.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobRow {
+    pub id: JobId,
+    pub version: u64,
+    pub state: &'static str,
+    pub task: String,
+    pub definition: [u8; 32],
+    pub input: String,
+    pub priority: i32,
+    pub submitted_by: String,
+    pub created_at: Time,
+    pub started_at: Option<Time>,
+    pub ended_at: Option<Time>,
+    /// Failed if it has not started by then.
+    pub expires_at: Option<Time>,
+    pub error_code: Option<&'static str>,
+    pub error_message: Option<String>,
+    pub error_step: Option<String>,
+    pub owner: Option<&'static str>,
+    pub check_at: Option<Time>,
+    pub action: Option<&'static str>,
+    /// The rest of the header, as [`crate::codec`] writes it (JSON).
+    pub data: String,
+}
+
+/// A step. The columns are for queries and views; `data` holds all of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StepRow {
+    pub job: JobId,
+    pub ix: StepIx,
+    pub name: String,
+    pub state: &'static str,
+    pub owner: Option<&'static str>,
+    pub check_at: Option<Time>,
+    pub action: Option<&'static str>,
+    /// The worker that holds it now, by offer or by attempt.
+    pub worker: Option<WorkerId>,
+    /// The attempt that is offered or live now.
+    pub attempt: Option<AttemptId>,
+    pub fence: Option<Fence>,
+    pub dispatch_attempts: u32,
+    pub error_code: Option<&'static str>,
+    pub error_message: Option<String>,
+    pub queued_at: Option<Time>,
+    pub disconnected_at: Option<Time>,
+    pub recovery_deadline: Option<Time>,
+    pub updated_at: Time,
+    pub data: String,
+}
+
+/// A granted attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AttemptRow {
+    pub id: AttemptId,
+    pub job: JobId,
+    pub ix: StepIx,
+    pub number: u32,
+    pub fence: Fence,
+    pub worker: WorkerId,
+    pub epoch: Epoch,
+    pub state: &'static str,
+    pub confirmed: bool,
+    pub started_at: Time,
+    pub ended_at: Option<Time>,
+    pub exit_code: Option<i32>,
+    pub signal: Option<i32>,
+    pub error_code: Option<&'static str>,
+    pub error_message: Option<String>,
+    pub cpu_ms: u64,
+    pub memory_bytes_max: u64,
+}
+
+/// A decision, for `_server` logs and live streams.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventRow {
+    pub job: JobId,
+    pub ix: Option<StepIx>,
+    pub at: Time,
+    /// `step`, `offer`, `job`, `cancel_asked`.
+    pub kind: &'static str,
+    pub verb: Option<&'static str>,
+    pub from: Option<&'static str>,
+    pub to: Option<&'static str>,
+    pub worker: Option<WorkerId>,
+    pub reason: String,
+}
+
+/// Something to be delivered outside, at least once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutboxRow {
+    pub id: Uuid,
+    pub job: JobId,
+    pub kind: &'static str,
+    pub body: String,
+    pub created_at: Time,
+}
+
+/// A submit that may be repeated.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IdempotencyRow {
+    pub key: String,
+    /// The token that used it: keys of different users never meet.
+    pub token: Uuid,
+    pub request_hash: [u8; 32],
+    pub job: JobId,
+    pub created_at: Time,
+}
+
+/// The true end of an attempt that was given up before. The first one stays.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LateOutcome {
+    pub attempt: AttemptId,
+    pub outcome: String,
+    pub at: Time,
+}
+
+/// An event that could not be handled, with its bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QuarantineRow {
+    pub job: Option<JobId>,
+    pub at: Time,
+    pub event: String,
+    pub error: String,
+}
+
+/// A job with all that the engine needs to go on with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredJob {
+    pub job: LoadedJob,
+    pub steps: Vec<LoadedStep>,
+    pub definition: DefinitionRow,
+}
+
+/// A job's row as it is read back: words are not trusted before [`crate::codec`] has seen them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoadedJob {
+    pub id: JobId,
+    pub version: u64,
+    pub state: String,
+    pub input: String,
+    pub submitted_by: String,
+    pub created_at: Time,
+    pub check_at: Option<Time>,
+    pub data: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoadedStep {
+    pub ix: StepIx,
+    pub state: String,
+    pub check_at: Option<Time>,
+    pub updated_at: Time,
+    pub data: String,
+}
+
+/// One entry of the dispatcher's queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QueuedStep {
+    pub job: JobId,
+    pub ix: StepIx,
+}
+
+/// What a worker says of itself when it connects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkerHello {
+    pub id: WorkerId,
+    pub name: String,
+    pub tags: Vec<String>,
+    pub slots: u32,
+    pub kind: &'static str,
+    pub session: Uuid,
+    pub boot_id: String,
+    pub state_id: Uuid,
+    pub machine: String,
+    pub version: String,
+    pub platform: String,
+    pub hostname: String,
+    pub pid: u32,
+    pub started_at: Time,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewWorker {
+    pub id: WorkerId,
+    pub name: String,
+    pub credential_hash: [u8; 32],
+    pub state_id: Uuid,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkerRow {
+    pub id: WorkerId,
+    pub name: String,
+    pub epoch: Epoch,
+    pub draining: bool,
+    pub kind: String,
+    pub tags: Vec<String>,
+    pub slots: u32,
+    pub session: Option<Uuid>,
+    pub boot_id: String,
+    pub state_id: Uuid,
+    pub machine: String,
+    pub version: String,
+    pub platform: String,
+    pub hostname: String,
+    pub pid: u32,
+    pub created_at: Time,
+    pub started_at: Option<Time>,
+    pub last_seen_at: Option<Time>,
+    pub removed_at: Option<Time>,
+}
+
+/// A token; only its hash is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TokenRow {
+    pub id: Uuid,
+    /// `api` or `enroll`.
+    pub kind: String,
+    pub role: String,
+    pub name: String,
+    pub hash: [u8; 32],
+    pub tags: Vec<String>,
+    pub uses_left: Option<u32>,
+    pub created_at: Time,
+    pub expires_at: Option<Time>,
+    pub revoked_at: Option<Time>,
+}
+
+/// A task that was pushed, not read from the task folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskRow {
+    pub name: String,
+    pub source: String,
+    pub pushed_at: Time,
+    pub pushed_by: String,
+}

@@ -1,0 +1,168 @@
+//! What goes into the agent and what comes out of it.
+
+use protocol::attempt::{AttemptSpec, End, StopMode, StopReason, Ticket};
+use protocol::folder::{Claim, FromRunner};
+use protocol::link::{Loss, RefuseReason, RefusedCode, ServerMessage, WorkerMessage};
+use uuid::Uuid;
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Input {
+    /// A connection is there; the agent says hello on it.
+    LinkUp,
+    LinkDown,
+    /// One text frame. Any frame is a sign of life, even an empty one.
+    Frame(Vec<ServerMessage>),
+    /// The folder or the runner could not be made; nothing of it is left.
+    PrepareFailed {
+        ticket: Ticket,
+        reason: RefuseReason,
+        detail: String,
+    },
+    Runner {
+        ticket: Ticket,
+        said: FromRunner,
+    },
+    /// The runner's socket closed. What that means is in the folder.
+    RunnerGone {
+        ticket: Ticket,
+    },
+    Examined {
+        ticket: Ticket,
+        finding: Finding,
+    },
+    /// The answer to [`Action::Void`]: who came first.
+    Claimed {
+        ticket: Ticket,
+        claim: Claim,
+    },
+    Stop(StopLevel),
+    /// The time that [`Agent::deadline`](super::Agent::deadline) named has come.
+    Tick,
+}
+
+/// What is to be done, in this order.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "most actions are messages, and none lives longer than the input it answers"
+)]
+#[derive(Debug, Clone, PartialEq)]
+pub enum Action {
+    Send(WorkerMessage),
+    /// The link is of no use any more: close it and connect anew.
+    DropLink {
+        why: String,
+    },
+    /// The link stands. The epoch is to be remembered.
+    Welcomed {
+        worker: Uuid,
+        epoch: u64,
+        max_reconnect_delay_ms: u64,
+    },
+    /// Make the folder and start a runner in it.
+    Prepare {
+        spec: Box<AttemptSpec>,
+    },
+    Go {
+        ticket: Ticket,
+    },
+    /// Claim the folder as never started; the answer is [`Input::Claimed`].
+    Void {
+        ticket: Ticket,
+    },
+    StopRunner {
+        ticket: Ticket,
+        mode: StopMode,
+        reason: StopReason,
+    },
+    /// The end was heard; the runner may leave.
+    Bye {
+        ticket: Ticket,
+    },
+    /// See what the folder says; the answer is [`Input::Examined`].
+    Examine {
+        ticket: Ticket,
+    },
+    /// Send the log from the line after this one.
+    Ship {
+        ticket: Ticket,
+        after_seq: u64,
+    },
+    LogGrew {
+        ticket: Ticket,
+    },
+    LogAcked {
+        ticket: Ticket,
+        seq: u64,
+    },
+    /// No more lines come. `None`: the log ends where its files end.
+    LogEnded {
+        ticket: Ticket,
+        last_seq: Option<u64>,
+    },
+    /// The server has all of it.
+    Forget {
+        ticket: Ticket,
+    },
+    /// It never started; nothing of it is worth keeping.
+    Discard {
+        ticket: Ticket,
+    },
+    Exit(ExitReason),
+}
+
+/// How far a worker is to be stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum StopLevel {
+    /// Run on.
+    Run,
+    /// Take no more work, say goodbye, leave the runners running.
+    Leave,
+    /// End the steps as well.
+    EndSteps,
+}
+
+/// Why the agent has nothing more to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ExitReason {
+    Stopped,
+    /// The one step of `--once` is over.
+    OnceDone,
+    /// The link is gone, and the worker was told not to reconnect.
+    LinkLost,
+    Refused {
+        code: RefusedCode,
+        message: String,
+    },
+}
+
+/// An attempt that was found in the state folder when the worker started.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Found {
+    pub ticket: Ticket,
+    pub job: Uuid,
+    pub step: String,
+    pub finding: Finding,
+    /// 0 and 0 if there are no lines.
+    pub log_first_seq: u64,
+    pub log_last_seq: u64,
+}
+
+/// What an attempt's folder says.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Finding {
+    /// Its runner lives and waits for `go`.
+    Waiting,
+    /// Its runner lives and has claimed the start.
+    Running,
+    Ended(Box<End>),
+    /// No runner, and the folder is claimed `void`.
+    NeverStarted {
+        detail: String,
+    },
+    /// It may have run, its runner is gone, nothing of it lives, and there is no result.
+    Lost {
+        loss: Loss,
+        detail: String,
+    },
+}

@@ -1,0 +1,161 @@
+//! One attempt, as the agent knows it.
+
+use std::time::Duration;
+
+use protocol::attempt::{AttemptSpec, End, StopMode, StopReason, Ticket};
+use protocol::link::{HeldAttempt, HeldState, Loss, WorkerMessage};
+use uuid::Uuid;
+
+use super::event::{Finding, Found};
+
+#[derive(Debug)]
+pub(super) struct Held {
+    job: Uuid,
+    step: String,
+    pub(super) phase: Phase,
+    log_first_seq: u64,
+    log_last_seq: u64,
+    /// When the last question or report was sent on this link; `None` if none was.
+    pub(super) said_at: Option<Duration>,
+    /// The server has answered the report: it is not repeated on this link.
+    pub(super) settled: bool,
+    pub(super) barrier: Option<Barrier>,
+    /// An order that could not be carried out yet.
+    pub(super) stop: Option<(StopMode, StopReason)>,
+}
+
+#[derive(Debug, PartialEq)]
+pub(super) enum Phase {
+    /// The folder and the runner are being made. `give_up`: it is not wanted any more.
+    Preparing {
+        give_up: Option<AfterVoid>,
+    },
+    /// The runner is ready; the server was asked, or will be when there is a link.
+    Waiting,
+    /// The runner was told to go.
+    Going,
+    Running {
+        pid: Option<u32>,
+    },
+    /// The folder is being claimed as never started.
+    Voiding {
+        then: AfterVoid,
+    },
+    Ended {
+        end: Box<End>,
+    },
+    Lost {
+        loss: Loss,
+        detail: String,
+    },
+}
+
+/// What follows when an attempt has been made void.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum AfterVoid {
+    /// The server has taken it back already.
+    Discard,
+    /// The server may think that it started: it is told that it never will.
+    Report,
+}
+
+/// Tells a fresh `go` from one that was on its way for too long.
+///
+/// A ping was sent before the question. A `go` that comes before its pong may be old and does not count.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Barrier {
+    pub(super) ping: u64,
+    pub(super) go_dropped: bool,
+}
+
+impl Held {
+    pub(super) fn offered(spec: &AttemptSpec) -> Self {
+        Held::new(spec.job, spec.step.clone(), Phase::Preparing { give_up: None })
+    }
+
+    pub(super) fn found(found: Found) -> (Ticket, Self) {
+        let phase = match found.finding {
+            Finding::Waiting => Phase::Waiting,
+            Finding::Running => Phase::Running { pid: None },
+            Finding::Ended(end) => Phase::Ended { end },
+            Finding::NeverStarted { detail } => Phase::Lost { loss: Loss::Void, detail },
+            Finding::Lost { loss, detail } => Phase::Lost { loss, detail },
+        };
+        let mut held = Held::new(found.job, found.step, phase);
+        held.log_first_seq = found.log_first_seq;
+        held.log_last_seq = found.log_last_seq;
+        (found.ticket, held)
+    }
+
+    fn new(job: Uuid, step: String, phase: Phase) -> Self {
+        Held {
+            job,
+            step,
+            phase,
+            log_first_seq: 0,
+            log_last_seq: 0,
+            said_at: None,
+            settled: false,
+            barrier: None,
+            stop: None,
+        }
+    }
+
+    /// Whether it takes a slot.
+    pub(super) fn is_active(&self) -> bool {
+        match self.phase {
+            Phase::Preparing { .. } | Phase::Waiting | Phase::Going | Phase::Running { .. } | Phase::Voiding { .. } => {
+                true
+            }
+            Phase::Ended { .. } | Phase::Lost { .. } => false,
+        }
+    }
+
+    pub(super) fn log_reached(&mut self, seq: u64) {
+        if seq > 0 {
+            self.log_first_seq = self.log_first_seq.max(1);
+            self.log_last_seq = self.log_last_seq.max(seq);
+        }
+    }
+
+    pub(super) fn has_lines_after(&self, seq: u64) -> bool {
+        self.log_last_seq > seq
+    }
+
+    /// What was said on the last link is void on the next one.
+    pub(super) fn forget_link(&mut self) {
+        self.said_at = None;
+        self.settled = false;
+        self.barrier = None;
+    }
+
+    /// The report that the server owes an answer to.
+    pub(super) fn report(&self, ticket: Ticket) -> Option<WorkerMessage> {
+        match &self.phase {
+            Phase::Ended { end } => Some(WorkerMessage::Ended { ticket, end: (**end).clone() }),
+            Phase::Lost { loss, detail } => Some(WorkerMessage::Lost { ticket, loss: *loss, detail: detail.clone() }),
+            Phase::Preparing { .. } | Phase::Waiting | Phase::Going | Phase::Running { .. } | Phase::Voiding { .. } => {
+                None
+            }
+        }
+    }
+
+    /// For the hello.
+    pub(super) fn describe(&self, ticket: Ticket) -> HeldAttempt {
+        let state = match &self.phase {
+            Phase::Preparing { .. } | Phase::Waiting | Phase::Voiding { .. } => HeldState::Waiting,
+            Phase::Lost { loss: Loss::Void, .. } => HeldState::Waiting,
+            // A loss without a result is told right after the welcome; until then it may have run.
+            Phase::Going | Phase::Running { .. } | Phase::Lost { .. } => HeldState::Running,
+            Phase::Ended { .. } => HeldState::Ended,
+        };
+        HeldAttempt {
+            ticket,
+            job: self.job,
+            step: self.step.clone(),
+            state,
+            log_first_seq: self.log_first_seq,
+            log_last_seq: self.log_last_seq,
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Stopping: what is given back, what is ended, and when all is said.
+
+use std::time::Duration;
+
+use protocol::attempt::{StopMode, StopReason, Ticket};
+
+use super::Agent;
+use super::event::{Action, ExitReason, StopLevel};
+use super::held::{AfterVoid, Phase};
+
+/// How long a stopping worker waits for the server to take the last results. They are kept in any case.
+const LAST_WORDS_PATIENCE: Duration = Duration::from_secs(10);
+
+#[derive(Debug)]
+pub(super) struct Leaving {
+    level: StopLevel,
+    reason: ExitReason,
+    /// Set when every step has ended.
+    last_words_until: Option<Duration>,
+    /// The exit was announced.
+    done: bool,
+}
+
+impl Leaving {
+    pub(super) fn deadline(&self) -> Option<Duration> {
+        if self.done { None } else { self.last_words_until }
+    }
+}
+
+impl Agent {
+    /// A second order can only be harder; the first reason stays.
+    pub(super) fn stop(&mut self, level: StopLevel, reason: ExitReason) {
+        if level == StopLevel::Run || self.leaving.as_ref().is_some_and(|leaving| leaving.level >= level) {
+            return;
+        }
+        self.draining = true;
+        let reason = self.leaving.take().map_or(reason, |leaving| leaving.reason);
+        self.leaving = Some(Leaving { level, reason, last_words_until: None, done: false });
+        let tickets: Vec<Ticket> = self.held.keys().copied().collect();
+        for ticket in tickets {
+            if self.is_before_go(ticket) {
+                self.make_void(ticket, AfterVoid::Report);
+            } else if level == StopLevel::EndSteps {
+                self.stop_attempt(ticket, StopMode::Graceful, StopReason::WorkerStopped);
+            }
+        }
+        self.say_heartbeat();
+    }
+
+    /// Announces the exit once nothing is left to wait for.
+    pub(super) fn leave_if_done(&mut self, now: Duration) {
+        if self.once && self.draining && self.leaving.is_none() && self.held.is_empty() {
+            self.stop(StopLevel::Leave, ExitReason::OnceDone);
+        }
+        let Some(leaving) = &mut self.leaving else { return };
+        if leaving.done {
+            return;
+        }
+        let in_the_making =
+            self.held.values().any(|held| matches!(held.phase, Phase::Preparing { .. } | Phase::Voiding { .. }));
+        if in_the_making {
+            return;
+        }
+        if leaving.level == StopLevel::EndSteps {
+            if self.held.values().any(|held| held.is_active()) {
+                return;
+            }
+            let until = *leaving.last_words_until.get_or_insert(now + LAST_WORDS_PATIENCE);
+            let unanswered = self.held.values().any(|held| !held.settled);
+            if self.out.link_stands && unanswered && now < until {
+                return;
+            }
+        }
+        leaving.done = true;
+        let reason = leaving.reason.clone();
+        self.out.push(Action::Exit(reason));
+    }
+}

@@ -1,0 +1,127 @@
+//! What a worker decides, without doing any of it: no clock, no randomness, no files, no sockets.
+//!
+//! The shell (`crate::shell`) feeds it everything that happens as [`Input`], one at a time, with the time since its
+//! own start, and performs the [`Action`]s that come back, in order. So the same code runs over a real WebSocket and
+//! in a simulator.
+//!
+//! ```text
+//!  offer ─► Preparing ─ready─► Waiting ─go─► Going ─started─► Running ─ended─► Ended ─forget─► gone
+//!              │                  │ withdrawn, stale, stopped    │ runner dead, no record
+//!              ▼ failed           ▼                              ▼
+//!           refused            Voiding ─► gone, or told ───────► Lost ─forget─► gone
+//! ```
+//!
+//! In reading order: [`event`] (in and out), `held` (one attempt), `session` (the link), `work` (offers and
+//! orders), `runners` (what runners say), `leave` (stopping).
+
+pub mod event;
+mod held;
+mod leave;
+mod runners;
+mod session;
+#[cfg(test)]
+mod tests;
+mod work;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use protocol::attempt::Ticket;
+use protocol::link::{Heartbeat, Hello, WorkerMessage};
+
+pub use event::{Action, ExitReason, Finding, Found, Input, StopLevel};
+use held::Held;
+use leave::Leaving;
+use session::Session;
+
+/// The one that decides.
+pub struct Agent {
+    /// As it is sent, but for the attempts held.
+    hello: Hello,
+    /// One step, then no more.
+    once: bool,
+    held: BTreeMap<Ticket, Held>,
+    session: Session,
+    /// Takes no new work.
+    draining: bool,
+    leaving: Option<Leaving>,
+    out: Outbox,
+}
+
+impl Agent {
+    /// `hello` says who this worker is; `found` is what lay in its state folder.
+    pub fn new(hello: Hello, once: bool, found: Vec<Found>) -> Self {
+        Agent {
+            hello,
+            once,
+            held: found.into_iter().map(Held::found).collect(),
+            session: Session::Down,
+            draining: false,
+            leaving: None,
+            out: Outbox::default(),
+        }
+    }
+
+    /// Takes one input. `now` is the time since the shell started and never goes back.
+    pub fn handle(&mut self, input: Input, now: Duration) -> Vec<Action> {
+        match input {
+            Input::LinkUp => self.link_up(now),
+            Input::LinkDown => self.link_down(),
+            Input::Frame(messages) => self.hear(messages, now),
+            Input::PrepareFailed { ticket, reason, detail } => self.prepare_failed(ticket, reason, detail, now),
+            Input::Runner { ticket, said } => self.runner_said(ticket, said, now),
+            Input::RunnerGone { ticket } => self.runner_gone(ticket),
+            Input::Examined { ticket, finding } => self.examined(ticket, finding, now),
+            Input::Claimed { ticket, claim } => self.claimed(ticket, claim, now),
+            Input::Stop(level) => self.stop(level, ExitReason::Stopped),
+            Input::Tick => {}
+        }
+        self.keep_time(now);
+        self.leave_if_done(now);
+        std::mem::take(&mut self.out.actions)
+    }
+
+    /// When to come back with a [`Input::Tick`], if nothing happens before.
+    pub fn deadline(&self) -> Option<Duration> {
+        let leaving = self.leaving.as_ref().and_then(Leaving::deadline);
+        [self.session.deadline(), leaving].into_iter().flatten().min()
+    }
+
+    fn free_slots(&self) -> u32 {
+        if self.draining {
+            return 0;
+        }
+        let active = self.held.values().filter(|held| held.is_active()).count();
+        self.hello.slots.saturating_sub(u32::try_from(active).unwrap_or(u32::MAX))
+    }
+
+    fn say_heartbeat(&mut self) {
+        let heartbeat = Heartbeat {
+            processed: self.session.processed(),
+            held: self.held.keys().copied().collect(),
+            free: self.free_slots(),
+            draining: self.draining,
+        };
+        self.out.say(WorkerMessage::Heartbeat(heartbeat));
+    }
+}
+
+/// Collects the actions of one input.
+#[derive(Default)]
+struct Outbox {
+    actions: Vec<Action>,
+    /// Between welcome and loss. Whatever is said without a link is said again after the next welcome.
+    link_stands: bool,
+}
+
+impl Outbox {
+    fn push(&mut self, action: Action) {
+        self.actions.push(action);
+    }
+
+    fn say(&mut self, message: WorkerMessage) {
+        if self.link_stands {
+            self.actions.push(Action::Send(message));
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! What runners say, and what their folders say when they are silent.
+
+use std::time::Duration;
+
+use protocol::attempt::{End, Ticket};
+use protocol::folder::{Claim, FromRunner};
+use protocol::link::{Loss, RefuseReason, WorkerMessage};
+
+use super::Agent;
+use super::event::{Action, Finding};
+use super::held::{AfterVoid, Phase};
+
+impl Agent {
+    pub(super) fn prepare_failed(&mut self, ticket: Ticket, reason: RefuseReason, detail: String, now: Duration) {
+        let Some(held) = self.held.get(&ticket) else { return };
+        match held.phase {
+            Phase::Preparing { give_up: None } => {
+                self.held.remove(&ticket);
+                self.refuse(ticket, reason, detail);
+            }
+            Phase::Preparing { give_up: Some(then) } => self.voided(ticket, then, &detail, now),
+            _ => {}
+        }
+    }
+
+    pub(super) fn runner_said(&mut self, ticket: Ticket, said: FromRunner, now: Duration) {
+        match said {
+            FromRunner::Ready { .. } => self.runner_ready(ticket, now),
+            FromRunner::Started { pid, .. } => self.started(ticket, pid),
+            FromRunner::Log { last_seq, .. } => self.log_grew(ticket, last_seq),
+            FromRunner::Ended { end } => self.ended(ticket, Box::new(end), now),
+            FromRunner::Refused { why } => self.runner_refused(ticket, why, now),
+            FromRunner::Status { .. } | FromRunner::Unknown => {}
+        }
+    }
+
+    fn runner_ready(&mut self, ticket: Ticket, now: Duration) {
+        let Some(held) = self.held.get_mut(&ticket) else { return };
+        match held.phase {
+            Phase::Preparing { give_up } => {
+                held.phase = Phase::Waiting;
+                match give_up {
+                    None => self.ask(ticket, now),
+                    Some(then) => self.make_void(ticket, then),
+                }
+            }
+            // The runner was asked to go by a connection that broke before it heard.
+            Phase::Going => self.out.push(Action::Go { ticket }),
+            _ => {}
+        }
+    }
+
+    fn started(&mut self, ticket: Ticket, pid: u32) {
+        let Some(held) = self.held.get_mut(&ticket) else { return };
+        let news = match held.phase {
+            Phase::Preparing { .. } | Phase::Waiting | Phase::Going | Phase::Voiding { .. } => true,
+            Phase::Running { pid: known } => known != Some(pid),
+            Phase::Ended { .. } | Phase::Lost { .. } => return,
+        };
+        held.phase = Phase::Running { pid: Some(pid) };
+        if news {
+            self.out.say(WorkerMessage::Started { ticket, pid });
+        }
+        if let Some((mode, reason)) = held.stop.take() {
+            self.out.push(Action::StopRunner { ticket, mode, reason });
+        }
+    }
+
+    fn log_grew(&mut self, ticket: Ticket, last_seq: u64) {
+        if let Some(held) = self.held.get_mut(&ticket) {
+            held.log_reached(last_seq);
+            self.out.push(Action::LogGrew { ticket });
+        }
+    }
+
+    fn ended(&mut self, ticket: Ticket, end: Box<End>, now: Duration) {
+        let Some(held) = self.held.get_mut(&ticket) else { return };
+        self.out.push(Action::Bye { ticket });
+        if !held.is_active() {
+            return;
+        }
+        let last_seq = Some(end.log_last_seq);
+        held.log_reached(end.log_last_seq);
+        held.phase = Phase::Ended { end };
+        self.say_report(ticket, now);
+        self.out.push(Action::LogEnded { ticket, last_seq });
+    }
+
+    /// It did not start and never will.
+    fn runner_refused(&mut self, ticket: Ticket, why: String, now: Duration) {
+        let Some(held) = self.held.get(&ticket) else { return };
+        match held.phase {
+            Phase::Preparing { give_up: None } => {
+                self.held.remove(&ticket);
+                self.refuse(ticket, RefuseReason::Broken, why);
+                self.out.push(Action::Discard { ticket });
+            }
+            Phase::Preparing { give_up: Some(then) } => self.voided(ticket, then, &why, now),
+            Phase::Waiting | Phase::Going => self.lost(ticket, Loss::Void, why, now),
+            // The claim's own answer is on its way.
+            Phase::Voiding { .. } => {}
+            // A claim of intent came first: a runner that says otherwise has not even seen it.
+            Phase::Running { .. } | Phase::Ended { .. } | Phase::Lost { .. } => {}
+        }
+    }
+
+    /// A closed socket is no proof of anything; the lock and the record are.
+    pub(super) fn runner_gone(&mut self, ticket: Ticket) {
+        let Some(held) = self.held.get(&ticket) else { return };
+        match held.phase {
+            Phase::Preparing { .. } | Phase::Waiting | Phase::Going | Phase::Running { .. } => {
+                self.out.push(Action::Examine { ticket });
+            }
+            Phase::Voiding { .. } | Phase::Ended { .. } | Phase::Lost { .. } => {}
+        }
+    }
+
+    pub(super) fn examined(&mut self, ticket: Ticket, finding: Finding, now: Duration) {
+        let Some(held) = self.held.get_mut(&ticket) else { return };
+        if !held.is_active() {
+            return;
+        }
+        match finding {
+            // The shell has connected to it again, and it says itself how far it is.
+            Finding::Waiting | Finding::Running => {}
+            Finding::Ended(end) => self.ended(ticket, end, now),
+            Finding::NeverStarted { detail } => match held.phase {
+                Phase::Preparing { give_up: None } => {
+                    self.held.remove(&ticket);
+                    self.refuse(ticket, RefuseReason::Broken, detail);
+                    self.out.push(Action::Discard { ticket });
+                }
+                Phase::Preparing { give_up: Some(then) } | Phase::Voiding { then } => {
+                    self.voided(ticket, then, &detail, now);
+                }
+                _ => self.lost(ticket, Loss::Void, detail, now),
+            },
+            Finding::Lost { loss, detail } => self.lost(ticket, loss, detail, now),
+        }
+    }
+
+    /// Whoever was first decides.
+    pub(super) fn claimed(&mut self, ticket: Ticket, claim: Claim, now: Duration) {
+        let Some(held) = self.held.get_mut(&ticket) else { return };
+        let Phase::Voiding { then } = held.phase else { return };
+        match claim {
+            Claim::Void => self.voided(ticket, then, "taken back before it was started", now),
+            Claim::Intent => {
+                held.phase = Phase::Running { pid: None };
+                if let Some((mode, reason)) = held.stop.take() {
+                    self.out.push(Action::StopRunner { ticket, mode, reason });
+                }
+                // Whether the runner that claimed it still lives is not known.
+                self.out.push(Action::Examine { ticket });
+            }
+        }
+    }
+
+    fn voided(&mut self, ticket: Ticket, then: AfterVoid, detail: &str, now: Duration) {
+        match then {
+            AfterVoid::Discard => {
+                self.held.remove(&ticket);
+                self.out.push(Action::Discard { ticket });
+            }
+            AfterVoid::Report => self.lost(ticket, Loss::Void, detail.to_owned(), now),
+        }
+    }
+
+    fn lost(&mut self, ticket: Ticket, loss: Loss, detail: String, now: Duration) {
+        let Some(held) = self.held.get_mut(&ticket) else { return };
+        held.phase = Phase::Lost { loss, detail };
+        self.say_report(ticket, now);
+        if loss != Loss::Void {
+            self.out.push(Action::LogEnded { ticket, last_seq: None });
+        }
+    }
+
+    /// Says how it ended, unless the server has answered that already.
+    pub(super) fn say_report(&mut self, ticket: Ticket, now: Duration) {
+        let Some(held) = self.held.get_mut(&ticket) else { return };
+        if held.settled {
+            return;
+        }
+        if let Some(report) = held.report(ticket) {
+            held.said_at = Some(now);
+            self.out.say(report);
+        }
+    }
+
+    /// Starts the log from `after_seq`, and ends it where the attempt has ended.
+    pub(super) fn ship(&mut self, ticket: Ticket, after_seq: u64) {
+        let Some(held) = self.held.get(&ticket) else { return };
+        let last_seq = match &held.phase {
+            Phase::Preparing { .. } | Phase::Waiting | Phase::Voiding { .. } => return,
+            Phase::Lost { loss: Loss::Void, .. } => return,
+            Phase::Going | Phase::Running { .. } => {
+                self.out.push(Action::Ship { ticket, after_seq });
+                if held.has_lines_after(after_seq) {
+                    self.out.push(Action::LogGrew { ticket });
+                }
+                return;
+            }
+            Phase::Ended { end } => Some(end.log_last_seq),
+            Phase::Lost { .. } => None,
+        };
+        self.out.push(Action::Ship { ticket, after_seq });
+        self.out.push(Action::LogEnded { ticket, last_seq });
+    }
+}

@@ -1,0 +1,172 @@
+//! Offers, leave to start, and orders from the server.
+
+use std::time::Duration;
+
+use protocol::attempt::{AttemptSpec, StopMode, StopReason, Ticket};
+use protocol::link::{Loss, RefuseReason, WorkerMessage};
+
+use super::Agent;
+use super::event::Action;
+use super::held::{AfterVoid, Barrier, Held, Phase};
+
+impl Agent {
+    pub(super) fn offered(&mut self, number: u64, spec: Box<AttemptSpec>) {
+        self.session.number_seen(number);
+        let ticket = spec.ticket;
+        if let Some(held) = self.held.get(&ticket) {
+            // Asked twice, answered twice; anything later than waiting speaks for itself.
+            if held.phase == Phase::Waiting {
+                self.out.say(WorkerMessage::Accept { ticket });
+            }
+            return;
+        }
+        if self.draining {
+            return self.refuse(ticket, RefuseReason::Draining, "this worker is about to stop".to_owned());
+        }
+        if self.free_slots() == 0 {
+            self.session.ask_for_slots_later();
+            let detail = format!("all {} slots are taken", self.hello.slots);
+            return self.refuse(ticket, RefuseReason::Busy, detail);
+        }
+        self.held.insert(ticket, Held::offered(&spec));
+        self.out.push(Action::Prepare { spec });
+    }
+
+    pub(super) fn refuse(&mut self, ticket: Ticket, reason: RefuseReason, detail: String) {
+        self.out.say(WorkerMessage::Refuse { ticket, reason, detail });
+    }
+
+    /// May I start?
+    pub(super) fn ask(&mut self, ticket: Ticket, now: Duration) {
+        if let Some(held) = self.held.get_mut(&ticket) {
+            held.said_at = Some(now);
+            self.out.say(WorkerMessage::Accept { ticket });
+        }
+    }
+
+    /// Asks again after an answer that came too late or not at all; see [`Barrier`].
+    pub(super) fn ask_anew(&mut self, ticket: Ticket, now: Duration) {
+        let ping = self.session.next_ping();
+        if let Some(held) = self.held.get_mut(&ticket) {
+            held.barrier = Some(Barrier { ping, go_dropped: false });
+            self.out.say(WorkerMessage::Ping { n: ping });
+            self.ask(ticket, now);
+        }
+    }
+
+    pub(super) fn pong(&mut self, n: u64, now: Duration) {
+        let mut ask_again = Vec::new();
+        for (ticket, held) in &mut self.held {
+            if let Some(barrier) = held.barrier.take_if(|barrier| barrier.ping <= n)
+                && barrier.go_dropped
+                && held.phase == Phase::Waiting
+            {
+                ask_again.push(*ticket);
+            }
+        }
+        for ticket in ask_again {
+            self.ask(ticket, now);
+        }
+    }
+
+    /// The start is committed. But a `go` that was long on its way may have been overtaken by another verdict.
+    pub(super) fn go(&mut self, ticket: Ticket, now: Duration) {
+        let (Some(held), Some(patience)) = (self.held.get_mut(&ticket), self.session.patience()) else { return };
+        if held.phase != Phase::Waiting {
+            // Repeated, or it is on its way out, and then says so itself.
+            return;
+        }
+        if let Some(barrier) = &mut held.barrier {
+            barrier.go_dropped = true;
+            return;
+        }
+        match held.said_at {
+            Some(said_at) if now <= said_at + patience => {
+                held.phase = Phase::Going;
+                // With one step to run, the first that starts is the one.
+                self.draining |= self.once;
+                self.out.push(Action::Go { ticket });
+                self.ship(ticket, 0);
+            }
+            _ => self.ask_anew(ticket, now),
+        }
+    }
+
+    pub(super) fn withdrawn(&mut self, ticket: Ticket) {
+        self.make_void(ticket, AfterVoid::Discard);
+    }
+
+    /// What was said changed nothing.
+    pub(super) fn stale(&mut self, ticket: Ticket, about: &str) {
+        let Some(held) = self.held.get_mut(&ticket) else { return };
+        match &held.phase {
+            Phase::Preparing { .. } | Phase::Waiting => self.make_void(ticket, AfterVoid::Discard),
+            // It never started and nobody wants to know: there is no evidence to keep.
+            Phase::Lost { loss: Loss::Void, .. } => self.let_go(ticket, Action::Discard { ticket }),
+            // The evidence is on record; `forget` comes when the log is, too.
+            Phase::Ended { .. } | Phase::Lost { .. } => held.settled = true,
+            Phase::Going | Phase::Running { .. } | Phase::Voiding { .. } => {
+                tracing::debug!(attempt = %ticket.attempt, about, "the server calls a message stale; the step goes on");
+            }
+        }
+    }
+
+    /// Given up by the server, but not to be stopped: what runs, runs on.
+    pub(super) fn finish(&mut self, ticket: Ticket) {
+        if self.is_before_go(ticket) {
+            self.make_void(ticket, AfterVoid::Report);
+        }
+    }
+
+    pub(super) fn stop_attempt(&mut self, ticket: Ticket, mode: StopMode, reason: StopReason) {
+        let Some(held) = self.held.get_mut(&ticket) else { return };
+        match held.phase {
+            Phase::Going | Phase::Running { .. } => self.out.push(Action::StopRunner { ticket, mode, reason }),
+            Phase::Preparing { .. } | Phase::Waiting | Phase::Voiding { .. } => {
+                // Should the claim turn out to be lost, the order still holds.
+                held.stop = Some((mode, reason));
+                self.make_void(ticket, AfterVoid::Report);
+            }
+            Phase::Ended { .. } | Phase::Lost { .. } => {}
+        }
+    }
+
+    /// The server has all of it, or never wanted it.
+    pub(super) fn forget(&mut self, ticket: Ticket) {
+        let Some(held) = self.held.get(&ticket) else { return };
+        match held.phase {
+            Phase::Ended { .. } => self.let_go(ticket, Action::Forget { ticket }),
+            Phase::Lost { loss: Loss::Void, .. } => self.let_go(ticket, Action::Discard { ticket }),
+            Phase::Lost { .. } => self.let_go(ticket, Action::Forget { ticket }),
+            Phase::Preparing { .. } | Phase::Waiting | Phase::Voiding { .. } => {
+                self.make_void(ticket, AfterVoid::Discard)
+            }
+            Phase::Going | Phase::Running { .. } => {
+                tracing::warn!(attempt = %ticket.attempt, "told to forget a step that runs; it is kept");
+            }
+        }
+    }
+
+    fn let_go(&mut self, ticket: Ticket, how: Action) {
+        self.held.remove(&ticket);
+        self.out.push(how);
+    }
+
+    pub(super) fn is_before_go(&self, ticket: Ticket) -> bool {
+        matches!(self.held.get(&ticket), Some(Held { phase: Phase::Preparing { .. } | Phase::Waiting, .. }))
+    }
+
+    /// Takes an attempt back that has no leave to start. The claim in its folder decides.
+    pub(super) fn make_void(&mut self, ticket: Ticket, then: AfterVoid) {
+        let Some(held) = self.held.get_mut(&ticket) else { return };
+        match &mut held.phase {
+            Phase::Preparing { give_up } => *give_up = Some(then),
+            Phase::Voiding { then: planned } => *planned = then,
+            Phase::Waiting => {
+                held.phase = Phase::Voiding { then };
+                self.out.push(Action::Void { ticket });
+            }
+            Phase::Going | Phase::Running { .. } | Phase::Ended { .. } | Phase::Lost { .. } => {}
+        }
+    }
+}

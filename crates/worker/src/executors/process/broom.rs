@@ -1,0 +1,159 @@
+//! Puts away what has ended: runners are reaped, attempts that the server has are kept for a while, the rest is removed.
+//!
+//! A thread of its own, because nobody waits for it.
+
+use std::collections::VecDeque;
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::process::Child;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread::JoinHandle;
+use std::time::{Duration, SystemTime};
+
+use protocol::attempt::Ticket;
+use protocol::folder::{LOG_FOLDER, SOCKET, WORK_FOLDER};
+
+use crate::options::Spool;
+use crate::state::Places;
+
+/// A process that has closed its socket is gone in no time; this is for the rare one that is not.
+const REAP_INTERVAL: Duration = Duration::from_millis(100);
+/// How often kept attempts are looked at for their age.
+const AGE_INTERVAL: Duration = Duration::from_secs(60);
+/// Kept attempts, however small: each costs some files.
+const KEPT_MAX: usize = 1000;
+
+#[derive(Debug)]
+pub(crate) enum Sweep {
+    /// The runner has left.
+    Reap(Child),
+    /// The server has all of it.
+    Keep { ticket: Ticket },
+    /// It never ran.
+    Discard { ticket: Ticket },
+}
+
+/// The handle of the thread, which ends when this is dropped and all is done.
+pub(crate) struct Broom {
+    orders: Sender<Sweep>,
+}
+
+impl Broom {
+    pub(crate) fn start(places: Places, spool: Spool) -> io::Result<(Self, JoinHandle<()>)> {
+        let (orders, inbox) = mpsc::channel();
+        let thread = std::thread::Builder::new().name("bowline-broom".to_owned());
+        let handle = thread.spawn(move || Sweeper::new(places, spool).work(&inbox))?;
+        Ok((Broom { orders }, handle))
+    }
+
+    pub(crate) fn order(&self, sweep: Sweep) {
+        // The thread only ends when this handle is dropped.
+        let _ = self.orders.send(sweep);
+    }
+}
+
+struct Sweeper {
+    places: Places,
+    spool: Spool,
+    leaving: Vec<Child>,
+    /// Oldest first.
+    kept: VecDeque<Kept>,
+    kept_bytes: u64,
+}
+
+struct Kept {
+    path: PathBuf,
+    since: SystemTime,
+    bytes: u64,
+}
+
+impl Sweeper {
+    fn new(places: Places, spool: Spool) -> Self {
+        let kept = find_kept(&places.kept);
+        let kept_bytes = kept.iter().map(|kept| kept.bytes).sum();
+        Sweeper { places, spool, leaving: Vec::new(), kept, kept_bytes }
+    }
+
+    fn work(&mut self, inbox: &Receiver<Sweep>) {
+        loop {
+            self.prune();
+            let patience = if self.leaving.is_empty() { AGE_INTERVAL } else { REAP_INTERVAL };
+            match inbox.recv_timeout(patience) {
+                Ok(sweep) => self.perform(sweep),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            while let Ok(sweep) = inbox.try_recv() {
+                self.perform(sweep);
+            }
+            self.leaving.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
+        }
+    }
+
+    fn perform(&mut self, sweep: Sweep) {
+        match sweep {
+            Sweep::Reap(child) => self.leaving.push(child),
+            Sweep::Keep { ticket } if self.spool.keep_after_ack.is_zero() => remove(&self.places.attempt(ticket)),
+            Sweep::Keep { ticket } => self.keep(ticket),
+            Sweep::Discard { ticket } => remove(&self.places.attempt(ticket)),
+        }
+    }
+
+    /// Result and log stay; the step's own files go.
+    fn keep(&mut self, ticket: Ticket) {
+        let folder = self.places.attempt(ticket);
+        remove(&folder.join(WORK_FOLDER));
+        let _ = fs::remove_file(folder.join(SOCKET));
+        let path = self.places.kept_attempt(ticket);
+        if let Err(error) = fs::rename(&folder, &path) {
+            tracing::warn!(folder = %folder.display(), %error, "an attempt that is done cannot be put away");
+            remove(&folder);
+            return;
+        }
+        let bytes = log_bytes(&path);
+        self.kept_bytes += bytes;
+        self.kept.push_back(Kept { path, since: SystemTime::now(), bytes });
+    }
+
+    fn prune(&mut self) {
+        let now = SystemTime::now();
+        while let Some(oldest) = self.kept.front() {
+            let age = now.duration_since(oldest.since).unwrap_or_default();
+            let too_old = age >= self.spool.keep_after_ack;
+            if !too_old && self.kept.len() <= KEPT_MAX && self.kept_bytes <= self.spool.log_bytes {
+                return;
+            }
+            remove(&oldest.path);
+            self.kept_bytes -= oldest.bytes;
+            self.kept.pop_front();
+        }
+    }
+}
+
+/// What an earlier worker kept.
+fn find_kept(folder: &Path) -> VecDeque<Kept> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut kept: Vec<Kept> = entries
+        .map(|entry| {
+            let since = entry.metadata().and_then(|metadata| metadata.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
+            Kept { bytes: log_bytes(&entry.path()), path: entry.path(), since }
+        })
+        .collect();
+    kept.sort_by_key(|kept| kept.since);
+    kept.into()
+}
+
+fn log_bytes(folder: &Path) -> u64 {
+    let segments = fs::read_dir(folder.join(LOG_FOLDER)).into_iter().flatten().flatten();
+    segments.filter_map(|segment| segment.metadata().ok()).map(|metadata| metadata.len()).sum()
+}
+
+fn remove(folder: &Path) {
+    match fs::remove_dir_all(folder) {
+        Ok(()) => {}
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        // A runner that is about to leave may still write. The next start of the worker finds what is left.
+        Err(error) => tracing::debug!(folder = %folder.display(), %error, "a folder could not be removed whole"),
+    }
+}

@@ -1,0 +1,102 @@
+//! Making an attempt's folder and starting its runner.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::Child;
+
+use protocol::attempt::AttemptSpec;
+use protocol::folder::{FolderSpec, Local};
+use protocol::link::RefuseReason;
+use runner::folder_io::{self, FolderError};
+use runner::launch::launch;
+use thiserror::Error;
+
+use crate::options::{RunnerCommand, Spool};
+
+/// What a step's environment begins with when the worker itself has none of it.
+const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// Taken over from the worker's environment where they are set.
+const BASE_VARIABLES: [&str; 4] = ["PATH", "HOME", "LANG", "TZ"];
+
+/// What all attempts of this worker have in common.
+#[derive(Debug, Clone)]
+pub(crate) struct Prepare {
+    runner: RunnerCommand,
+    local: Local,
+}
+
+/// A runner that was started and has not said anything yet.
+#[derive(Debug)]
+pub(crate) struct Launched {
+    pub(crate) child: Child,
+    pub(crate) stream: UnixStream,
+}
+
+#[derive(Debug, Error)]
+pub(crate) enum PrepareError {
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    #[error("cannot start the runner {program}: {source}")]
+    Launch { program: PathBuf, source: io::Error },
+}
+
+impl Prepare {
+    pub(crate) fn new(runner: RunnerCommand, spool: Spool) -> Self {
+        let local = Local {
+            log_lines_max: spool.log_lines,
+            log_bytes_max: spool.log_bytes,
+            cgroup_parent: runner::cgroup::find_parent(),
+            base_env: base_environment(),
+        };
+        Prepare { runner, local }
+    }
+
+    /// Leaves nothing behind when it fails.
+    pub(crate) fn prepare(&self, folder: &Path, spec: AttemptSpec) -> Result<Launched, PrepareError> {
+        let made = self.make(folder, spec);
+        if made.is_err() && !is_taken(&made) {
+            let _ = fs::remove_dir_all(folder);
+        }
+        made
+    }
+
+    fn make(&self, folder: &Path, spec: AttemptSpec) -> Result<Launched, PrepareError> {
+        folder_io::create(folder, &FolderSpec::new(spec, self.local.clone()))?;
+        let launched = launch(&self.runner.program, &self.runner.arguments, folder);
+        let (child, stream) =
+            launched.map_err(|source| PrepareError::Launch { program: self.runner.program.clone(), source })?;
+        Ok(Launched { child, stream })
+    }
+}
+
+impl PrepareError {
+    pub(crate) fn reason(&self) -> RefuseReason {
+        match self.io().map(io::Error::kind) {
+            Some(ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => RefuseReason::DiskFull,
+            _ => RefuseReason::Broken,
+        }
+    }
+
+    fn io(&self) -> Option<&io::Error> {
+        match self {
+            PrepareError::Folder(FolderError::Io { source, .. }) | PrepareError::Launch { source, .. } => Some(source),
+            PrepareError::Folder(_) => None,
+        }
+    }
+}
+
+/// A folder that was there before belongs to somebody else.
+fn is_taken(made: &Result<Launched, PrepareError>) -> bool {
+    let error = made.as_ref().err().and_then(PrepareError::io);
+    error.is_some_and(|error| error.kind() == ErrorKind::AlreadyExists)
+}
+
+fn base_environment() -> BTreeMap<String, String> {
+    let mut environment: BTreeMap<String, String> =
+        BASE_VARIABLES.iter().filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?))).collect();
+    environment.entry("PATH".to_owned()).or_insert_with(|| DEFAULT_PATH.to_owned());
+    environment
+}

@@ -1,0 +1,96 @@
+//! The threads that do what blocks, so that the shell never does.
+
+use std::io;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use protocol::attempt::{AttemptSpec, Ticket};
+use protocol::folder::Claim;
+use runner::folder_io::{self, FolderError};
+
+use super::prepare::{Launched, Prepare, PrepareError};
+use crate::adopt::{self, Look};
+use crate::state::Places;
+
+/// Starting a process keeps a core busy in the kernel for most of its time; more threads than this only get in each
+/// other's way.
+const THREADS_MAX: usize = 4;
+
+#[derive(Debug)]
+pub(crate) enum Job {
+    Prepare { spec: Box<AttemptSpec> },
+    Void { ticket: Ticket },
+    Examine { ticket: Ticket },
+}
+
+#[derive(Debug)]
+pub(crate) enum Done {
+    Prepared { ticket: Ticket, launched: Result<Launched, PrepareError> },
+    Claimed { ticket: Ticket, claim: Result<Claim, FolderError> },
+    Looked { ticket: Ticket, look: Result<Look, FolderError> },
+}
+
+/// The handle of the threads, which end when this is dropped and the last job is done.
+pub(crate) struct Workshop {
+    jobs: Sender<Job>,
+}
+
+impl Workshop {
+    pub(crate) fn start(
+        places: &Places,
+        prepare: Prepare,
+        done: &tokio::sync::mpsc::Sender<Done>,
+    ) -> io::Result<(Self, Vec<JoinHandle<()>>)> {
+        let (jobs, queue) = mpsc::channel();
+        let bench = Arc::new(Bench { places: places.clone(), prepare, queue: Mutex::new(queue) });
+        let threads = std::thread::available_parallelism().map_or(2, |cores| cores.get().clamp(2, THREADS_MAX));
+        let mut handles = Vec::new();
+        for _ in 0..threads {
+            let (bench, done) = (Arc::clone(&bench), done.clone());
+            let thread = std::thread::Builder::new().name("bowline-work".to_owned());
+            handles.push(thread.spawn(move || bench.work(&done))?);
+        }
+        Ok((Workshop { jobs }, handles))
+    }
+
+    pub(crate) fn order(&self, job: Job) {
+        // The threads only end when this handle is dropped.
+        let _ = self.jobs.send(job);
+    }
+}
+
+struct Bench {
+    places: Places,
+    prepare: Prepare,
+    queue: Mutex<Receiver<Job>>,
+}
+
+impl Bench {
+    fn work(&self, done: &tokio::sync::mpsc::Sender<Done>) {
+        while let Some(job) = self.next() {
+            if done.blocking_send(self.perform(job)).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn next(&self) -> Option<Job> {
+        // A thread that panicked left a queue that is as good as before.
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner).recv().ok()
+    }
+
+    fn perform(&self, job: Job) -> Done {
+        match job {
+            Job::Prepare { spec } => {
+                let ticket = spec.ticket;
+                Done::Prepared { ticket, launched: self.prepare.prepare(&self.places.attempt(ticket), *spec) }
+            }
+            Job::Void { ticket } => {
+                Done::Claimed { ticket, claim: folder_io::claim(&self.places.attempt(ticket), Claim::Void, true) }
+            }
+            // In this boot: a worker does not live through a restart of its machine.
+            Job::Examine { ticket } => Done::Looked { ticket, look: adopt::look(&self.places.attempt(ticket), false) },
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! How long to wait before the next try. Pure: the jitter comes from outside.
+
+use std::time::Duration;
+
+const FIRST: Duration = Duration::from_secs(1);
+const FACTOR: f64 = 1.5;
+/// Until a server has said otherwise.
+const LONGEST_BY_DEFAULT: Duration = Duration::from_secs(60);
+
+/// Grows with every failure, up to a limit, and starts over after a success.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Backoff {
+    next: Duration,
+    longest: Duration,
+}
+
+impl Backoff {
+    pub(crate) fn new() -> Self {
+        Backoff { next: FIRST, longest: LONGEST_BY_DEFAULT }
+    }
+
+    /// The server welcomed us, and said how long we may stay away.
+    pub(crate) fn welcomed(&mut self, longest: Duration) {
+        self.longest = longest;
+        self.next = FIRST;
+    }
+
+    /// The next delay. `jitter` is between 0 and 1; it takes away up to a half, so that workers that were cut off
+    /// together do not come back together. The longest delay is never exceeded.
+    pub(crate) fn next(&mut self, jitter: f64) -> Duration {
+        let delay = self.next.min(self.longest);
+        self.next = delay.mul_f64(FACTOR).min(self.longest);
+        delay.mul_f64(1.0 - 0.5 * jitter.clamp(0.0, 1.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_grow_to_the_limit_and_start_over() {
+        let mut backoff = Backoff::new();
+        let delays: Vec<u128> = (0..13).map(|_| backoff.next(0.0).as_millis()).collect();
+        assert_eq!(delays[..4], [1000, 1500, 2250, 3375]);
+        assert_eq!(delays[11..], [60_000, 60_000]);
+        backoff.welcomed(Duration::from_secs(2));
+        let delays: Vec<u128> = (0..4).map(|_| backoff.next(0.0).as_millis()).collect();
+        assert_eq!(delays, [1000, 1500, 2000, 2000]);
+    }
+
+    #[test]
+    fn jitter_only_shortens() {
+        let mut backoff = Backoff::new();
+        assert_eq!(backoff.next(1.0), Duration::from_millis(500));
+        assert_eq!(backoff.next(0.5), Duration::from_millis(1125));
+        assert_eq!(backoff.next(7.0), Duration::from_millis(1125));
+    }
+
+    #[test]
+    fn a_limit_below_the_first_delay_holds_at_once() {
+        let mut backoff = Backoff::new();
+        backoff.welcomed(Duration::from_millis(200));
+        assert_eq!(backoff.next(0.0), Duration::from_millis(200));
+    }
+}

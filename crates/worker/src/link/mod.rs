@@ -1,0 +1,131 @@
+//! The link to a server: connect, carry messages, and come back for ever when it is lost.
+//!
+//! One task ([`keep`]) owns it. It tells the shell about each connection with a [`LinkEvent::Up`] that holds the way
+//! to send on it; dropping that closes the connection.
+
+pub(crate) mod address;
+mod backoff;
+pub(crate) mod connect;
+mod session;
+
+use std::time::Duration;
+
+use protocol::link::{ServerMessage, WorkerMessage};
+use tokio::sync::mpsc::{self, Sender, error::TrySendError};
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use crate::error::WorkerError;
+use crate::machine;
+use crate::ship::FrameSender;
+use address::Address;
+pub(crate) use backoff::Backoff;
+use connect::ConnectError;
+use session::Outgoing;
+
+/// Messages that wait for the socket. More than a worker can have to say unless the socket is dead.
+const CONTROL_QUEUE: usize = 64 * 1024;
+/// Log frames that wait for the socket; the window of unacknowledged bytes is the real limit.
+const LOG_QUEUE: usize = 2;
+/// While waiting for the next try, a server that was away is looked for this often.
+const PROBE_INTERVAL: Duration = Duration::from_secs(2);
+
+#[derive(Debug)]
+pub(crate) enum LinkEvent {
+    Up(LinkSender),
+    Frame(Vec<ServerMessage>),
+    Down {
+        why: String,
+    },
+    /// It makes no sense to go on.
+    Failed(WorkerError),
+}
+
+/// The way out of one connection.
+#[derive(Debug)]
+pub(crate) struct LinkSender {
+    control: Sender<WorkerMessage>,
+    pub(crate) logs: FrameSender,
+    /// Tells the connection's task that this was dropped, even while it is busy writing.
+    _hold: oneshot::Sender<()>,
+}
+
+impl LinkSender {
+    /// `false`: so much waits that the connection must be dead. A connection that has just closed takes everything
+    /// and loses it, as the network would.
+    pub(crate) fn send(&self, message: WorkerMessage) -> bool {
+        !matches!(self.control.try_send(message), Err(TrySendError::Full(_)))
+    }
+}
+
+/// What is needed to reach the server as this worker.
+#[derive(Debug, Clone)]
+pub(crate) struct Reach {
+    pub(crate) servers: Vec<Address>,
+    pub(crate) credential: String,
+    pub(crate) credential_path: std::path::PathBuf,
+    pub(crate) no_reconnect: bool,
+}
+
+/// Keeps a link for as long as somebody listens to `events`.
+pub(crate) async fn keep(reach: Reach, events: Sender<LinkEvent>) {
+    let mut backoff = Backoff::new();
+    for address in reach.servers.iter().cycle() {
+        let probe = match connect::connect_link(address, &reach.credential).await {
+            Ok(socket) => {
+                let (control, control_queue) = mpsc::channel(CONTROL_QUEUE);
+                let (logs, log_queue) = mpsc::channel(LOG_QUEUE);
+                let (hold, let_go) = oneshot::channel();
+                if events.send(LinkEvent::Up(LinkSender { control, logs, _hold: hold })).await.is_err() {
+                    return;
+                }
+                let outgoing = Outgoing { control: control_queue, logs: log_queue, let_go };
+                let why = session::carry(socket, outgoing, &events, &mut backoff).await;
+                if events.send(LinkEvent::Down { why }).await.is_err() || reach.no_reconnect {
+                    return;
+                }
+                false
+            }
+            Err(ConnectError::Unauthorized { .. }) => {
+                let error = WorkerError::CredentialRefused { path: reach.credential_path };
+                let _ = events.send(LinkEvent::Failed(error)).await;
+                return;
+            }
+            Err(error) if reach.no_reconnect => {
+                let why = error.to_string();
+                let _ = events.send(LinkEvent::Failed(WorkerError::Unreachable { why })).await;
+                return;
+            }
+            Err(error) => {
+                tracing::warn!(%error, "no link to the server; trying again");
+                // Whoever answers but does not let us in is not to be asked more often than the back-off says.
+                matches!(error, ConnectError::Tcp { .. })
+            }
+        };
+        let delay = backoff.next(machine::random_fraction());
+        tokio::select! {
+            () = wait(delay, probe, &reach.servers) => {}
+            () = events.closed() => return,
+        }
+    }
+}
+
+/// Waits for the delay, or, with `probe`, until a server can be reached again.
+async fn wait(delay: Duration, probe: bool, servers: &[Address]) {
+    if !probe {
+        return sleep(delay).await;
+    }
+    let until = Instant::now() + delay;
+    loop {
+        let next_probe = Instant::now() + PROBE_INTERVAL;
+        if next_probe >= until {
+            return sleep_until(until).await;
+        }
+        sleep_until(next_probe).await;
+        for address in servers {
+            if connect::connect_tcp(address).await.is_ok() {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,394 @@
+//! The loop around the agent: hands it what happens, does what it says. The only place where the parts meet.
+//!
+//! ```text
+//!            ┌── frames ─── link task ◄──── messages ──┐
+//!            ├── done ───── workshop  ◄──── jobs ──────┤
+//!  agent ◄── shell                                     shell ◄── actions ── agent
+//!            ├── heard ──── connections ◄── orders ────┤
+//!            └── stop, time             shipping, broom┘
+//! ```
+//!
+//! Everything that comes in passes a bounded channel, so that a busy agent slows its sources down.
+
+use std::collections::HashMap;
+use std::process::Child;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use protocol::attempt::{StopMode, StopReason, Ticket};
+use protocol::folder::{Claim, ToRunner};
+use protocol::link::{Loss, RefusedCode};
+use runner::folder_io::FolderError;
+use tokio::net::UnixStream;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use crate::adopt::Look;
+use crate::agent::{Action, Agent, ExitReason, Finding, Input, StopLevel};
+use crate::error::WorkerError;
+use crate::executors::process::{
+    Broom, Connection, Done, Heard, Job, Launched, Prepare, PrepareError, Sweep, Workshop, reconnect,
+};
+use crate::link::{self, LinkEvent, LinkSender, Reach};
+use crate::options::WorkerOptions;
+use crate::ship::{Order, Shipping};
+use crate::state::{Places, State};
+
+/// Events that wait for the agent, per source: enough for a burst, little enough to push back soon.
+const QUEUE: usize = 256;
+/// Before something that could not be told or done is tried again.
+const RETRY_PAUSE: Duration = Duration::from_millis(200);
+/// How long the last messages may take when the worker leaves.
+const GOODBYE_PATIENCE: Duration = Duration::from_secs(3);
+
+/// What a shell is made of.
+pub(crate) struct ShellParts {
+    pub(crate) agent: Agent,
+    pub(crate) state: State,
+    pub(crate) reach: Reach,
+    pub(crate) options: WorkerOptions,
+    /// Attempts that the agent knows from an earlier worker; those that live are connected to.
+    pub(crate) adopted: Vec<Ticket>,
+}
+
+pub(crate) struct Shell {
+    agent: Agent,
+    started: Instant,
+    state: State,
+    places: Places,
+    stop_steps: bool,
+    link: Option<LinkSender>,
+    shipping: Shipping,
+    workshop: Workshop,
+    broom: Broom,
+    threads: Vec<JoinHandle<()>>,
+    runners: HashMap<Ticket, Runner>,
+    connections: u64,
+    heard: mpsc::Sender<Heard>,
+    inbox: Inbox,
+    /// Jobs that are tried again after a pause.
+    later: JoinSet<Job>,
+    /// Only holds the link's task: it ends with the shell.
+    _link_task: JoinSet<()>,
+    exit: Option<Result<(), WorkerError>>,
+}
+
+struct Inbox {
+    link: mpsc::Receiver<LinkEvent>,
+    done: mpsc::Receiver<Done>,
+    heard: mpsc::Receiver<Heard>,
+}
+
+#[derive(Default)]
+struct Runner {
+    connection: Option<Connection>,
+    /// Only of runners that this worker started itself.
+    child: Option<Child>,
+    /// An order that came while there was no connection.
+    stop: Option<ToRunner>,
+}
+
+impl Shell {
+    pub(crate) fn start(parts: ShellParts) -> Result<Self, WorkerError> {
+        let ShellParts { agent, state, reach, options, adopted } = parts;
+        let places = state.places();
+        let (link_events, link_inbox) = mpsc::channel(QUEUE);
+        let (done, done_inbox) = mpsc::channel(QUEUE);
+        let (heard, heard_inbox) = mpsc::channel(QUEUE);
+        let prepare = Prepare::new(options.runner.clone(), options.spool);
+        let (workshop, mut threads) = Workshop::start(&places, prepare, &done).map_err(WorkerError::Thread)?;
+        let (shipping, ship_thread) = Shipping::start(places.clone()).map_err(WorkerError::Thread)?;
+        let (broom, broom_thread) = Broom::start(places.clone(), options.spool).map_err(WorkerError::Thread)?;
+        threads.extend([ship_thread, broom_thread]);
+        for ticket in adopted {
+            workshop.order(Job::Examine { ticket });
+        }
+        let mut link_task = JoinSet::new();
+        link_task.spawn(link::keep(reach, link_events));
+        Ok(Shell {
+            agent,
+            started: Instant::now(),
+            state,
+            places,
+            stop_steps: options.stop_steps,
+            link: None,
+            shipping,
+            workshop,
+            broom,
+            threads,
+            runners: HashMap::new(),
+            connections: 0,
+            heard,
+            inbox: Inbox { link: link_inbox, done: done_inbox, heard: heard_inbox },
+            later: JoinSet::new(),
+            _link_task: link_task,
+            exit: None,
+        })
+    }
+
+    pub(crate) async fn serve(mut self, mut stop: watch::Receiver<StopLevel>) -> Result<(), WorkerError> {
+        let first = *stop.borrow_and_update();
+        self.asked_to_stop(first);
+        let mut may_be_stopped = true;
+        loop {
+            if let Some(result) = self.exit.take() {
+                self.say_goodbye().await;
+                return result;
+            }
+            let deadline = self.agent.deadline().map(|deadline| self.started + deadline);
+            tokio::select! {
+                Some(event) = self.inbox.link.recv() => self.link_event(event),
+                Some(done) = self.inbox.done.recv() => self.job_done(done),
+                Some(heard) = self.inbox.heard.recv() => self.runner_heard(heard),
+                Some(Ok(job)) = self.later.join_next() => self.workshop.order(job),
+                changed = stop.changed(), if may_be_stopped => match changed {
+                    Ok(()) => {
+                        let level = *stop.borrow_and_update();
+                        self.asked_to_stop(level);
+                    }
+                    Err(_) => may_be_stopped = false,
+                },
+                () = sleep_until(deadline.unwrap_or(self.started)), if deadline.is_some() => self.feed(Input::Tick),
+            }
+        }
+    }
+
+    fn asked_to_stop(&mut self, level: StopLevel) {
+        let level = if self.stop_steps && level == StopLevel::Leave { StopLevel::EndSteps } else { level };
+        if level > StopLevel::Run {
+            self.feed(Input::Stop(level));
+        }
+    }
+
+    fn link_event(&mut self, event: LinkEvent) {
+        match event {
+            LinkEvent::Up(sender) => {
+                self.shipping.order(Order::LinkUp(sender.logs.clone()));
+                self.link = Some(sender);
+                self.feed(Input::LinkUp);
+            }
+            LinkEvent::Frame(messages) => self.feed(Input::Frame(messages)),
+            LinkEvent::Down { why } => {
+                tracing::warn!(%why, "the link to the server is down");
+                self.link = None;
+                self.shipping.order(Order::LinkDown);
+                self.feed(Input::LinkDown);
+            }
+            LinkEvent::Failed(error) => self.exit = Some(Err(error)),
+        }
+    }
+
+    fn job_done(&mut self, done: Done) {
+        match done {
+            Done::Prepared { ticket, launched } => self.prepared(ticket, launched),
+            Done::Claimed { ticket, claim: Ok(claim) } => {
+                if claim == Claim::Void {
+                    // A runner that waits with a worker at its side does not look at the claim.
+                    self.tell(ticket, &ToRunner::Stop { mode: StopMode::Kill, reason: StopReason::WorkerStopped });
+                }
+                self.feed(Input::Claimed { ticket, claim });
+            }
+            Done::Claimed { ticket, claim: Err(error) } => {
+                tracing::warn!(attempt = %ticket.attempt, %error, "an attempt cannot be made void yet");
+                self.try_again(Job::Void { ticket });
+            }
+            Done::Looked { ticket, look } => self.looked(ticket, look),
+        }
+    }
+
+    fn prepared(&mut self, ticket: Ticket, launched: Result<Launched, PrepareError>) {
+        let opened = launched.and_then(|Launched { child, stream }| {
+            let program = self.places.attempt(ticket);
+            let stream = stream.set_nonblocking(true).and_then(|()| UnixStream::from_std(stream));
+            Ok((child, stream.map_err(|source| PrepareError::Launch { program, source })?))
+        });
+        match opened {
+            Ok((child, stream)) => {
+                let connection = self.open(ticket, stream);
+                self.runners.insert(ticket, Runner { connection: Some(connection), child: Some(child), stop: None });
+            }
+            Err(error) => {
+                tracing::warn!(attempt = %ticket.attempt, %error, "a step cannot be prepared");
+                self.feed(Input::PrepareFailed { ticket, reason: error.reason(), detail: error.to_string() });
+            }
+        }
+    }
+
+    fn looked(&mut self, ticket: Ticket, look: Result<Look, FolderError>) {
+        match look {
+            Ok(Look::Clear { finding: finding @ (Finding::Waiting | Finding::Running), .. }) => {
+                self.adopt(ticket, finding);
+            }
+            Ok(Look::Clear { finding, .. }) => self.feed(Input::Examined { ticket, finding }),
+            Ok(Look::Dying { .. }) => self.try_again(Job::Examine { ticket }),
+            Ok(Look::HalfMade) => {
+                let finding = Finding::Lost { loss: Loss::RunnerLost, detail: "its folder was removed".to_owned() };
+                self.feed(Input::Examined { ticket, finding });
+            }
+            Err(error) => {
+                tracing::warn!(attempt = %ticket.attempt, %error, "an attempt's folder cannot be read yet");
+                self.try_again(Job::Examine { ticket });
+            }
+        }
+    }
+
+    fn adopt(&mut self, ticket: Ticket, finding: Finding) {
+        match reconnect(&self.places.attempt(ticket)) {
+            Ok(stream) => {
+                tracing::info!(attempt = %ticket.attempt, "connected to a living runner");
+                let connection = self.open(ticket, stream);
+                self.runners.entry(ticket).or_default().connection = Some(connection);
+                self.deliver_stop(ticket);
+                self.feed(Input::Examined { ticket, finding });
+            }
+            // About to listen, or about to leave: the lock will tell.
+            Err(_) => self.try_again(Job::Examine { ticket }),
+        }
+    }
+
+    fn open(&mut self, ticket: Ticket, stream: UnixStream) -> Connection {
+        self.connections += 1;
+        Connection::open(stream, ticket, self.connections, self.heard.clone())
+    }
+
+    fn try_again(&mut self, job: Job) {
+        self.later.spawn(async move {
+            sleep(RETRY_PAUSE).await;
+            job
+        });
+    }
+
+    fn runner_heard(&mut self, Heard { ticket, number, said }: Heard) {
+        let connection = self.runners.get(&ticket).and_then(|runner| runner.connection.as_ref());
+        if connection.is_none_or(|connection| connection.number() != number) {
+            return;
+        }
+        match said {
+            Some(said) => self.feed(Input::Runner { ticket, said }),
+            None => {
+                self.disconnected(ticket);
+                self.feed(Input::RunnerGone { ticket });
+            }
+        }
+    }
+
+    fn disconnected(&mut self, ticket: Ticket) {
+        let Some(runner) = self.runners.get_mut(&ticket) else { return };
+        runner.connection = None;
+        if let Some(child) = runner.child.take() {
+            self.broom.order(Sweep::Reap(child));
+        }
+        if runner.stop.is_none() {
+            self.runners.remove(&ticket);
+        }
+    }
+
+    fn feed(&mut self, input: Input) {
+        for action in self.agent.handle(input, self.started.elapsed()) {
+            self.perform(action);
+        }
+    }
+
+    fn perform(&mut self, action: Action) {
+        match action {
+            Action::Send(message) => {
+                if self.link.as_ref().is_some_and(|link| !link.send(message)) {
+                    tracing::warn!("too many messages wait for the server; the link is given up");
+                    self.link = None;
+                }
+            }
+            Action::DropLink { why } => {
+                tracing::warn!(%why, "the link is given up");
+                self.link = None;
+            }
+            Action::Welcomed { worker, epoch, .. } => self.welcomed(worker, epoch),
+            Action::Prepare { spec } => self.workshop.order(Job::Prepare { spec }),
+            Action::Go { ticket } => self.tell(ticket, &ToRunner::Go),
+            Action::Void { ticket } => self.workshop.order(Job::Void { ticket }),
+            Action::StopRunner { ticket, mode, reason } => self.stop_runner(ticket, ToRunner::Stop { mode, reason }),
+            Action::Bye { ticket } => self.tell(ticket, &ToRunner::Bye),
+            Action::Examine { ticket } => self.workshop.order(Job::Examine { ticket }),
+            Action::Ship { ticket, after_seq } => self.shipping.order(Order::Start { ticket, after_seq }),
+            Action::LogGrew { ticket } => self.shipping.order(Order::Grew { ticket }),
+            Action::LogAcked { ticket, seq } => self.shipping.order(Order::Acknowledged { ticket, seq }),
+            Action::LogEnded { ticket, last_seq } => self.shipping.order(Order::Ended { ticket, last_seq }),
+            Action::Forget { ticket } => self.put_away(ticket, Sweep::Keep { ticket }),
+            Action::Discard { ticket } => self.put_away(ticket, Sweep::Discard { ticket }),
+            Action::Exit(reason) => self.exit = Some(result_of(reason)),
+        }
+    }
+
+    fn welcomed(&mut self, worker: uuid::Uuid, epoch: u64) {
+        tracing::info!(%worker, epoch, "connected to the server");
+        if let Err(error) = self.state.set_welcome(worker, epoch) {
+            tracing::warn!(%error, "the welcome cannot be remembered");
+        }
+    }
+
+    /// Without a connection it is lost; what must not be lost is said again when there is one.
+    fn tell(&mut self, ticket: Ticket, message: &ToRunner) {
+        if let Some(connection) = self.runners.get(&ticket).and_then(|runner| runner.connection.as_ref())
+            && let Err(error) = connection.send(message)
+        {
+            tracing::debug!(attempt = %ticket.attempt, %error, "a runner could not be told");
+        }
+    }
+
+    fn stop_runner(&mut self, ticket: Ticket, stop: ToRunner) {
+        self.runners.entry(ticket).or_default().stop = Some(stop);
+        self.deliver_stop(ticket);
+    }
+
+    /// Without a connection the order waits for the next one.
+    fn deliver_stop(&mut self, ticket: Ticket) {
+        let Some(runner) = self.runners.get_mut(&ticket) else { return };
+        let Some(connection) = &runner.connection else { return };
+        runner.stop.take_if(|stop| connection.send(stop).is_ok());
+        if runner.stop.is_some() {
+            // A connection that takes nothing is of no use: look, and connect anew.
+            self.try_again(Job::Examine { ticket });
+        }
+    }
+
+    fn put_away(&mut self, ticket: Ticket, sweep: Sweep) {
+        self.shipping.order(Order::Stop { ticket });
+        self.broom.order(sweep);
+        // One that is still connected is on its way out, and is reaped when its connection ends.
+        if self.runners.get(&ticket).is_some_and(|runner| runner.connection.is_none()) {
+            self.runners.remove(&ticket);
+        }
+    }
+
+    async fn say_goodbye(mut self) {
+        if self.link.take().is_some() {
+            let closed = async {
+                while let Some(event) = self.inbox.link.recv().await {
+                    if matches!(event, LinkEvent::Down { .. } | LinkEvent::Failed(_)) {
+                        return;
+                    }
+                }
+            };
+            let _ = timeout(GOODBYE_PATIENCE, closed).await;
+        }
+        let Shell { state, shipping, workshop, broom, threads, inbox, .. } = self;
+        drop((shipping, workshop, broom, inbox));
+        let _ = tokio::task::spawn_blocking(move || {
+            for thread in threads {
+                let _ = thread.join();
+            }
+        })
+        .await;
+        // The lock goes last: the next worker must not find anybody at work in the folder.
+        drop(state);
+    }
+}
+
+fn result_of(reason: ExitReason) -> Result<(), WorkerError> {
+    match reason {
+        ExitReason::Stopped | ExitReason::OnceDone => Ok(()),
+        ExitReason::LinkLost => Err(WorkerError::LinkLost),
+        ExitReason::Refused { code: RefusedCode::Removed, message } => Err(WorkerError::Removed { message }),
+        ExitReason::Refused { code, message } => Err(WorkerError::Refused { code, message }),
+    }
+}

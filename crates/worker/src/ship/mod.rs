@@ -1,0 +1,119 @@
+//! Sending logs: from the files that runners write, in frames, as fast as the server acknowledges them.
+//!
+//! The shell gives orders through [`Shipping`]; a thread of its own reads the files, so that neither a slow disk nor a
+//! flood of lines ever holds up a decision.
+//!
+//! ```text
+//!  shell ──orders──► thread: Shipper ─► Cursor ─► log/000001.seg …
+//!                       └──frames──► link
+//! ```
+
+mod cursor;
+mod shipper;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, TryRecvError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use protocol::attempt::Ticket;
+
+pub(crate) use cursor::bounds;
+use shipper::Shipper;
+
+use crate::state::Places;
+
+/// A log whose runner gives no hints is looked at this often.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Where frames go: the link's channel for logs.
+pub(crate) type FrameSender = tokio::sync::mpsc::Sender<Vec<u8>>;
+
+#[derive(Debug)]
+pub(crate) enum Order {
+    LinkUp(FrameSender),
+    LinkDown,
+    Start { ticket: Ticket, after_seq: u64 },
+    Grew { ticket: Ticket },
+    Ended { ticket: Ticket, last_seq: Option<u64> },
+    Acknowledged { ticket: Ticket, seq: u64 },
+    Stop { ticket: Ticket },
+}
+
+/// The handle of the shipping thread, which ends when this is dropped.
+pub(crate) struct Shipping {
+    orders: Sender<Order>,
+}
+
+impl Shipping {
+    pub(crate) fn start(places: Places) -> io::Result<(Self, JoinHandle<()>)> {
+        let (orders, inbox) = mpsc::channel();
+        let thread = std::thread::Builder::new().name("bowline-ship".to_owned());
+        let handle = thread.spawn(move || ship(Shipper::new(places), &inbox))?;
+        Ok((Shipping { orders }, handle))
+    }
+
+    pub(crate) fn order(&self, order: Order) {
+        // The thread only ends when this handle is dropped.
+        let _ = self.orders.send(order);
+    }
+}
+
+fn ship(mut shipper: Shipper, inbox: &Receiver<Order>) {
+    let mut link: Option<FrameSender> = None;
+    loop {
+        let frame = if link.is_some() { shipper.next_frame() } else { None };
+        let order = match frame {
+            Some(frame) => {
+                if let Some(sender) = &link
+                    && sender.blocking_send(frame).is_err()
+                {
+                    link = None;
+                    shipper.stop_all();
+                }
+                match inbox.try_recv() {
+                    Ok(order) => order,
+                    Err(TryRecvError::Empty) => continue,
+                    Err(TryRecvError::Disconnected) => return,
+                }
+            }
+            None => match next_order(inbox, link.is_some() && shipper.is_watching()) {
+                Ok(order) => order,
+                Err(RecvTimeoutError::Timeout) => {
+                    shipper.look_at_all();
+                    continue;
+                }
+                Err(RecvTimeoutError::Disconnected) => return,
+            },
+        };
+        carry_out(order, &mut shipper, &mut link);
+        // Acknowledgements and hints come in bursts.
+        while let Ok(order) = inbox.try_recv() {
+            carry_out(order, &mut shipper, &mut link);
+        }
+    }
+}
+
+fn next_order(inbox: &Receiver<Order>, watching: bool) -> Result<Order, RecvTimeoutError> {
+    if watching { inbox.recv_timeout(LOOK_INTERVAL) } else { inbox.recv().map_err(|_| RecvTimeoutError::Disconnected) }
+}
+
+fn carry_out(order: Order, shipper: &mut Shipper, link: &mut Option<FrameSender>) {
+    match order {
+        Order::LinkUp(sender) => {
+            shipper.stop_all();
+            *link = Some(sender);
+        }
+        Order::LinkDown => {
+            shipper.stop_all();
+            *link = None;
+        }
+        Order::Start { ticket, after_seq } => shipper.start(ticket, after_seq),
+        Order::Grew { ticket } => shipper.grew(ticket),
+        Order::Ended { ticket, last_seq } => shipper.ended(ticket, last_seq),
+        Order::Acknowledged { ticket, seq } => shipper.acknowledged(ticket, seq),
+        Order::Stop { ticket } => shipper.stop(ticket),
+    }
+}

@@ -1,0 +1,172 @@
+//! Which log is sent next, and how much may be on its way.
+//!
+//! Round-robin between attempts, one frame each, so that a flood in one log does not hold up the others. Only frames
+//! that are on their way count in memory; the rest stays on disk.
+
+use std::collections::{HashMap, VecDeque};
+
+use protocol::attempt::Ticket;
+use protocol::link::{LOG_WINDOW_BYTES, LogHeader, encode_log};
+use protocol::log::BLOCK_BYTES_MAX;
+
+use super::cursor::Cursor;
+use crate::state::Places;
+
+pub(crate) struct Shipper {
+    places: Places,
+    logs: HashMap<Ticket, Shipment>,
+    /// Logs that may have something to send; each at most once.
+    turns: VecDeque<Ticket>,
+    unacknowledged: usize,
+    buffer: Vec<u8>,
+}
+
+struct Shipment {
+    cursor: Cursor,
+    end: LogEnd,
+    /// Sent and not acknowledged: last line and size of each frame.
+    on_the_way: VecDeque<(u64, usize)>,
+    has_turn: bool,
+    /// The frame that says so was sent.
+    complete: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LogEnd {
+    Open,
+    /// The attempt's last line, by its exit record.
+    At(u64),
+    /// The runner died: what is there is all.
+    WhereFilesEnd,
+}
+
+impl Shipper {
+    pub(crate) fn new(places: Places) -> Self {
+        Shipper { places, logs: HashMap::new(), turns: VecDeque::new(), unacknowledged: 0, buffer: Vec::new() }
+    }
+
+    /// Sends this log from the line after `after_seq`, whatever was sent before. It gets its first turn when it has
+    /// grown or ended: most logs are empty then, and cost nothing.
+    pub(crate) fn start(&mut self, ticket: Ticket, after_seq: u64) {
+        self.stop(ticket);
+        let cursor = Cursor::new(&self.places.attempt(ticket), after_seq);
+        let shipment =
+            Shipment { cursor, end: LogEnd::Open, on_the_way: VecDeque::new(), has_turn: false, complete: false };
+        self.logs.insert(ticket, shipment);
+    }
+
+    pub(crate) fn grew(&mut self, ticket: Ticket) {
+        self.give_turn(ticket);
+    }
+
+    pub(crate) fn ended(&mut self, ticket: Ticket, last_seq: Option<u64>) {
+        if let Some(shipment) = self.logs.get_mut(&ticket) {
+            shipment.end = last_seq.map_or(LogEnd::WhereFilesEnd, LogEnd::At);
+            self.give_turn(ticket);
+        }
+    }
+
+    pub(crate) fn acknowledged(&mut self, ticket: Ticket, seq: u64) {
+        let Some(shipment) = self.logs.get_mut(&ticket) else { return };
+        while let Some((_, bytes)) = shipment.on_the_way.pop_front_if(|(last_seq, _)| *last_seq <= seq) {
+            self.unacknowledged -= bytes;
+        }
+    }
+
+    pub(crate) fn stop(&mut self, ticket: Ticket) {
+        if let Some(shipment) = self.logs.remove(&ticket) {
+            self.unacknowledged -= shipment.on_the_way.iter().map(|(_, bytes)| bytes).sum::<usize>();
+        }
+    }
+
+    /// The link is gone, and with it all that was on its way.
+    pub(crate) fn stop_all(&mut self) {
+        self.logs.clear();
+        self.turns.clear();
+        self.unacknowledged = 0;
+    }
+
+    /// Whether a log may grow without a word, so that it is worth looking.
+    pub(crate) fn is_watching(&self) -> bool {
+        self.logs.values().any(|shipment| !shipment.complete)
+    }
+
+    /// The floor under lost hints.
+    pub(crate) fn look_at_all(&mut self) {
+        let open: Vec<Ticket> = self.logs.iter().filter(|(_, log)| !log.complete).map(|(ticket, _)| *ticket).collect();
+        for ticket in open {
+            self.give_turn(ticket);
+        }
+    }
+
+    /// The next frame to send; `None` if there is none or too much is on its way.
+    pub(crate) fn next_frame(&mut self) -> Option<Vec<u8>> {
+        while self.unacknowledged + BLOCK_BYTES_MAX <= LOG_WINDOW_BYTES {
+            let ticket = self.turns.pop_front()?;
+            let Some(shipment) = self.logs.get_mut(&ticket) else { continue };
+            shipment.has_turn = false;
+            let frame = shipment.next_frame(ticket, &mut self.buffer);
+            if let Some(frame) = frame {
+                self.unacknowledged += frame.weight;
+                self.give_turn(ticket);
+                return Some(frame.bytes);
+            }
+        }
+        None
+    }
+
+    fn give_turn(&mut self, ticket: Ticket) {
+        if let Some(shipment) = self.logs.get_mut(&ticket)
+            && !shipment.has_turn
+            && !shipment.complete
+        {
+            shipment.has_turn = true;
+            self.turns.push_back(ticket);
+        }
+    }
+}
+
+struct Frame {
+    bytes: Vec<u8>,
+    /// What it takes of the window. Nothing for a frame without lines, since nothing acknowledges it.
+    weight: usize,
+}
+
+impl Shipment {
+    fn next_frame(&mut self, ticket: Ticket, buffer: &mut Vec<u8>) -> Option<Frame> {
+        // An empty log, or one that was sent whole before its end was known, needs no look at the disk.
+        let all_sent = matches!(self.end, LogEnd::At(last_seq) if self.cursor.next_seq() > last_seq);
+        let piece = if all_sent { None } else { self.read(ticket, buffer)? };
+        let Some(piece) = piece else {
+            return self.completion(ticket);
+        };
+        let last_seq = piece.span.last_seq;
+        self.complete = self.end == LogEnd::At(last_seq);
+        self.on_the_way.push_back((last_seq, piece.blocks.len()));
+        let header = LogHeader { ticket, first_seq: piece.span.first_seq, last_seq, complete: self.complete };
+        Some(Frame { bytes: encode_log(&header, &piece.blocks), weight: piece.blocks.len() })
+    }
+
+    /// The outer `None`: cannot be read now, try again later.
+    fn read(&mut self, ticket: Ticket, buffer: &mut Vec<u8>) -> Option<Option<super::cursor::Piece>> {
+        match self.cursor.read(buffer) {
+            Ok(piece) => Some(piece),
+            Err(error) => {
+                tracing::warn!(attempt = %ticket.attempt, %error, "a log cannot be read now");
+                None
+            }
+        }
+    }
+
+    /// All that is there was sent. If the log has ended, that is said in a frame without lines.
+    fn completion(&mut self, ticket: Ticket) -> Option<Frame> {
+        let last_seq = match self.end {
+            LogEnd::Open => return None,
+            LogEnd::At(last_seq) => last_seq,
+            LogEnd::WhereFilesEnd => self.cursor.next_seq() - 1,
+        };
+        self.complete = true;
+        let header = LogHeader { ticket, first_seq: last_seq + 1, last_seq, complete: true };
+        Some(Frame { bytes: encode_log(&header, &[]), weight: 0 })
+    }
+}
