@@ -92,10 +92,9 @@ pub(crate) fn of_step(state: &State, def: &StepDef, rules: &Rules, now: Time) ->
                 (Owner::Dispatcher, due.map(|at| (at, Action::DecideUnmatched)))
             }
         },
-        State::Running(live) => (
-            Owner::Worker(live.worker),
-            live.timeout_at.map(|at| (at + TIMEOUT_SLACK, Action::StopForTimeout)),
-        ),
+        State::Running(live) => {
+            (Owner::Worker(live.worker), live.timeout_at.map(|at| (at + TIMEOUT_SLACK, Action::StopForTimeout)))
+        }
         State::Recovering(r) => (Owner::Worker(r.live.worker), Some((r.deadline, Action::DecideLoss))),
         State::Cancelling(c) => (Owner::Worker(c.live.worker), Some((c.deadline, Action::ForceCancel))),
         State::Held(held) => (Owner::Person, held.expires_at.map(|at| (at, Action::ExpireHold))),

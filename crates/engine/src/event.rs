@@ -21,33 +21,77 @@ pub struct Ticket {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     /// The dispatcher found a worker for a queued step.
-    Offer { ticket: Ticket, worker: WorkerId, epoch: Epoch },
+    Offer {
+        ticket: Ticket,
+        worker: WorkerId,
+        epoch: Epoch,
+    },
     /// The worker cannot take it now; costs the step nothing.
-    Refused { ticket: Ticket, reason: String },
+    Refused {
+        ticket: Ticket,
+        reason: String,
+    },
     /// The worker that holds the offer is gone; nothing can have started.
-    OfferLost { ticket: Ticket, epoch: Epoch },
+    OfferLost {
+        ticket: Ticket,
+        epoch: Epoch,
+    },
     /// The worker asks for leave to start.
-    Accepted { ticket: Ticket, epoch: Epoch },
+    Accepted {
+        ticket: Ticket,
+        epoch: Epoch,
+    },
     /// The attempt ended, and says how.
-    Ended { ticket: Ticket, report: Report },
+    Ended {
+        ticket: Ticket,
+        report: Report,
+    },
     /// The worker's link is gone.
-    LinkLost { ticket: Ticket, epoch: Epoch },
+    LinkLost {
+        ticket: Ticket,
+        epoch: Epoch,
+    },
     /// The worker is back on a new link and still has it.
-    Reattached { ticket: Ticket, epoch: Epoch },
+    Reattached {
+        ticket: Ticket,
+        epoch: Epoch,
+    },
     /// The attempt is certainly over, without a result. `epoch`: the link on which that was seen.
-    Gone { ticket: Ticket, epoch: Epoch, loss: Loss },
+    Gone {
+        ticket: Ticket,
+        epoch: Epoch,
+        loss: Loss,
+    },
     /// No worker could run this queued step for all of its patience.
-    Unmatched { step: StepIx, missing: String },
+    Unmatched {
+        step: StepIx,
+        missing: String,
+    },
     /// A person, or the API, wants the job to end.
-    Cancel { by: String, force: bool },
-    Approve { step: StepIx, by: String },
-    Reject { step: StepIx, by: String, reason: String },
+    Cancel {
+        by: String,
+        force: bool,
+    },
+    Approve {
+        step: StepIx,
+        by: String,
+    },
+    Reject {
+        step: StepIx,
+        by: String,
+        reason: String,
+    },
     /// The step's check time has come.
-    Check { step: StepIx },
+    Check {
+        step: StepIx,
+    },
     /// The job's check time has come.
     CheckJob,
     /// An event about this step could not be handled for reasons of ours.
-    Poisoned { step: Option<StepIx>, message: String },
+    Poisoned {
+        step: Option<StepIx>,
+        message: String,
+    },
 }
 
 /// Everything that one event changes. The ledger saves it in one transaction, then performs the effects.
@@ -70,10 +114,22 @@ pub struct Note {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum About {
-    Step { step: StepIx, verb: Verb, from: StateName, to: StateName },
+    Step {
+        step: StepIx,
+        verb: Verb,
+        from: StateName,
+        to: StateName,
+    },
     /// An offer came or went; the step stays queued.
-    Offer { step: StepIx, worker: WorkerId, what: OfferNews },
-    Job { from: JobState, to: JobState },
+    Offer {
+        step: StepIx,
+        worker: WorkerId,
+        what: OfferNews,
+    },
+    Job {
+        from: JobState,
+        to: JobState,
+    },
     CancelAsked,
 }
 
@@ -89,14 +145,32 @@ pub enum OfferNews {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
     /// Send this offer to its worker.
-    Offer { step: StepIx, offer: Offer },
+    Offer {
+        step: StepIx,
+        offer: Offer,
+    },
     /// The offer no longer stands.
-    Withdraw { ticket: Ticket, worker: WorkerId },
+    Withdraw {
+        ticket: Ticket,
+        worker: WorkerId,
+    },
     /// Leave to start.
-    Go { ticket: Ticket, worker: WorkerId },
-    Stop { ticket: Ticket, worker: WorkerId, mode: StopMode, cause: StopCause, grace: Duration },
+    Go {
+        ticket: Ticket,
+        worker: WorkerId,
+    },
+    Stop {
+        ticket: Ticket,
+        worker: WorkerId,
+        mode: StopMode,
+        cause: StopCause,
+        grace: Duration,
+    },
     /// The end is on record; the worker may let go of the attempt once its log is stored too.
-    Forget { ticket: Ticket, worker: WorkerId },
+    Forget {
+        ticket: Ticket,
+        worker: WorkerId,
+    },
 }
 
 /// Why an event changed nothing.
@@ -124,4 +198,3 @@ pub enum Stale {
     #[error("it was seen on an earlier link")]
     Epoch,
 }
-

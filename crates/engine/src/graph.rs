@@ -36,8 +36,7 @@ pub fn dependents(steps: &[StepDef]) -> Result<Vec<Vec<StepIx>>, GraphError> {
             list.push(StepIx::of(index));
         }
     }
-    let needs: Vec<Vec<usize>> =
-        steps.iter().map(|s| s.needs.iter().map(|n| n.step.get()).collect()).collect();
+    let needs: Vec<Vec<usize>> = steps.iter().map(|s| s.needs.iter().map(|n| n.step.get()).collect()).collect();
     if let Some(cycle) = find_cycle(&needs) {
         let steps = cycle.iter().map(|&i| steps[i].name.to_string()).collect();
         return Err(GraphError::Cycle { steps });

@@ -125,10 +125,7 @@ impl Job {
 
     /// The step that this attempt is, or was offered, for.
     pub fn step_of(&self, attempt: crate::ids::AttemptId) -> Option<StepIx> {
-        self.steps
-            .iter()
-            .position(|s| s.state.ticket().is_some_and(|(id, _)| id == attempt))
-            .map(StepIx::of)
+        self.steps.iter().position(|s| s.state.ticket().is_some_and(|(id, _)| id == attempt)).map(StepIx::of)
     }
 }
 
@@ -228,11 +225,9 @@ impl JobState {
     pub fn is_final(self) -> bool {
         match self {
             JobState::Success | JobState::Failed | JobState::Cancelled => true,
-            JobState::Pending
-            | JobState::Running
-            | JobState::Held
-            | JobState::Recovering
-            | JobState::Cancelling => false,
+            JobState::Pending | JobState::Running | JobState::Held | JobState::Recovering | JobState::Cancelling => {
+                false
+            }
         }
     }
 }

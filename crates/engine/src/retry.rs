@@ -57,7 +57,8 @@ impl RetryPolicy {
     }
 
     fn delay_after(&self, executed: u32, random: u64) -> Duration {
-        let power = self.backoff.powi(i32::try_from(executed.saturating_sub(1)).unwrap_or(i32::MAX));
+        // Kept finite: no delay times an endless power must stay no delay.
+        let power = self.backoff.powi(i32::try_from(executed.saturating_sub(1)).unwrap_or(i32::MAX)).min(f64::MAX);
         let cap = self.max_delay.unwrap_or(DELAY_MAX).min(DELAY_MAX).as_secs_f64();
         let seconds = (self.delay.as_secs_f64() * power).min(cap);
         let share = if self.jitter { 0.5 + 0.5 * unit(random) } else { 1.0 };
@@ -134,6 +135,8 @@ mod tests {
         assert_eq!(policy(100).next_delay(&exit(1), 50, 0), Some(Duration::from_secs(60)));
         let endless = RetryPolicy { max_delay: None, backoff: 10.0, ..policy(1_000) };
         assert_eq!(endless.next_delay(&exit(1), 999, 0), Some(DELAY_MAX));
+        let at_once = RetryPolicy { delay: Duration::ZERO, ..endless };
+        assert_eq!(at_once.next_delay(&exit(1), 999, 0), Some(Duration::ZERO));
     }
 
     #[test]
@@ -141,7 +144,7 @@ mod tests {
         let p = RetryPolicy { jitter: true, ..policy(2) };
         assert_eq!(p.next_delay(&exit(1), 1, 0), Some(Duration::from_millis(2500)));
         let most = p.next_delay(&exit(1), 1, u64::MAX).expect("one is left");
-        assert!(most < Duration::from_secs(5) && most > Duration::from_millis(4999));
+        assert!(most <= Duration::from_secs(5) && most > Duration::from_millis(4999));
     }
 
     #[test]

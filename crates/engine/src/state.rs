@@ -263,8 +263,6 @@ impl State {
 
     /// Attempt and fence that messages about this step must carry now.
     pub fn ticket(&self) -> Option<(AttemptId, Fence)> {
-        self.live()
-            .map(|l| (l.attempt, l.fence))
-            .or_else(|| self.offer().map(|o| (o.attempt, o.fence)))
+        self.live().map(|l| (l.attempt, l.fence)).or_else(|| self.offer().map(|o| (o.attempt, o.fence)))
     }
 }

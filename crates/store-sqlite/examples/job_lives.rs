@@ -31,7 +31,10 @@ fn main() {
     // A folder on another disk, or in memory, may be named to tell the disk's share from ours.
     let base = std::env::args_os().nth(1).map_or_else(std::env::temp_dir, std::path::PathBuf::from);
     let folder = tempfile::tempdir_in(base).expect("a folder");
-    println!("{:>10} {:>12} {:>12} {:>12} {:>10} {:>10}", "batch", "jobs/s", "rows/s", "cpu us/job", "p99 ms", "max ms");
+    println!(
+        "{:>10} {:>12} {:>12} {:>12} {:>10} {:>10}",
+        "batch", "jobs/s", "rows/s", "cpu us/job", "p99 ms", "max ms"
+    );
     for size in [1, 10, 50, 100, 200] {
         let jobs = if size == 1 { JOBS / 20 } else { JOBS };
         lives(&folder.path().join(format!("{size}.db")), size, jobs);

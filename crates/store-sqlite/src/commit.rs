@@ -301,7 +301,7 @@ pub(crate) fn refused(message: String) -> Failure {
 impl Failure {
     pub(crate) fn into_store(self, path: &str) -> StoreError {
         match self {
-            Failure::Sqlite(error) => translate(path, error),
+            Failure::Sqlite(error) => translate(path, &error),
             Failure::Store(error) => error,
         }
     }

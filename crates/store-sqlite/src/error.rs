@@ -4,7 +4,7 @@ use rusqlite::{Error, ErrorCode};
 use store::StoreError;
 
 /// `path` is the database's name for people.
-pub(crate) fn translate(path: &str, error: Error) -> StoreError {
+pub(crate) fn translate(path: &str, error: &Error) -> StoreError {
     let message = error.to_string();
     let damaged = |message| StoreError::Damaged { path: path.to_owned(), message };
     let refused = |message| StoreError::Refused { message };

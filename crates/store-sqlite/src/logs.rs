@@ -6,8 +6,8 @@ use store::LogAppend;
 use store::read::LogState;
 
 use crate::commit::{Failure, refused};
-use crate::values::{signed, unsigned};
 use crate::sql;
+use crate::values::{signed, unsigned};
 
 pub(crate) fn append(tx: &Transaction<'_>, appends: &[LogAppend]) -> Result<(), Failure> {
     if appends.is_empty() {

@@ -18,12 +18,8 @@ pub(crate) struct Migration {
 }
 
 /// In order. A migration that was ever released is never edited: its checksum is in every database.
-pub(crate) const MIGRATIONS: &[Migration] = &[Migration {
-    version: 1,
-    name: "init",
-    sql: include_str!("../migrations/0001_init.sql"),
-    min_reader: 1,
-}];
+pub(crate) const MIGRATIONS: &[Migration] =
+    &[Migration { version: 1, name: "init", sql: include_str!("../migrations/0001_init.sql"), min_reader: 1 }];
 
 pub(crate) fn run(connection: &mut Connection, path: &str, migrations: &[Migration]) -> Result<(), StoreError> {
     let known = migrations.last().map_or(0, |m| m.version);
@@ -39,7 +35,7 @@ pub(crate) fn run(connection: &mut Connection, path: &str, migrations: &[Migrati
             Some((version, _)) => {
                 return Err(StoreError::MigrationChanged { path: path.to_owned(), version: *version });
             }
-            None => apply(connection, migration).map_err(|e| translate(path, e))?,
+            None => apply(connection, migration).map_err(|e| translate(path, &e))?,
         }
     }
     Ok(())
@@ -62,7 +58,7 @@ fn applied(connection: &Connection, path: &str) -> Result<Applied, StoreError> {
         let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
         rows.collect::<rusqlite::Result<Applied>>().map(Some)
     };
-    read().map_err(|e| translate(path, e))?.ok_or_else(|| StoreError::Damaged {
+    read().map_err(|e| translate(path, &e))?.ok_or_else(|| StoreError::Damaged {
         path: path.to_owned(),
         message: "it is a database of another program".to_owned(),
     })
@@ -75,7 +71,7 @@ fn min_reader(connection: &Connection, path: &str, new: bool) -> Result<Option<u
     let text: Option<String> = connection
         .query_row("SELECT value FROM meta WHERE key = ?1", [MIN_READER], |row| row.get(0))
         .optional()
-        .map_err(|e| translate(path, e))?;
+        .map_err(|e| translate(path, &e))?;
     let number = text.as_deref().and_then(|t| t.parse().ok());
     number.map(Some).ok_or_else(|| StoreError::Damaged {
         path: path.to_owned(),
@@ -103,5 +99,65 @@ fn apply(connection: &mut Connection, migration: &Migration) -> rusqlite::Result
 impl Migration {
     fn checksum(&self) -> [u8; 32] {
         *blake3::hash(self.sql.as_bytes()).as_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIRST: Migration =
+        Migration { version: 1, name: "first", sql: include_str!("../migrations/0001_init.sql"), min_reader: 1 };
+    const GOOD: Migration = Migration { version: 2, name: "good", sql: "CREATE TABLE more (x)", min_reader: 2 };
+
+    fn migrated(migrations: &[Migration]) -> Connection {
+        let mut connection = Connection::open_in_memory().expect("an empty database");
+        run(&mut connection, "test", migrations).expect("a new schema");
+        connection
+    }
+
+    fn tables(connection: &Connection) -> Vec<String> {
+        let mut names = connection.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'").expect("a query");
+        names.query_map([], |row| row.get(0)).expect("rows").collect::<rusqlite::Result<_>>().expect("names")
+    }
+
+    #[test]
+    fn versions_count_up_without_gaps() {
+        for (place, migration) in (1..).zip(MIGRATIONS) {
+            assert_eq!(migration.version, place);
+            assert!(migration.min_reader <= migration.version);
+        }
+    }
+
+    #[test]
+    fn what_was_applied_is_not_applied_again() {
+        let mut connection = migrated(&[FIRST]);
+        run(&mut connection, "test", &[FIRST]).expect("nothing to do");
+        run(&mut connection, "test", &[FIRST, GOOD]).expect("one to do");
+        run(&mut connection, "test", &[FIRST, GOOD]).expect("nothing to do");
+        assert!(tables(&connection).contains(&"more".to_owned()));
+        let old = run(&mut connection, "test", &[FIRST]).expect_err("an old build");
+        assert!(matches!(old, StoreError::TooNew { needs: 2, knows: 1, .. }), "{old}");
+    }
+
+    #[test]
+    fn a_migration_that_fails_half_way_leaves_the_old_version() {
+        let broken = Migration { sql: "CREATE TABLE half (x); INSERT INTO nowhere VALUES (1)", ..GOOD };
+        let mut connection = migrated(&[FIRST]);
+        let before = tables(&connection);
+        run(&mut connection, "test", &[FIRST, broken]).expect_err("a broken migration");
+        assert_eq!(tables(&connection), before);
+        assert_eq!(applied(&connection, "test").expect("its history").len(), 1);
+        assert_eq!(min_reader(&connection, "test", false).expect("its word"), Some(1));
+        run(&mut connection, "test", &[FIRST, GOOD]).expect("a mended migration");
+    }
+
+    #[test]
+    fn the_time_of_a_migration_is_in_microseconds() {
+        let connection = migrated(&[FIRST]);
+        let at: i64 =
+            connection.query_row("SELECT applied_at FROM schema_migrations", [], |row| row.get(0)).expect("the time");
+        let year_2020 = 1_577_836_800_000_000;
+        assert!((year_2020..year_2020 * 10).contains(&at), "{at}");
     }
 }

@@ -63,10 +63,11 @@ impl Place {
             connection.pragma_update(None, "journal_size_limit", WAL_KEPT_BYTES)?;
             Ok(mode)
         };
-        let mode = tuned().map_err(|e| translate(&self.name, e))?;
+        let mode = tuned().map_err(|e| translate(&self.name, &e))?;
         if mode != "wal" && !self.in_memory {
             let name = &self.name;
-            let message = format!("{name}: no write-ahead log is possible here (journal mode {mode}); use a local disk");
+            let message =
+                format!("{name}: no write-ahead log is possible here (journal mode {mode}); use a local disk");
             return Err(StoreError::Unavailable { message });
         }
         if suspect {
@@ -93,7 +94,7 @@ impl Place {
             connection.pragma_update(None, "temp_store", "MEMORY")?;
             Ok(connection)
         };
-        open().map_err(|e| translate(&self.name, e))
+        open().map_err(|e| translate(&self.name, &e))
     }
 
     /// SQLite removes the write-ahead log when the last connection closes; one that is still there means a crash.
@@ -106,7 +107,7 @@ impl Place {
         tracing::info!(database = %self.name, "the database was not closed; checking it");
         let verdict: String = connection
             .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
-            .map_err(|e| translate(&self.name, e))?;
+            .map_err(|e| translate(&self.name, &e))?;
         if verdict == "ok" {
             return Ok(());
         }
@@ -119,4 +120,21 @@ pub(crate) fn beside(database: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(database);
     name.push(suffix);
     PathBuf::from(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_commit_is_on_the_disk_before_it_is_answered() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let connection = Place::file(&folder.path().join("test.db")).open_writer().expect("a database");
+        let pragma = |name: &str| -> String {
+            let text = format!("SELECT CAST({name} AS TEXT) FROM pragma_{name}");
+            connection.query_row(&text, [], |row| row.get(0)).expect("a pragma")
+        };
+        const FULL: &str = "2";
+        assert_eq!((pragma("journal_mode"), pragma("synchronous")), ("wal".to_owned(), FULL.to_owned()));
+    }
 }

@@ -2,10 +2,9 @@
 
 use engine::{AttemptId, JobId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
+use store::codec::Corrupt;
 use store::read::{AttemptView, EventView, JobSummary, LogChunk, LogState};
-use store::rows::{
-    DefinitionRow, IdempotencyRow, LoadedJob, LoadedStep, StoredJob, TaskRow, TokenRow, WorkerRow,
-};
+use store::rows::{DefinitionRow, IdempotencyRow, LoadedJob, LoadedStep, StoredJob, TaskRow, TokenRow, WorkerRow};
 use store::{JobFilter, Page, Reader, StoreError};
 use uuid::Uuid;
 
@@ -32,7 +31,7 @@ impl SqliteReader {
 
     fn look<T>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
         let connection = self.pool.lend()?;
-        read(&connection).map_err(|e| translate(self.pool.name(), e))
+        read(&connection).map_err(|e| translate(self.pool.name(), &e))
     }
 }
 
@@ -64,7 +63,9 @@ impl Reader for SqliteReader {
         // One more than asked for, to know whether there are more.
         let limit = clamped(filter.limit.saturating_add(1));
         let mut items: Vec<JobSummary> = self.look(|c| {
-            let list = |text, asked| c.prepare_cached(text)?.query_map::<_, &[&dyn rusqlite::ToSql], _>(asked, job_summary)?.collect();
+            let list = |text, asked| {
+                c.prepare_cached(text)?.query_map::<_, &[&dyn rusqlite::ToSql], _>(asked, job_summary)?.collect()
+            };
             match (&filter.task, &filter.state) {
                 (None, None) => list(sql::JOBS, &[&before, &limit]),
                 (None, Some(state)) => list(sql::JOBS_IN_STATE, &[&before, &limit, state]),
@@ -172,25 +173,30 @@ impl Reader for SqliteReader {
 
 /// A job with its steps and its definition, as they were at one moment. The writer loads by it too.
 pub(crate) fn stored_job(connection: &Connection, path: &str, id: JobId) -> Result<Option<StoredJob>, StoreError> {
-    let read = || -> rusqlite::Result<Option<(LoadedJob, Option<DefinitionRow>, Vec<LoadedStep>)>> {
-        let moment = connection.unchecked_transaction()?;
-        let key = [id.0.as_bytes()];
-        let head = moment.prepare_cached(sql::JOB)?.query_row(key, |row| loaded_job(id, row)).optional()?;
-        let Some((job, definition)) = head else {
-            return Ok(None);
-        };
-        let steps = moment.prepare_cached(sql::STEPS_OF_JOB)?.query_map(key, loaded_step)?.collect::<Result<_, _>>()?;
-        moment.commit()?;
-        Ok(Some((job, definition, steps)))
-    };
-    let Some((job, definition, steps)) = read().map_err(|e| translate(path, e))? else {
+    let Some(found) = find_job(connection, id).map_err(|e| translate(path, &e))? else {
         return Ok(None);
     };
-    let definition = definition.ok_or_else(|| store::codec::Corrupt::Job {
-        job: id,
-        what: "its definition is not stored".to_owned(),
-    })?;
-    Ok(Some(StoredJob { job, steps, definition }))
+    let Found { job, definition, steps } = found;
+    let missing = || Corrupt::Job { job: id, what: "its definition is not stored".to_owned() };
+    Ok(Some(StoredJob { job, steps, definition: definition.ok_or_else(missing)? }))
+}
+
+struct Found {
+    job: LoadedJob,
+    definition: Option<DefinitionRow>,
+    steps: Vec<LoadedStep>,
+}
+
+fn find_job(connection: &Connection, id: JobId) -> rusqlite::Result<Option<Found>> {
+    let moment = connection.unchecked_transaction()?;
+    let key = [id.0.as_bytes()];
+    let head = moment.prepare_cached(sql::JOB)?.query_row(key, |row| loaded_job(id, row)).optional()?;
+    let Some((job, definition)) = head else {
+        return Ok(None);
+    };
+    let mut select = moment.prepare_cached(sql::STEPS_OF_JOB)?;
+    let steps = select.query_map(key, loaded_step)?.collect::<rusqlite::Result<_>>()?;
+    Ok(Some(Found { job, definition, steps }))
 }
 
 fn loaded_job(id: JobId, row: &Row<'_>) -> rusqlite::Result<(LoadedJob, Option<DefinitionRow>)> {
@@ -319,10 +325,5 @@ fn token_row(row: &Row<'_>) -> rusqlite::Result<TokenRow> {
 }
 
 fn task_row(row: &Row<'_>) -> rusqlite::Result<TaskRow> {
-    Ok(TaskRow {
-        name: row.get(0)?,
-        source: row.get(1)?,
-        pushed_at: values::time(row, 2)?,
-        pushed_by: row.get(3)?,
-    })
+    Ok(TaskRow { name: row.get(0)?, source: row.get(1)?, pushed_at: values::time(row, 2)?, pushed_by: row.get(3)? })
 }

@@ -15,8 +15,8 @@ use crate::lock::ServerLock;
 use crate::migrate;
 use crate::place::Place;
 use crate::reader::{self, SqliteReader};
-use crate::values::{self, clamped, micros, tags_text};
 use crate::sql;
+use crate::values::{self, clamped, micros, tags_text};
 
 /// The counter that fences come from.
 const FENCES_COUNTER: &str = "fence";
@@ -53,7 +53,7 @@ impl SqliteStore {
 
     /// Reads, or writes by one statement, which is a transaction of its own.
     fn run<T>(&self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
-        work(&self.connection).map_err(|e| translate(&self.place.name, e))
+        work(&self.connection).map_err(|e| translate(&self.place.name, &e))
     }
 
     /// Writes in a transaction that is only committed if all of it worked.
@@ -107,9 +107,8 @@ impl Store for SqliteStore {
         let mut due = self.run(|c| {
             let mut jobs = c.prepare_cached(sql::DUE_JOBS)?;
             let mut steps = c.prepare_cached(sql::DUE_STEPS)?;
-            let jobs = jobs.query_map(asked, |row| {
-                Ok(Due { at: values::time(row, 0)?, job: values::job(row, 1)?, step: None })
-            })?;
+            let jobs = jobs
+                .query_map(asked, |row| Ok(Due { at: values::time(row, 0)?, job: values::job(row, 1)?, step: None }))?;
             let steps = steps.query_map(asked, |row| {
                 Ok(Due { at: values::time(row, 0)?, job: values::job(row, 1)?, step: Some(values::step(row, 2)?) })
             })?;

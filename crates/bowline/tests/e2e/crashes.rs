@@ -19,7 +19,6 @@ fn check_log(house: &House, id: &str) {
     for (index, line) in numbers.iter().enumerate() {
         assert_eq!(*line, (index + 1).to_string(), "line {index} of {log}");
     }
-    assert!(numbers.len() > 3, "{log}");
 }
 
 fn open_gate(house: &House, id: &str) {
@@ -50,12 +49,11 @@ fn a_step_that_ends_while_nobody_looks_is_told_about() {
     house.await_file("ran", "x");
     up.kill();
     house.write("gate", "");
-    // The runner writes its record by itself; nothing of it can be asked, so its end is awaited by its lock.
+    // The runner writes its record by itself, and lets go of its lock when it ends.
     let attempts = house.path("data/worker/attempts");
     crate::house::await_that("the runner has ended", || {
         let folder = std::fs::read_dir(&attempts).expect("there").next()?.expect("readable").path();
-        let lock = std::fs::File::open(folder.join("lock")).ok()?;
-        lock.try_lock().ok()
+        (!runner::folder_io::runner_lives(&folder).expect("readable")).then_some(())
     });
     let _up = house.start_up(&[]);
     open_gate(&house, &id);

@@ -12,13 +12,8 @@ use crate::table::Verb;
 use super::draft::Draft;
 
 /// The wait before a step is offered again, by the number of unanswered offers; the last one repeats.
-const REOFFER_DELAYS: [Duration; 5] = [
-    Duration::ZERO,
-    Duration::from_secs(1),
-    Duration::from_secs(2),
-    Duration::from_secs(4),
-    Duration::from_secs(8),
-];
+const REOFFER_DELAYS: [Duration; 5] =
+    [Duration::ZERO, Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(4), Duration::from_secs(8)];
 
 impl Draft<'_> {
     pub(super) fn offer(&mut self, ticket: Ticket, worker: WorkerId, epoch: Epoch) -> Result<(), Rejection> {
@@ -174,13 +169,7 @@ impl Draft<'_> {
         }
     }
 
-    pub(super) fn retry(
-        &mut self,
-        ix: StepIx,
-        verb: Verb,
-        delay: Duration,
-        failure: Failure,
-    ) -> Result<(), Rejection> {
+    pub(super) fn retry(&mut self, ix: StepIx, verb: Verb, delay: Duration, failure: Failure) -> Result<(), Rejection> {
         let executed = self.step(ix).executions;
         let attempts = self.def(ix).retry.attempts;
         let reason = format!("{}; execution {} of {attempts} is next", failure.message, executed + 1);
@@ -262,9 +251,7 @@ impl Draft<'_> {
         let (failure, reason) = self.stop_failure(ix, cause);
         match cause {
             StopCause::StepTimeout => self.timed_out(ix, Verb::Complete, failure, Some(Ground::ReportedGone)),
-            StopCause::Cancel | StopCause::JobTimeout => {
-                self.end(ix, verb, End::Cancelled, Some(failure), &reason)
-            }
+            StopCause::Cancel | StopCause::JobTimeout => self.end(ix, verb, End::Cancelled, Some(failure), &reason),
         }
     }
 }
@@ -273,7 +260,10 @@ fn failure_of_outcome(name: &str, report: &Report) -> Option<Failure> {
     Some(match &report.outcome {
         Outcome::Exited(0) => {
             let problem = report.output_error.as_ref()?;
-            Failure::new(FailureKind::BadOutput, format!("Step `{name}` ended well, but its outputs did not: {problem}"))
+            Failure::new(
+                FailureKind::BadOutput,
+                format!("Step `{name}` ended well, but its outputs did not: {problem}"),
+            )
         }
         Outcome::Exited(code) => {
             Failure::new(FailureKind::ExitCode(*code), format!("Step `{name}` exited with code {code}"))

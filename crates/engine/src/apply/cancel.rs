@@ -34,8 +34,7 @@ impl Draft<'_> {
 
     pub(super) fn cancel_for_timeout(&mut self) -> Result<(), Rejection> {
         let by = "the job's timeout".to_owned();
-        self.header.cancel =
-            Some(CancelOrder { at: self.ctx.now, by, force: false, cause: CancelCause::JobTimeout });
+        self.header.cancel = Some(CancelOrder { at: self.ctx.now, by, force: false, cause: CancelCause::JobTimeout });
         self.note(About::CancelAsked, "the job's timeout is over");
         self.cancel_steps(StopCause::JobTimeout, false)
     }
@@ -62,9 +61,7 @@ impl Draft<'_> {
                 self.drop_offer(ix);
                 self.end(ix, Verb::Cancel, End::Cancelled, Some(failure), &reason)
             }
-            StateName::Waiting | StateName::Held => {
-                self.end(ix, Verb::Cancel, End::Cancelled, Some(failure), &reason)
-            }
+            StateName::Waiting | StateName::Held => self.end(ix, Verb::Cancel, End::Cancelled, Some(failure), &reason),
             StateName::Recovering => {
                 self.attempt_lost(ix, Some(failure.clone()), false);
                 self.end(ix, Verb::CancelGraceful, End::Cancelled, Some(failure), &reason)

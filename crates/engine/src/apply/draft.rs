@@ -185,9 +185,9 @@ impl<'a> Draft<'a> {
             return;
         }
         let first = |end: End| {
-            (0..self.job.steps.len()).map(StepIx::of).find(|&ix| {
-                self.step(ix).state == State::Final(end) && !self.job.definition.step(ix).allow_failure
-            })
+            (0..self.job.steps.len())
+                .map(StepIx::of)
+                .find(|&ix| self.step(ix).state == State::Final(end) && !self.job.definition.step(ix).allow_failure)
         };
         if let Some(ix) = first(End::Failed).or_else(|| first(End::Cancelled)) {
             let unnamed = || Failure::new(FailureKind::Internal, "a step ended without a reason");

@@ -64,8 +64,7 @@ impl Draft<'_> {
             }
             State::Cancelling(cancelling) => {
                 self.record(Attempt::started(ix, live));
-                self.step_mut(ix).state =
-                    State::Cancelling(Cancelling { live, disconnected_at: None, ..cancelling });
+                self.step_mut(ix).state = State::Cancelling(Cancelling { live, disconnected_at: None, ..cancelling });
                 self.order_stop(ix);
                 Ok(())
             }

@@ -124,11 +124,10 @@ impl Draft<'_> {
                 self.drop_offer(ix);
                 self.end(ix, Verb::Fail, End::Failed, Some(failure), message)
             }
-            StateName::Waiting | StateName::Held => {
-                self.end(ix, Verb::Cancel, End::Cancelled, Some(failure), message)
-            }
+            StateName::Waiting | StateName::Held => self.end(ix, Verb::Cancel, End::Cancelled, Some(failure), message),
             StateName::Cancelling => {
-                let timed_out = matches!(&self.step(ix).state, State::Cancelling(c) if c.cause == StopCause::StepTimeout);
+                let timed_out =
+                    matches!(&self.step(ix).state, State::Cancelling(c) if c.cause == StopCause::StepTimeout);
                 self.attempt_lost(ix, Some(failure.clone()), false);
                 let end = if timed_out { End::Failed } else { End::Cancelled };
                 self.end(ix, Verb::CancelForce, end, Some(failure), message)
@@ -150,14 +149,7 @@ impl Draft<'_> {
     }
 
     /// Moves a step to a final state.
-    fn end(
-        &mut self,
-        ix: StepIx,
-        verb: Verb,
-        end: End,
-        error: Option<Failure>,
-        reason: &str,
-    ) -> Result<(), Rejection> {
+    fn end(&mut self, ix: StepIx, verb: Verb, end: End, error: Option<Failure>, reason: &str) -> Result<(), Rejection> {
         self.shift(ix, verb, State::Final(end), reason)?;
         self.step_mut(ix).error = error;
         Ok(())

@@ -76,7 +76,9 @@ impl View<'_> {
             .collect();
         let waits = format!("waits for {}", list(&open));
         match (&self.job.header.cancel, &def.condition) {
-            (Some(_), Condition::Expression(text)) => format!("{waits}; then `if: {text}` decides, although the job is cancelled"),
+            (Some(_), Condition::Expression(text)) => {
+                format!("{waits}; then `if: {text}` decides, although the job is cancelled")
+            }
             _ => waits,
         }
     }
@@ -91,7 +93,12 @@ impl View<'_> {
             (None, _) => self.wants_a_worker(def, step),
         };
         match &step.error {
-            Some(error) => format!("{waits}; execution {} of {}, after: {}", step.executions + 1, def.retry.attempts, error.message),
+            Some(error) => format!(
+                "{waits}; execution {} of {}, after: {}",
+                step.executions + 1,
+                def.retry.attempts,
+                error.message
+            ),
             None if step.losses > 0 => format!("{waits}; its worker was lost {} before", count(step.losses, "time")),
             None => waits,
         }
@@ -110,7 +117,12 @@ impl View<'_> {
     }
 
     fn running(&self, def: &StepDef, live: &Live) -> String {
-        let mut told = format!("attempt {} has been running on {} for {}", live.number, self.worker(live.worker), span(self.now.since(live.started_at)));
+        let mut told = format!(
+            "attempt {} has been running on {} for {}",
+            live.number,
+            self.worker(live.worker),
+            span(self.now.since(live.started_at))
+        );
         if let (Some(limit), Some(at)) = (def.timeout, live.timeout_at) {
             told += &format!("; its timeout of {} is over {}", span(limit), until(at, self.now));
         }
@@ -124,7 +136,10 @@ impl View<'_> {
         let worker = self.worker(recovering.live.worker);
         let lost = ago(recovering.disconnected_at, self.now);
         let left = until(recovering.deadline, self.now);
-        format!("the link to {worker} was lost {lost} and attempt {} may still run there; the recovery window is over {left}", recovering.live.number)
+        format!(
+            "the link to {worker} was lost {lost} and attempt {} may still run there; the recovery window is over {left}",
+            recovering.live.number
+        )
     }
 
     fn cancelling(&self, cancelling: &Cancelling) -> String {
@@ -136,7 +151,11 @@ impl View<'_> {
             StopCause::JobTimeout => "the job's timeout is over".to_owned(),
             StopCause::StepTimeout => "its timeout is over".to_owned(),
         };
-        let told = format!("{cause}; {} was told to stop attempt {}", self.worker(cancelling.live.worker), cancelling.live.number);
+        let told = format!(
+            "{cause}; {} was told to stop attempt {}",
+            self.worker(cancelling.live.worker),
+            cancelling.live.number
+        );
         match cancelling.disconnected_at {
             Some(at) => format!("{told}, but its link was lost {}", ago(at, self.now)),
             None => told,
@@ -170,7 +189,11 @@ impl View<'_> {
             End::Failed | End::Cancelled => {
                 let why = step.error.as_ref().map_or_else(|| "no reason was kept".to_owned(), ToString::to_string);
                 let forgiven = if end == End::Failed && def.allow_failure { "; its failure is allowed" } else { "" };
-                if step.attempts > 1 { format!("{why}; {attempts} were made{forgiven}") } else { format!("{why}{forgiven}") }
+                if step.attempts > 1 {
+                    format!("{why}; {attempts} were made{forgiven}")
+                } else {
+                    format!("{why}{forgiven}")
+                }
             }
             End::Skipped(_) => self.skipped(def, step),
         }
@@ -253,7 +276,10 @@ fn supply(def: &StepDef, found: &MatchView) -> String {
             (all, 0) => format!("{all} match"),
             (all, busy) => format!("{all} match, {busy} of them busy"),
         };
-        return format!("waits for a worker with tags {tags}: {who} ({} of {} slots taken)", found.slots_taken, found.slots);
+        return format!(
+            "waits for a worker with tags {tags}: {who} ({} of {} slots taken)",
+            found.slots_taken, found.slots
+        );
     }
     if found.away > 0 {
         let who = if found.away == 1 { "the one that has them is" } else { "those that have them are" };

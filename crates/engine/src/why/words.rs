@@ -42,7 +42,9 @@ pub(super) fn span(time: Duration) -> String {
     let (size, unit) = units[first];
     let head = format!("{}{unit}", seconds / size);
     match units.get(first + 1) {
-        Some((smaller, small)) if (seconds % size) / smaller > 0 => format!("{head} {}{small}", (seconds % size) / smaller),
+        Some((smaller, small)) if (seconds % size) / smaller > 0 => {
+            format!("{head} {}{small}", (seconds % size) / smaller)
+        }
         Some(_) | None => head,
     }
 }

@@ -4,6 +4,7 @@ mod support;
 
 mod matrix;
 mod properties;
+mod purity;
 mod stories;
 mod table;
 mod why;

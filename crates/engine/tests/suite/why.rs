@@ -63,8 +63,11 @@ fn supply(graph: &str, story: &str, supply: MatchView) -> String {
 
 #[test]
 fn pending() {
-    check("a -> c, b -> c", "go a; end a 0", expect![[r#"
-        The job is running: 1 step pending, 1 step queued, 1 step success. Step `b`: no worker is connected; it needs tags [script]; fails as unmatched in 30s.
+    check(
+        "a -> c, b -> c",
+        "go a; end a 0",
+        expect![[r#"
+        The job is running, 3 steps: 1 pending, 1 queued, 1 success. Step `b`: no worker is connected; it needs tags [script]; fails as unmatched in 30s.
         a is success; owner: nobody: it is over; seen: 0s
           it ended well in attempt 1
         c is pending; owner: step `b`; seen: never
@@ -73,13 +76,17 @@ fn pending() {
         b is queued; owner: the dispatcher; seen: never
           no worker is connected; it needs tags [script]; fails as unmatched in 30s
           at 30s: fail it as unmatched, unless a worker has its tags
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn pending_on_many() {
-    check("a -> z, b -> z, c -> z, d -> z, e -> z, f -> z", "", expect![[r#"
-        The job has not started: 1 step pending, 6 steps queued. Step `a`: no worker is connected; it needs tags [script]; fails as unmatched in 30s.
+    check(
+        "a -> z, b -> z, c -> z, d -> z, e -> z, f -> z",
+        "",
+        expect![[r#"
+        The job has not started, 7 steps: 1 pending, 6 queued. Step `a`: no worker is connected; it needs tags [script]; fails as unmatched in 30s.
         a is queued; owner: the dispatcher; seen: never
           no worker is connected; it needs tags [script]; fails as unmatched in 30s
           at 30s: fail it as unmatched, unless a worker has its tags
@@ -101,302 +108,425 @@ fn pending_on_many() {
         f is queued; owner: the dispatcher; seen: never
           no worker is connected; it needs tags [script]; fails as unmatched in 30s
           at 30s: fail it as unmatched, unless a worker has its tags
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn pending_after_a_cancel() {
-    check("a -> b[if:always()]", "go a; cancel", expect![[r#"
-        The job is being cancelled by ann: 1 step pending, 1 step cancelling. Step `a`: cancelled by ann; worker build-1 on rack7 was told to stop attempt 1.
-        a is cancelling; owner: worker build-1 on rack7; seen: 1s
-          cancelled by ann; worker build-1 on rack7 was told to stop attempt 1
+    check(
+        "a -> b[if:always()]",
+        "go a; cancel",
+        expect![[r#"
+        The job is being cancelled by ann, 2 steps: 1 pending, 1 cancelling. Step `a`: cancelled by ann; worker build-1 (rack7) was told to stop attempt 1.
+        a is cancelling; owner: worker build-1; seen: 1s
+          cancelled by ann; worker build-1 (rack7) was told to stop attempt 1
           at 40s: end it without the worker's answer
         b is pending; owner: step `a`; seen: never
           waits for `a` (cancelling); then `if: always()` decides, although the job is cancelled
           at 3600s: look again
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn offered() {
-    check("a", "pass 2s; offer a; pass 3s", expect![[r#"
-        The job has not started: 1 step queued. Step `a`: offered to worker build-1 on rack7 3s ago.
-        a is queued; owner: worker build-1 on rack7; seen: 1s
-          offered to worker build-1 on rack7 3s ago
+    check(
+        "a",
+        "pass 2s; offer a; pass 3s",
+        expect![[r#"
+        The job has not started, 1 step: 1 queued. Step `a`: offered to worker build-1 (rack7) 3s ago.
+        a is queued; owner: worker build-1; seen: 1s
+          offered to worker build-1 (rack7) 3s ago
           at 12s: take the offer back and find another worker
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn offered_again_later() {
-    check("a", "offer a; next; offer a; next", expect![[r#"
-        The job has not started: 1 step queued. Step `a`: 2 offers in a row stayed unanswered; offered again in 1s.
+    check(
+        "a",
+        "offer a; next; offer a; next",
+        expect![[r#"
+        The job has not started, 1 step: 1 queued. Step `a`: 2 offers in a row stayed unanswered; offered again in 1s.
         a is queued; owner: the dispatcher; seen: never
           2 offers in a row stayed unanswered; offered again in 1s
           at 21s: look again
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn queued_for_a_retry() {
-    check("a[retry:3]", "go a; end a 1; next", expect![[r#"
-        The job is running: 1 step queued. Step `a`: no worker is connected; it needs tags [script]; fails as unmatched in 30s; execution 2 of 3, after: Step `a` exited with code 1.
+    check(
+        "a[retry:3]",
+        "go a; end a 1; next",
+        expect![[r#"
+        The job is running, 1 step: 1 queued. Step `a`: no worker is connected; it needs tags [script]; fails as unmatched in 30s; execution 2 of 3, after: Step `a` exited with code 1.
         a is queued; owner: the dispatcher; seen: never
           no worker is connected; it needs tags [script]; fails as unmatched in 30s; execution 2 of 3, after: Step `a` exited with code 1
           at 30s: fail it as unmatched, unless a worker has its tags
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn queued_after_a_loss() {
-    check("a[effects:none]", "go a; gone a runner", expect![[r#"
-        The job is running: 1 step queued. Step `a`: no worker is connected; it needs tags [script]; fails as unmatched in 30s; its worker was lost 1 time before.
+    check(
+        "a[effects:none]",
+        "go a; gone a runner",
+        expect![[r#"
+        The job is running, 1 step: 1 queued. Step `a`: no worker is connected; it needs tags [script]; fails as unmatched in 30s; its worker was lost 1 time before.
         a is queued; owner: the dispatcher; seen: never
           no worker is connected; it needs tags [script]; fails as unmatched in 30s; its worker was lost 1 time before
           at 30s: fail it as unmatched, unless a worker has its tags
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn running() {
-    check("a", "go a; pass 182s", expect![[r#"
-        The job is running: 1 step running. Step `a`: attempt 1 runs on worker build-1 on rack7 for 3m 2s.
-        a is running; owner: worker build-1 on rack7; seen: 1s
-          attempt 1 runs on worker build-1 on rack7 for 3m 2s
+    check(
+        "a",
+        "go a; pass 182s",
+        expect![[r#"
+        The job is running, 1 step: 1 running. Step `a`: attempt 1 has been running on worker build-1 (rack7) for 3m 2s.
+        a is running; owner: worker build-1; seen: 1s
+          attempt 1 has been running on worker build-1 (rack7) for 3m 2s
           at 3600s: look again
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn running_with_a_timeout() {
-    check("a[timeout:20m]", "go a; pass 5m", expect![[r#"
-        The job is running: 1 step running. Step `a`: attempt 1 runs on worker build-1 on rack7 for 5m; its timeout of 20m is over in 15m.
-        a is running; owner: worker build-1 on rack7; seen: 1s
-          attempt 1 runs on worker build-1 on rack7 for 5m; its timeout of 20m is over in 15m
+    check(
+        "a[timeout:20m]",
+        "go a; pass 5m",
+        expect![[r#"
+        The job is running, 1 step: 1 running. Step `a`: attempt 1 has been running on worker build-1 (rack7) for 5m; its timeout of 20m is over in 15m.
+        a is running; owner: worker build-1; seen: 1s
+          attempt 1 has been running on worker build-1 (rack7) for 5m; its timeout of 20m is over in 15m
           at 1201s: tell the worker to stop it: its timeout is over
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn recovering() {
-    check("a", "go a; pass 60s; lost a; pass 30s", expect![[r#"
-        The job waits for a worker that is cut off: 1 step recovering. Step `a`: the link to worker build-1 on rack7 was lost 30s ago and attempt 1 may still run there; the recovery window is over in 1m 30s.
-        a is recovering; owner: worker build-1 on rack7; seen: 60s
-          the link to worker build-1 on rack7 was lost 30s ago and attempt 1 may still run there; the recovery window is over in 1m 30s
+    check(
+        "a",
+        "go a; pass 60s; lost a; pass 30s",
+        expect![[r#"
+        The job waits for a worker that is cut off, 1 step: 1 recovering. Step `a`: the link to worker build-1 (rack7) was lost 30s ago and attempt 1 may still run there; the recovery window is over in 1m 30s.
+        a is recovering; owner: worker build-1; seen: 60s
+          the link to worker build-1 (rack7) was lost 30s ago and attempt 1 may still run there; the recovery window is over in 1m 30s
           at 180s: fail it as `worker_lost`: it may have run, and its effects forbid a repeat
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn cancelling() {
-    check("a[grace:20s]", "go a; cancel; pass 5s", expect![[r#"
-        The job is being cancelled by ann: 1 step cancelling. Step `a`: cancelled by ann; worker build-1 on rack7 was told to stop attempt 1.
-        a is cancelling; owner: worker build-1 on rack7; seen: 1s
-          cancelled by ann; worker build-1 on rack7 was told to stop attempt 1
+    check(
+        "a[grace:20s]",
+        "go a; cancel; pass 5s",
+        expect![[r#"
+        The job is being cancelled by ann, 1 step: 1 cancelling. Step `a`: cancelled by ann; worker build-1 (rack7) was told to stop attempt 1.
+        a is cancelling; owner: worker build-1; seen: 1s
+          cancelled by ann; worker build-1 (rack7) was told to stop attempt 1
           at 30s: end it without the worker's answer
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn cancelling_for_a_timeout() {
-    check("a[timeout:5s grace:20s]", "go a; next", expect![[r#"
-        The job is running: 1 step cancelling. Step `a`: its timeout is over; worker build-1 on rack7 was told to stop attempt 1.
-        a is cancelling; owner: worker build-1 on rack7; seen: 1s
-          its timeout is over; worker build-1 on rack7 was told to stop attempt 1
+    check(
+        "a[timeout:5s grace:20s]",
+        "go a; next",
+        expect![[r#"
+        The job is running, 1 step: 1 cancelling. Step `a`: its timeout is over; worker build-1 (rack7) was told to stop attempt 1.
+        a is cancelling; owner: worker build-1; seen: 1s
+          its timeout is over; worker build-1 (rack7) was told to stop attempt 1
           at 36s: end it without the worker's answer
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn cancelling_for_the_jobs_timeout() {
-    check("a, timeout:60s", "go a; next", expect![[r#"
-        The job is being cancelled by the job's timeout: 1 step cancelling. Step `a`: the job's timeout is over; worker build-1 on rack7 was told to stop attempt 1.
-        a is cancelling; owner: worker build-1 on rack7; seen: 1s
-          the job's timeout is over; worker build-1 on rack7 was told to stop attempt 1
+    check(
+        "a, timeout:60s",
+        "go a; next",
+        expect![[r#"
+        The job is being cancelled by the job's timeout, 1 step: 1 cancelling. Step `a`: the job's timeout is over; worker build-1 (rack7) was told to stop attempt 1.
+        a is cancelling; owner: worker build-1; seen: 1s
+          the job's timeout is over; worker build-1 (rack7) was told to stop attempt 1
           at 100s: end it without the worker's answer
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn cancelling_while_cut_off() {
-    check("a", "go a; cancel; pass 5s; lost a; pass 5s", expect![[r#"
-        The job is being cancelled by ann: 1 step cancelling. Step `a`: cancelled by ann; worker build-1 on rack7 was told to stop attempt 1, but its link was lost 5s ago.
-        a is cancelling; owner: worker build-1 on rack7; seen: 5s
-          cancelled by ann; worker build-1 on rack7 was told to stop attempt 1, but its link was lost 5s ago
+    check(
+        "a",
+        "go a; cancel; pass 5s; lost a; pass 5s",
+        expect![[r#"
+        The job is being cancelled by ann, 1 step: 1 cancelling. Step `a`: cancelled by ann; worker build-1 (rack7) was told to stop attempt 1, but its link was lost 5s ago.
+        a is cancelling; owner: worker build-1; seen: 5s
+          cancelled by ann; worker build-1 (rack7) was told to stop attempt 1, but its link was lost 5s ago
           at 40s: end it without the worker's answer
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn held() {
-    check("a[approve hold:1h]", "pass 5m", expect![[r#"
-        Only a person can move the job on: 1 step held. Step `a`: waits for approval for 5m.
+    check(
+        "a[approve hold:1h]",
+        "pass 5m",
+        expect![[r#"
+        Only a person can move the job on, 1 step: 1 held. Step `a`: has waited 5m for approval.
         a is held; owner: a person; seen: never
-          waits for approval for 5m
+          has waited 5m for approval
           at 3600s: cancel it: nobody approved it in time
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn held_for_two() {
-    check("a[reviewers:2]", "", expect![[r#"
-        Only a person can move the job on: 1 step held. Step `a`: waits for 2 approvals for 0s.
+    check(
+        "a[reviewers:2]",
+        "",
+        expect![[r#"
+        Only a person can move the job on, 1 step: 1 held. Step `a`: has waited 0s for 2 approvals.
         a is held; owner: a person; seen: never
-          waits for 2 approvals for 0s
+          has waited 0s for 2 approvals
           at 3600s: look again
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn waiting_for_a_retry() {
-    check("a[retry:3 delay:90s]", "go a; end a 1; pass 30s", expect![[r#"
-        The job is running: 1 step waiting. Step `a`: execution 2 of 3 is due in 1m, after: Step `a` exited with code 1.
+    check(
+        "a[retry:3 delay:90s]",
+        "go a; end a 1; pass 30s",
+        expect![[r#"
+        The job is running, 1 step: 1 waiting. Step `a`: execution 2 of 3 is due in 1m, after: Step `a` exited with code 1.
         a is waiting; owner: a timer; seen: never
           execution 2 of 3 is due in 1m, after: Step `a` exited with code 1
           at 90s: queue it
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn waiting_for_protection() {
-    check("a[wait:60s reviewers:1]", "pass 10s", expect![[r#"
-        The job has not started: 1 step waiting. Step `a`: its environment asks for a wait, over in 50s.
+    check(
+        "a[wait:60s reviewers:1]",
+        "pass 10s",
+        expect![[r#"
+        The job has not started, 1 step: 1 waiting. Step `a`: its environment asks for a wait, over in 50s.
         a is waiting; owner: a timer; seen: never
           its environment asks for a wait, over in 50s
           at 60s: ask for approval
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn succeeded() {
-    check("a[retry:2] -> b", "go a; end a 1; next; go a; pass 2s; end a 0; go b; end b 0", expect![[r#"
-        The job succeeded after 2s: 2 steps success.
+    check(
+        "a[retry:2] -> b",
+        "go a; end a 1; next; go a; pass 2s; end a 0; go b; end b 0",
+        expect![[r#"
+        The job succeeded after 2s, 2 steps: 2 success.
         a is success; owner: nobody: it is over; seen: 2s
           it ended well in attempt 2
         b is success; owner: nobody: it is over; seen: 2s
           it ended well in attempt 1
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn approved() {
-    check("a[approve]", "approve a", expect![[r#"
-        The job succeeded after 0s: 1 step success.
+    check(
+        "a[approve]",
+        "approve a",
+        expect![[r#"
+        The job succeeded after 0s, 1 step: 1 success.
         a is success; owner: nobody: it is over; seen: 0s
           it was approved
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn failed_and_skipped() {
-    check("a -> b -> c", "go a; pass 3s; end a 7", expect![[r#"
-        The job failed after 3s: step `a`: Step `a` exited with code 7 (exit_code).
+    check(
+        "a -> b -> c",
+        "go a; pass 3s; end a 7",
+        expect![[r#"
+        The job failed after 3s in step `a`: Step `a` exited with code 7 (exit_code).
         a is failed; owner: nobody: it is over; seen: 3s
           Step `a` exited with code 7 (exit_code)
         b is skipped; owner: nobody: it is over; seen: 3s
           `a` failed
         c is skipped; owner: nobody: it is over; seen: 3s
           `b` was skipped
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn failed_after_retries() {
-    check("a[retry:2]", "go a; end a 1; next; go a; end a 1", expect![[r#"
-        The job failed after 0s: step `a`: Step `a` exited with code 1 (exit_code).
+    check(
+        "a[retry:2]",
+        "go a; end a 1; next; go a; end a 1",
+        expect![[r#"
+        The job failed after 0s in step `a`: Step `a` exited with code 1 (exit_code).
         a is failed; owner: nobody: it is over; seen: 0s
           Step `a` exited with code 1 (exit_code); 2 attempts were made
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn failed_and_allowed() {
-    check("a[allow_failure] -> b", "go a; end a 1", expect![[r#"
-        The job is running: 1 step queued, 1 step failed. Step `b`: no worker is connected; it needs tags [script]; fails as unmatched in 30s.
+    check(
+        "a[allow_failure] -> b",
+        "go a; end a 1",
+        expect![[r#"
+        The job is running, 2 steps: 1 queued, 1 failed. Step `b`: no worker is connected; it needs tags [script]; fails as unmatched in 30s.
         a is failed; owner: nobody: it is over; seen: 0s
           Step `a` exited with code 1 (exit_code); its failure is allowed
         b is queued; owner: the dispatcher; seen: never
           no worker is connected; it needs tags [script]; fails as unmatched in 30s
           at 30s: fail it as unmatched, unless a worker has its tags
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn skipped_by_condition() {
-    check("a -> b[if:failure()]", "go a; end a 0", expect![[r#"
-        The job succeeded after 0s: 1 step success, 1 step skipped.
+    check(
+        "a -> b[if:failure()]",
+        "go a; end a 0",
+        expect![[r#"
+        The job succeeded after 0s, 2 steps: 1 success, 1 skipped.
         a is success; owner: nobody: it is over; seen: 0s
           it ended well in attempt 1
         b is skipped; owner: nobody: it is over; seen: 0s
           its condition `failure()` is false
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn skipped_for_a_rejection() {
-    check("a[approve] -> b", "reject a", expect![[r#"
-        The job was cancelled after 0s: step `a`: Rejected by ann: no (rejected).
+    check(
+        "a[approve] -> b",
+        "reject a",
+        expect![[r#"
+        The job was cancelled after 0s in step `a`: Rejected by ann: no (rejected).
         a is cancelled; owner: nobody: it is over; seen: 0s
           Rejected by ann: no (rejected)
         b is skipped; owner: nobody: it is over; seen: 0s
           `a` was cancelled
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn skipped_for_a_success() {
-    check("a -failed-> b", "go a; end a 0", expect![[r#"
-        The job succeeded after 0s: 1 step success, 1 step skipped.
+    check(
+        "a -failed-> b",
+        "go a; end a 0",
+        expect![[r#"
+        The job succeeded after 0s, 2 steps: 1 success, 1 skipped.
         a is success; owner: nobody: it is over; seen: 0s
           it ended well in attempt 1
         b is skipped; owner: nobody: it is over; seen: 0s
           `a` succeeded
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn expired() {
-    check("a -> b[if:always()], expires:20s", "next", expect![[r#"
-        The job failed after 20s: step `a`: Job failed: it had not started when it expired (expired).
+    check(
+        "a -> b[if:always()], expires:20s",
+        "next",
+        expect![[r#"
+        The job failed after 20s in step `a`: Job failed: it had not started when it expired (expired).
         a is failed; owner: nobody: it is over; seen: 20s
           Job failed: it had not started when it expired (expired)
         b is skipped; owner: nobody: it is over; seen: 20s
-          `a` failed
-    "#]]);
+          the job expired before it
+    "#]],
+    );
 }
 
 #[test]
 fn skipped_by_a_condition_after_a_failure() {
-    check("a -> b[if:cancelled()]", "go a; end a 1", expect![[""]]);
+    check(
+        "a -> b[if:cancelled()]",
+        "go a; end a 1",
+        expect![[r#"
+        The job failed after 0s in step `a`: Step `a` exited with code 1 (exit_code).
+        a is failed; owner: nobody: it is over; seen: 0s
+          Step `a` exited with code 1 (exit_code)
+        b is skipped; owner: nobody: it is over; seen: 0s
+          its condition `cancelled()` is false: `a` failed
+    "#]],
+    );
 }
 
 #[test]
 fn cancelled() {
-    check("a -> b", "go a; cancel; end a cancelled", expect![[r#"
+    check(
+        "a -> b",
+        "go a; cancel; end a cancelled",
+        expect![[r#"
         The job was cancelled after 0s: Cancelled by ann (cancelled).
         a is cancelled; owner: nobody: it is over; seen: 0s
           Step `a` was cancelled by ann (cancelled)
         b is cancelled; owner: nobody: it is over; seen: 0s
           Step `b` was cancelled by ann (cancelled)
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn lost() {
-    check("a", "go a; lost a; next", expect![[r#"
-        The job failed after 2m: step `a`: Job failed: agent disconnected and did not reconnect within the recovery window (recovery timeout exceeded) (worker_lost).
+    check(
+        "a",
+        "go a; lost a; next",
+        expect![[r#"
+        The job failed after 2m in step `a`: Job failed: agent disconnected and did not reconnect within the recovery window (recovery timeout exceeded) (worker_lost).
         a is failed; owner: nobody: it is over; seen: 120s
           Job failed: agent disconnected and did not reconnect within the recovery window (recovery timeout exceeded) (worker_lost)
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn unmatched() {
-    check("a[tags:gpu]", "pass 30s; unmatched a", expect![[r#"
-        The job failed after 30s: step `a`: No active worker with required tags to run this step: gpu (unmatched).
+    check(
+        "a[tags:gpu]",
+        "pass 30s; unmatched a",
+        expect![[r#"
+        The job failed after 30s in step `a`: No active worker with required tags to run this step: gpu (unmatched).
         a is failed; owner: nobody: it is over; seen: 30s
           No active worker with required tags to run this step: gpu (unmatched)
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -424,7 +554,8 @@ fn a_queued_step_says_precisely_what_it_waits_for() {
         no worker has tag `gpu`; fails as unmatched in 12s
         no worker has tags `arm` and `gpu`; fails as unmatched in 12s
         no single worker has all of the tags [gpu, script]; fails as unmatched in 12s
-        no worker is connected; it needs tags [gpu, script]; fails as unmatched in 12s"#]].assert_eq(&told.join("\n"));
+        no worker is connected; it needs tags [gpu, script]; fails as unmatched in 12s"#]]
+    .assert_eq(&told.join("\n"));
 }
 
 #[test]
@@ -439,13 +570,13 @@ fn a_worker_that_is_cut_off_or_removed_is_named_as_such() {
     let cut_off = told(&world, &Fleet { cut_off: true, ..Fleet::default() });
     let removed = told(&world, &Fleet { removed: true, ..Fleet::default() });
     expect![[r#"
-        The job is running: 1 step running. Step `a`: attempt 1 runs on worker build-1 on rack7 for 5s; the worker's link is gone.
-        a is running; owner: worker build-1 on rack7; seen: 1s
-          attempt 1 runs on worker build-1 on rack7 for 5s; the worker's link is gone
+        The job is running, 1 step: 1 running. Step `a`: attempt 1 has been running on worker build-1 (rack7) for 5s; the worker's link is gone.
+        a is running; owner: worker build-1; seen: 1s
+          attempt 1 has been running on worker build-1 (rack7) for 5s; the worker's link is gone
           at 3600s: look again
-        The job is running: 1 step running. Step `a`: attempt 1 runs on worker 00000000-0000-0000-0000-000000000001, which was removed for 5s.
-        a is running; owner: worker 00000000-0000-0000-0000-000000000001, which was removed; seen: 0s
-          attempt 1 runs on worker 00000000-0000-0000-0000-000000000001, which was removed for 5s
+        The job is running, 1 step: 1 running. Step `a`: attempt 1 has been running on worker 00000000-0000-0000-0000-000000000001 (removed) for 5s.
+        a is running; owner: worker 00000000-0000-0000-0000-000000000001; seen: 0s
+          attempt 1 has been running on worker 00000000-0000-0000-0000-000000000001 (removed) for 5s
           at 3600s: look again
     "#]].assert_eq(&format!("{cut_off}{removed}"));
 }
@@ -470,12 +601,12 @@ fn the_verdict_is_foretold() {
         let _ = writeln!(text, "{task:<39} {:<8} {}", after.job.steps[0].state.name().word(), next.action);
     }
     expect![[r#"
-        a                                       failed fail it as `worker_lost`: it may have run, and its effects forbid a repeat
-        a[effects:none]                         queued queue it again: its effects allow a repeat, unless it lost too many workers
-        a[stop]                                 failed fail it as `worker_lost`: its effects forbid a repeat
-        a[stop effects:none]                    queued queue it again: its effects allow a repeat, unless it lost too many workers
-        a[stop retry:2 on:worker_lost]          waiting try it again: its policy names `worker_lost`
-        a[effects:none retry:1 on:worker_lost]  failed fail it as `worker_lost`: its policy has no attempt left
-        a[retry:2 on:worker_lost]               failed fail it as `worker_lost`: it may have run, and its effects forbid a repeat
+        a                                       failed   fail it as `worker_lost`: it may have run, and its effects forbid a repeat
+        a[effects:none]                         queued   queue it again: its effects allow a repeat, unless it lost too many workers
+        a[stop]                                 failed   fail it as `worker_lost`: its effects forbid a repeat
+        a[stop effects:none]                    queued   queue it again: its effects allow a repeat, unless it lost too many workers
+        a[stop retry:2 on:worker_lost]          waiting  try it again: its policy names `worker_lost`
+        a[effects:none retry:1 on:worker_lost]  failed   fail it as `worker_lost`: its policy has no attempt left
+        a[retry:2 on:worker_lost]               failed   fail it as `worker_lost`: it may have run, and its effects forbid a repeat
     "#]].assert_eq(&text);
 }

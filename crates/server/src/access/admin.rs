@@ -20,7 +20,9 @@ const PRESET_CHARS_GOOD: usize = 20;
 
 #[derive(Debug, thiserror::Error)]
 pub enum AdminTokenError {
-    #[error("BOWLINE_ADMIN_TOKEN is no token: it must be 1 to {PRESET_CHARS_MAX} visible ASCII characters without spaces")]
+    #[error(
+        "BOWLINE_ADMIN_TOKEN is no token: it must be 1 to {PRESET_CHARS_MAX} visible ASCII characters without spaces"
+    )]
     BadPreset,
     #[error("the token in BOWLINE_ADMIN_TOKEN was revoked, has expired or is no admin's; choose a new one")]
     PresetNotValid,
@@ -62,7 +64,9 @@ impl Access {
             return Err(AdminTokenError::BadPreset);
         }
         if preset.len() < PRESET_CHARS_GOOD {
-            tracing::warn!("BOWLINE_ADMIN_TOKEN is short enough to be guessed; use {PRESET_CHARS_GOOD} characters or more");
+            tracing::warn!(
+                "BOWLINE_ADMIN_TOKEN is short enough to be guessed; use {PRESET_CHARS_GOOD} characters or more"
+            );
         }
         let hash = secret::hash(preset);
         if self.find(&hash).await?.is_none() {

@@ -11,6 +11,7 @@ use axum::response::Response;
 use engine::{Event, JobId, Rejection};
 use http::StatusCode;
 use store::JobFilter;
+use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
 use crate::access::Caller;
@@ -20,6 +21,7 @@ use crate::ledger::{Command, EventError};
 
 use super::error::ApiError;
 use super::extract::{Path, Query, RawBody, json};
+use super::follow::is_end_of;
 use super::{answer, ids, view};
 
 /// Jobs of one page, unless said.
@@ -42,11 +44,8 @@ pub(super) async fn get(
     let news = query.wait.map(|wait| (wait.0, app.bus.subscribe()));
     let (id, job) = app.read(move |app| look(app, &id)).await?;
     let job = match news {
-        Some((wait, news)) if !job.state.is_final() => {
-            until_final(&app, id, wait, news).await;
-            app.read(move |app| view::job(app, id)).await?
-        }
-        _ => job,
+        Some((wait, news)) => until_final(&app, id, job, wait, news).await?,
+        None => job,
     };
     Ok(answer(StatusCode::OK, &job))
 }
@@ -71,28 +70,38 @@ fn look(app: &App, id: &str) -> Result<(JobId, Job), ApiError> {
     Ok((id, view::job(app, id)?))
 }
 
-/// Returns when the job is final, when the time is over, when news were missed, or when the server stops.
+/// The job once it is final; or as it is when the time is over or the server stops.
 async fn until_final(
-    app: &App,
+    app: &Arc<App>,
     id: JobId,
+    mut job: Job,
     wait: Duration,
-    mut news: tokio::sync::broadcast::Receiver<Arc<News>>,
-) {
+    mut news: Receiver<Arc<News>>,
+) -> Result<Job, ApiError> {
     let mut shutdown = app.shutdown.clone();
-    let ended = async {
-        loop {
-            match news.recv().await {
-                Ok(news) if news.events.iter().any(|event| super::follow::is_end_of(event, id)) => return,
-                Ok(_) => {}
-                // The end may be among what was missed: the caller looks for itself, and asks again.
-                Err(RecvError::Lagged(_) | RecvError::Closed) => return,
-            }
+    let mut time = std::pin::pin!(tokio::time::sleep(wait));
+    let mut waiting = true;
+    while waiting && !job.state.is_final() {
+        tokio::select! {
+            () = worth_a_look(&mut news, id) => {}
+            () = &mut time => waiting = false,
+            () = stopped(&mut shutdown) => waiting = false,
         }
-    };
-    tokio::select! {
-        () = ended => {}
-        () = tokio::time::sleep(wait) => {}
-        () = stopped(&mut shutdown) => {}
+        job = app.read(move |app| view::job(app, id)).await?;
+    }
+    Ok(job)
+}
+
+/// Returns when the job has ended, or may have: its end may be among news that were missed.
+async fn worth_a_look(news: &mut Receiver<Arc<News>>, id: JobId) {
+    loop {
+        match news.recv().await {
+            Ok(news) if news.events.iter().any(|event| is_end_of(event, id)) => return,
+            Ok(_) => {}
+            Err(RecvError::Lagged(_)) => return,
+            // The ledger is gone: nothing will ever end.
+            Err(RecvError::Closed) => std::future::pending().await,
+        }
     }
 }
 

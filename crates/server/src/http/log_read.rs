@@ -39,7 +39,8 @@ pub(super) fn read(reader: &dyn Reader, subject: Subject, from: u64, limit: usiz
         }
     }
     let next = lines.last().map_or(from, |line: &LogLine| line.seq + 1);
-    let drained = next > state.last_seq;
+    // Lines that should be there and are not will not come by looking again.
+    let drained = next > state.last_seq || lines.is_empty();
     Ok(Lines { lines, next, drained, complete: drained && state.complete })
 }
 

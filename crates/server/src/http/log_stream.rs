@@ -106,7 +106,7 @@ impl StepLog {
             Begin::From(_) | Begin::Tail(_) => attempt,
         };
         let cursor = Cursor { job, ix, pinned: attempt.is_some(), at: None, begin };
-        let cursor = app.read(move |app| cursor.place(app, number)).await?;
+        let cursor = app.read(move |app| cursor.place(app, |attempts| logs::choose(attempts, number))).await?;
         Ok(StepLog { app, news, cursor, look: Some(Look::Everything), patience: None, silent: true, ended: false })
     }
 
@@ -190,9 +190,13 @@ impl StepLog {
 
 impl Cursor {
     /// Finds the attempt to begin with, and the line.
-    fn place(mut self, app: &App, number: Option<u32>) -> Result<Cursor, ApiError> {
+    fn place(
+        mut self,
+        app: &App,
+        choose: impl FnOnce(&[Subject]) -> Result<Option<Subject>, ApiError>,
+    ) -> Result<Cursor, ApiError> {
         let attempts = logs::attempts(app, self.job, self.ix)?;
-        if let Some(subject) = logs::choose(&attempts, number)? {
+        if let Some(subject) = choose(&attempts)? {
             let from = match self.begin {
                 Begin::From(seq) => seq.max(1),
                 Begin::Tail(tail) => log_read::begin_of_tail(&*app.reader, subject, tail)?,
@@ -205,7 +209,8 @@ impl Cursor {
 
     fn look(mut self, app: &App, look: Look) -> Result<Seen, ApiError> {
         if self.at.is_none() {
-            self = self.place(app, None)?;
+            // Who was here before the first attempt wants to see all of them, however quickly they followed.
+            self = self.place(app, |attempts| Ok(attempts.first().copied()))?;
         }
         let Some((subject, from)) = self.at else {
             let complete = logs::is_final(app, self.job, self.ix)?;

@@ -71,10 +71,7 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/api/openapi.json", get(health::openapi))
         .route("/metrics", get(health::metrics))
         .route_layer(from_fn_with_state(app.clone(), guard::want_token));
-    open.merge(guarded)
-        .fallback(error::no_such_path)
-        .method_not_allowed_fallback(error::no_such_method)
-        .with_state(app)
+    open.merge(guarded).fallback(error::no_such_path).method_not_allowed_fallback(error::no_such_method).with_state(app)
 }
 
 /// JSON with a status.

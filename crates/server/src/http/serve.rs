@@ -17,7 +17,8 @@ use tower::ServiceExt as _;
 
 use crate::app::stopped;
 
-/// A request's line and headers together; more is answered with 431, as are more than hyper's own hundred headers.
+/// Room for a request's line and headers. What does not fit (hyper may take up to twice as much in one read) is answered
+/// with 431, as are more than hyper's own limit of a hundred headers.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
 
 /// After an error of `accept`, such as too many open files: long enough not to spin, short enough not to be noticed.
@@ -36,11 +37,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits {
-            connections: 4_096,
-            header_timeout: Duration::from_secs(30),
-            stop_grace: Duration::from_secs(10),
-        }
+        Limits { connections: 4_096, header_timeout: Duration::from_secs(30), stop_grace: Duration::from_secs(10) }
     }
 }
 
@@ -100,7 +97,7 @@ async fn answer(stream: TcpStream, router: Router, limits: Limits, mut shutdown:
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
         () = stopped(&mut shutdown) => {
-            connection.as_mut().graceful_shutdown();
+            
             connection.await
         }
     };

@@ -9,11 +9,12 @@ use axum::response::Response;
 use engine::JobId;
 use http::{HeaderMap, StatusCode};
 use serde_json::{Map, Value};
-use spec::task::InputProblem;
+use spec::task::{InputProblem, PRIORITY_MAX, is_tag};
 
 use crate::access::Caller;
 use crate::app::App;
 use crate::ledger::{Command, IdempotencyKey, Submit, SubmitError, Submitted};
+use crate::settings::DefinitionSettings;
 use crate::tasks::{KnownTask, to_api};
 
 use super::error::ApiError;
@@ -22,6 +23,9 @@ use super::{answer, view};
 
 /// A key names one request; a whole document is no name.
 const KEY_CHARS_MAX: usize = 200;
+
+/// Tags of one submit; a worker has a handful.
+const TAGS_MAX: usize = 50;
 
 /// A text up to this size is parsed where it is: handing it to another thread would take longer.
 const SMALL_TEXT_BYTES: usize = 16 * 1024;
@@ -62,49 +66,82 @@ pub(super) async fn submit(
 
 /// The task and its bound input, or everything that is wrong.
 async fn prepare(app: &Arc<App>, body: &[u8]) -> Result<(Arc<KnownTask>, Value), ApiError> {
-    let mut request: SubmitRequest = json(body)?;
-    if request.priority.is_some() || !request.tags.is_empty() {
-        let message = "`priority` and `tags` of a submit are not supported yet";
-        return Err(ApiError::new(ErrorCode::NotSupported, message).hint("set them in the task"));
-    }
-    let input = std::mem::take(&mut request.input);
+    let request: SubmitRequest = json(body)?;
+    let settings = overrides(app.tasks.settings(), &request)?;
     let task = match (request.task, request.spec) {
-        (Some(name), None) => by_name(app, &name)?,
-        (None, Some(text)) => by_text(app, text, request.file).await?,
+        (Some(name), None) => by_name(app, &name, settings).await?,
+        (None, Some(text)) => by_text(app, text, request.file, settings).await?,
         (Some(_), Some(_)) => return Err(ApiError::bad_request("give `task` or `spec`, not both")),
         (None, None) => return Err(ApiError::bad_request("give `task`, a task's name, or `spec`, a task's text")),
     };
-    let input = bind(&task, input)?;
+    let input = bind(&task, request.input)?;
     Ok((task, input))
 }
 
-fn by_name(app: &App, name: &str) -> Result<Arc<KnownTask>, ApiError> {
+/// The server's settings with what this submit wants over them; none if it wants nothing of its own.
+fn overrides(settings: &DefinitionSettings, request: &SubmitRequest) -> Result<Option<DefinitionSettings>, ApiError> {
+    if request.priority.is_none() && request.tags.is_empty() {
+        return Ok(None);
+    }
+    if request.priority.is_some_and(|priority| i64::from(priority).abs() > PRIORITY_MAX) {
+        let message = format!("`priority` must be between -{PRIORITY_MAX} and {PRIORITY_MAX}");
+        return Err(ApiError::bad_request(message));
+    }
+    if request.tags.len() > TAGS_MAX {
+        return Err(ApiError::bad_request(format!("`tags` holds more than {TAGS_MAX}")));
+    }
+    if let Some(bad) = request.tags.iter().find(|tag| !is_tag(tag)) {
+        let hint = "tags are letters, digits and any of `_-.:/=`";
+        return Err(ApiError::bad_request(format!("`{bad}` is no tag")).hint(hint));
+    }
+    let mut settings = settings.clone();
+    settings.priority = request.priority;
+    settings.tags.clone_from(&request.tags);
+    settings.tags.sort();
+    settings.tags.dedup();
+    Ok(Some(settings))
+}
+
+async fn by_name(app: &Arc<App>, name: &str, settings: Option<DefinitionSettings>) -> Result<Arc<KnownTask>, ApiError> {
     let Some(listing) = app.tasks.get(name) else {
         let message = format!("there is no task `{name}`");
-        return Err(ApiError::not_found(message).hint("`bowline tasks` lists them; push a file, or put it into the task folder"));
+        let hint = "`bowline tasks` lists them; push a file, or put it into the task folder";
+        return Err(ApiError::not_found(message).hint(hint));
     };
-    match &listing.good {
-        Some(task) => supported(task.clone()),
-        None => {
+    match (&listing.good, settings) {
+        (Some(task), None) => supported(task.clone()),
+        (Some(task), settings) => by_text(app, task.row.source.clone(), listing.file.clone(), settings).await,
+        (None, _) => {
             let message = format!("the task `{name}` has errors, and no version of it was good before");
             Err(ApiError::new(ErrorCode::InvalidTask, message).diagnostics(listing.diagnostics.clone()))
         }
     }
 }
 
-async fn by_text(app: &Arc<App>, text: String, file: Option<String>) -> Result<Arc<KnownTask>, ApiError> {
-    if let Some(task) = app.tasks.known_text(&text, app.tasks.settings()) {
+async fn by_text(
+    app: &Arc<App>,
+    text: String,
+    file: Option<String>,
+    settings: Option<DefinitionSettings>,
+) -> Result<Arc<KnownTask>, ApiError> {
+    let settings = settings.unwrap_or_else(|| app.tasks.settings().clone());
+    if let Some(task) = app.tasks.known_text(&text, &settings) {
         return supported(task);
     }
     if text.len() <= SMALL_TEXT_BYTES {
-        return supported(read_text(app, &text, file.as_deref())?);
+        return supported(read_text(app, &text, file.as_deref(), &settings)?);
     }
-    supported(app.read(move |app| read_text(app, &text, file.as_deref())).await?)
+    supported(app.read(move |app| read_text(app, &text, file.as_deref(), &settings)).await?)
 }
 
 /// Reads a task's text; all its problems are in the answer if it has errors.
-pub(super) fn read_text(app: &App, text: &str, file: Option<&str>) -> Result<Arc<KnownTask>, ApiError> {
-    app.tasks.read_text(text, file.unwrap_or("spec"), app.tasks.settings()).map_err(|problems| {
+pub(super) fn read_text(
+    app: &App,
+    text: &str,
+    file: Option<&str>,
+    settings: &DefinitionSettings,
+) -> Result<Arc<KnownTask>, ApiError> {
+    app.tasks.read_text(text, file.unwrap_or("spec"), settings).map_err(|problems| {
         let first = problems.iter().find(|problem| problem.is_error()).map_or("it cannot be read", |p| &p.message);
         ApiError::new(ErrorCode::InvalidTask, format!("the task is not good: {first}"))
             .diagnostics(problems.iter().map(to_api).collect())
@@ -174,10 +211,7 @@ fn refused(error: &SubmitError) -> ApiError {
 }
 
 async fn job_answer(app: &Arc<App>, status: StatusCode, id: JobId, steps: usize) -> Result<Response, ApiError> {
-    let job = if steps <= SMALL_JOB_STEPS {
-        view::job(app, id)?
-    } else {
-        app.read(move |app| view::job(app, id)).await?
-    };
+    let job =
+        if steps <= SMALL_JOB_STEPS { view::job(app, id)? } else { app.read(move |app| view::job(app, id)).await? };
     Ok(answer(status, &job))
 }

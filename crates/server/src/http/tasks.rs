@@ -39,7 +39,7 @@ pub(super) async fn put(
     let PutTaskRequest { spec, file } = request;
     let (source, known) = app
         .read(move |app| {
-            let known = submit::read_text(app, &spec, file.as_deref())?;
+            let known = submit::read_text(app, &spec, file.as_deref(), app.tasks.settings())?;
             Ok((spec, known))
         })
         .await?;

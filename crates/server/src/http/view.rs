@@ -117,13 +117,9 @@ fn attempt(row: AttemptView) -> Result<Attempt, ApiError> {
         ended_at: row.ended_at.map(Timestamp::from),
         exit_code: row.exit_code,
         signal: row.signal,
-        error: row
-            .error_code
-            .map(|code| StepError { code, message: row.error_message.unwrap_or_default() }),
+        error: row.error_code.map(|code| StepError { code, message: row.error_message.unwrap_or_default() }),
         // Kept as JSON; should it be something else, it is still evidence.
         late_outcome: row.late_outcome.map(|text| serde_json::from_str(&text).unwrap_or(Value::String(text))),
-        usage: row
-            .ended_at
-            .map(|_| Usage { cpu_ms: row.cpu_ms, memory_bytes_max: row.memory_bytes_max }),
+        usage: row.ended_at.map(|_| Usage { cpu_ms: row.cpu_ms, memory_bytes_max: row.memory_bytes_max }),
     })
 }

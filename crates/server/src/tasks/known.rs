@@ -19,9 +19,14 @@ pub struct KnownTask {
 
 impl KnownTask {
     /// Reads a text; if it has errors, all its problems.
-    pub(super) fn read(source: &str, file: &str, settings: &DefinitionSettings) -> Result<Arc<KnownTask>, Vec<Diagnostic>> {
+    pub(super) fn read(
+        source: &str,
+        file: &str,
+        settings: &DefinitionSettings,
+    ) -> Result<Arc<KnownTask>, Vec<Diagnostic>> {
         let (task, diagnostics) = spec::task::parse(source, file, &settings.options());
-        let Some(task) = task else { return Err(diagnostics) };
+        let Some(mut task) = task else { return Err(diagnostics) };
+        task.definition = settings.finish(task.definition);
         let settings = settings.to_json();
         let row = DefinitionRow { hash: hash(source, &settings), source: source.to_owned(), settings };
         Ok(Arc::new(KnownTask { task, row, warnings: diagnostics }))

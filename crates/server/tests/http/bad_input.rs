@@ -7,7 +7,9 @@ use crate::site::{HELLO, Site};
 #[tokio::test(flavor = "multi_thread")]
 async fn bodies_that_are_not_what_is_taken() {
     let site = Site::start().await;
-    for body in ["", "{", "[]", "null", "\"text\"", "{\"spec\": 5}", "{\"spek\": \"x\"}", "{\"spec\":\"a\"} tail", "\u{0}"] {
+    for body in
+        ["", "{", "[]", "null", "\"text\"", "{\"spec\": 5}", "{\"spek\": \"x\"}", "{\"spec\":\"a\"} tail", "\u{0}"]
+    {
         let answer = site.as_admin("POST", "/api/jobs").body(body.as_bytes().to_vec()).send().await;
         answer.is_error(400, "bad_request");
     }
@@ -73,7 +75,9 @@ async fn ids_that_lead_nowhere_or_to_several() {
     site.get("/api/jobs/last").await.is_error(404, "not_found");
     let first = site.submit(HELLO).await;
     let second = site.submit(HELLO).await;
-    for id in ["00000000-0000-0000-0000-000000000000", "ffff", "zzzz", "....", "0000-0000-0000-0000-0000-0000-0000-0000"] {
+    for id in
+        ["00000000-0000-0000-0000-000000000000", "ffff", "zzzz", "....", "0000-0000-0000-0000-0000-0000-0000-0000"]
+    {
         site.get(&format!("/api/jobs/{id}")).await.is_error(404, "not_found");
     }
     for id in ["1", "abc"] {

@@ -15,14 +15,14 @@ use uuid::Uuid;
 use crate::client::PATIENCE;
 use crate::site::Site;
 
-pub struct Hand {
+pub(crate) struct Hand {
     ledger: Ledger,
     link: LinkId,
     queue: mpsc::Receiver<LinkOut>,
 }
 
 impl Hand {
-    pub async fn join(site: &Site, name: &str, slots: u32) -> Hand {
+    pub(crate) async fn join(site: &Site, name: &str, slots: u32) -> Hand {
         let token = site.post("/api/tokens", &json!({ "kind": "enroll" })).await.is(201);
         let enroll = site.request("POST", "/api/worker/enroll").token(token["token"].as_str().expect("a token"));
         let worker = enroll.json(&json!({ "name": name, "state_id": Uuid::nil() })).send().await.is(200);
@@ -37,7 +37,7 @@ impl Hand {
     }
 
     /// Takes the next offer through to its start.
-    pub async fn start(&mut self) -> AttemptSpec {
+    pub(crate) async fn start(&mut self) -> AttemptSpec {
         let spec = loop {
             if let ServerMessage::Offer { spec, .. } = self.message().await {
                 break spec;
@@ -52,7 +52,7 @@ impl Hand {
     }
 
     /// Sends lines from `first_seq` on, and waits until they are stored.
-    pub async fn log(&mut self, spec: &AttemptSpec, first_seq: u64, lines: &[&str], complete: bool) {
+    pub(crate) async fn log(&mut self, spec: &AttemptSpec, first_seq: u64, lines: &[&str], complete: bool) {
         let mut encoder = BlockEncoder::new(first_seq);
         for line in lines {
             encoder.push(1_000_000, Stream::Stdout, LineEnd::Newline, line.as_bytes());
@@ -72,7 +72,7 @@ impl Hand {
         }
     }
 
-    pub async fn end(&mut self, spec: &AttemptSpec, code: i32) {
+    pub(crate) async fn end(&mut self, spec: &AttemptSpec, code: i32) {
         let end = End {
             result: EndResult::Exited { code },
             stopped: None,

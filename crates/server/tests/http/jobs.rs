@@ -69,7 +69,8 @@ async fn lists_are_paged_newest_first() {
     }
     ids.reverse();
     assert_eq!(seen, ids);
-    let count = async |query: &str| site.get(&format!("/api/jobs?{query}")).await.is(200)["items"].as_array().map(Vec::len);
+    let count =
+        async |query: &str| site.get(&format!("/api/jobs?{query}")).await.is(200)["items"].as_array().map(Vec::len);
     assert_eq!(count("state=cancelled").await, Some(1));
     assert_eq!(count("state=pending,cancelled").await, Some(7));
     assert_eq!(count("state=pending,cancelled&limit=5").await, Some(5));

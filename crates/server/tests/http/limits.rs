@@ -12,7 +12,7 @@ use crate::site::{HELLO, Site};
 #[tokio::test(flavor = "multi_thread")]
 async fn headers_beyond_the_limit() {
     let site = Site::start().await;
-    let large = site.as_admin("GET", "/api/jobs").header("x-large", &"x".repeat(100_000)).send().await;
+    let large = site.as_admin("GET", "/api/jobs").header("x-large", &"x".repeat(300_000)).send().await;
     assert_eq!(large.status, 431);
     let mut many = site.as_admin("GET", "/api/jobs");
     for n in 0..150 {

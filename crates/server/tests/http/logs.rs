@@ -146,7 +146,8 @@ async fn the_jobs_own_log() {
     let page = site.get(&path).await.is(200);
     assert_eq!(texts(&page), streamed_texts, "live and later are the same");
     assert_eq!(page["complete"], true);
-    let seqs: Vec<u64> = page["lines"].as_array().expect("lines").iter().filter_map(|line| line["seq"].as_u64()).collect();
+    let seqs: Vec<u64> =
+        page["lines"].as_array().expect("lines").iter().filter_map(|line| line["seq"].as_u64()).collect();
     assert_eq!(seqs, (1..=seqs.len() as u64).collect::<Vec<_>>());
     assert!(texts(&page).iter().any(|text| text.contains("build-1")), "{page}");
     assert!(texts(&page).last().is_some_and(|text| text.starts_with("job: running -> success")), "{page}");

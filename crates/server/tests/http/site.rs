@@ -26,24 +26,24 @@ use tokio::task::JoinHandle;
 
 use crate::client::{Answer, Request};
 
-pub const HELLO: &str = "name: hello\nsteps:\n  greet: { run: echo hello }\n";
+pub(crate) const HELLO: &str = "name: hello\nsteps:\n  greet: { run: echo hello }\n";
 
-pub struct Site {
-    pub address: SocketAddr,
-    pub admin: String,
-    pub app: Arc<App>,
-    pub folder: tempfile::TempDir,
-    pub stop: watch::Sender<bool>,
-    pub served: JoinHandle<()>,
+pub(crate) struct Site {
+    pub(crate) address: SocketAddr,
+    pub(crate) admin: String,
+    pub(crate) app: Arc<App>,
+    pub(crate) folder: tempfile::TempDir,
+    pub(crate) stop: watch::Sender<bool>,
+    pub(crate) served: JoinHandle<()>,
     links: AtomicU64,
 }
 
 impl Site {
-    pub async fn start() -> Site {
+    pub(crate) async fn start() -> Site {
         Site::with(Limits::default()).await
     }
 
-    pub async fn with(limits: Limits) -> Site {
+    pub(crate) async fn with(limits: Limits) -> Site {
         let folder = tempfile::tempdir().expect("a temporary folder");
         std::fs::create_dir(folder.path().join("tasks")).expect("a task folder");
         let (stop, shutdown) = watch::channel(false);
@@ -56,33 +56,33 @@ impl Site {
         Site { address, admin, app, folder, stop, served, links: AtomicU64::new(1) }
     }
 
-    pub fn request(&self, method: &str, path: &str) -> Request {
+    pub(crate) fn request(&self, method: &str, path: &str) -> Request {
         Request::new(self.address, method, path)
     }
 
-    pub fn as_admin(&self, method: &str, path: &str) -> Request {
+    pub(crate) fn as_admin(&self, method: &str, path: &str) -> Request {
         self.request(method, path).token(&self.admin)
     }
 
-    pub async fn get(&self, path: &str) -> Answer {
+    pub(crate) async fn get(&self, path: &str) -> Answer {
         self.as_admin("GET", path).send().await
     }
 
-    pub async fn post(&self, path: &str, body: &Value) -> Answer {
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Answer {
         self.as_admin("POST", path).json(body).send().await
     }
 
     /// Submits a task's text and returns the job's id.
-    pub async fn submit(&self, spec: &str) -> String {
+    pub(crate) async fn submit(&self, spec: &str) -> String {
         let job = self.post("/api/jobs", &json!({ "spec": spec })).await.is(201);
         job["id"].as_str().expect("an id").to_owned()
     }
 
-    pub fn write_task(&self, name: &str, text: &str) {
+    pub(crate) fn write_task(&self, name: &str, text: &str) {
         std::fs::write(self.folder.path().join("tasks").join(name), text).expect("a task file");
     }
 
-    pub fn next_link(&self) -> u64 {
+    pub(crate) fn next_link(&self) -> u64 {
         self.links.fetch_add(1, Ordering::Relaxed)
     }
 }
@@ -113,7 +113,13 @@ fn app(folder: &Path, shutdown: watch::Receiver<bool>) -> App {
     }
 }
 
-fn ledger(store: SqliteStore, definitions: &Arc<Definitions>, bus: &Bus, metrics: &Arc<Metrics>, clock: &Arc<Clock>) -> Ledger {
+fn ledger(
+    store: SqliteStore,
+    definitions: &Arc<Definitions>,
+    bus: &Bus,
+    metrics: &Arc<Metrics>,
+    clock: &Arc<Clock>,
+) -> Ledger {
     let link =
         LinkSettings { heartbeat_ms: 30_000, ping_ms: 10_000, max_reconnect_delay_ms: 60_000, dispatch_ack_ms: 10_000 };
     let config = CoreConfig { rules: Rules::default(), link };

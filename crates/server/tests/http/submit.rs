@@ -33,7 +33,8 @@ async fn a_text_becomes_a_job() {
 #[tokio::test(flavor = "multi_thread")]
 async fn inputs_are_bound_and_all_problems_are_told() {
     let site = Site::start().await;
-    let job = site.post("/api/jobs", &json!({ "spec": WITH_INPUT, "input": { "who": "Ada", "times": "3" } })).await.is(201);
+    let job =
+        site.post("/api/jobs", &json!({ "spec": WITH_INPUT, "input": { "who": "Ada", "times": "3" } })).await.is(201);
     assert_eq!(job["input"], json!({ "who": "Ada", "times": 3 }));
     let answer = site.post("/api/jobs", &json!({ "spec": WITH_INPUT, "input": { "whom": 1, "times": "x" } })).await;
     let error = answer.is_error(422, "invalid_input");
@@ -63,7 +64,8 @@ async fn a_key_makes_a_submit_safe_to_repeat() {
     let site = Site::start().await;
     site.write_task("hello.yaml", HELLO);
     site.app.tasks.refresh(site.app.clock.now());
-    let submit = |key: &str, body: Value| site.as_admin("POST", "/api/jobs").header("Idempotency-Key", key).json(&body).send();
+    let submit =
+        |key: &str, body: Value| site.as_admin("POST", "/api/jobs").header("Idempotency-Key", key).json(&body).send();
     let by_name = json!({ "task": "hello" });
     let first = submit("k 1", by_name.clone()).await.is(201);
     let second = submit("k 1", by_name.clone()).await.is(200);
@@ -92,18 +94,42 @@ async fn a_key_makes_a_submit_safe_to_repeat() {
 async fn repeats_at_the_same_time_make_one_job() {
     let site = Site::start().await;
     let body = json!({ "spec": HELLO });
-    let requests = (0..24).map(|_| site.as_admin("POST", "/api/jobs").header("Idempotency-Key", "same").json(&body).send());
+    let requests =
+        (0..24).map(|_| site.as_admin("POST", "/api/jobs").header("Idempotency-Key", "same").json(&body).send());
     let answers = futures_util::future::join_all(requests).await;
     let made = answers.iter().filter(|answer| answer.status == 201).count();
     assert_eq!(made, 1, "one is the first");
-    let ids: BTreeSet<String> = answers.into_iter().map(|a| a.json()["id"].as_str().expect("an id").to_owned()).collect();
+    let ids: BTreeSet<String> =
+        answers.into_iter().map(|a| a.json()["id"].as_str().expect("an id").to_owned()).collect();
     assert_eq!(ids.len(), 1);
     assert_eq!(count(&site).await, 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_built_yet_is_said() {
+async fn a_submit_may_say_more_than_its_task() {
     let site = Site::start().await;
-    site.post("/api/jobs", &json!({ "spec": HELLO, "labels": {} })).await.is_error(400, "bad_request");
-    site.post("/api/jobs", &json!({ "spec": HELLO, "priority": 5 })).await.is_error(422, "not_supported");
+    site.write_task("hello.yaml", HELLO);
+    site.app.tasks.refresh(site.app.clock.now());
+    for target in [json!({ "spec": HELLO }), json!({ "task": "hello" })] {
+        let with = |key: &str, value: Value| {
+            let mut body = target.clone();
+            body[key] = value;
+            body
+        };
+        let job = site.post("/api/jobs", &with("priority", json!(7))).await.is(201);
+        assert_eq!(job["priority"], 7);
+        let job = site.post("/api/jobs", &with("tags", json!(["gpu"]))).await.is(201);
+        let why = site.get(&format!("/api/jobs/{}/why", job["id"].as_str().expect("an id"))).await.is(200);
+        assert!(why["steps"][0]["reason"].as_str().is_some_and(|reason| reason.contains("gpu")), "{why}");
+        assert_eq!(site.post("/api/jobs", &target).await.is(201)["priority"], 0, "the task itself is as it was");
+        for (key, bad) in [
+            ("priority", json!(2_000_000)),
+            ("priority", json!("high")),
+            ("tags", json!(["not a tag"])),
+            ("tags", json!(vec!["t"; 51])),
+            ("labels", json!({})),
+        ] {
+            site.post("/api/jobs", &with(key, bad)).await.is_error(400, "bad_request");
+        }
+    }
 }

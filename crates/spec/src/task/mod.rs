@@ -27,7 +27,8 @@ pub use self::bind::{InputProblem, input_variables};
 use self::defaults::{Defaults, limit};
 pub use self::input::{Input, InputKind};
 use self::program::Env;
-use self::shape::{PRIORITY_MAX, TASK};
+pub use self::shape::PRIORITY_MAX;
+use self::shape::TASK;
 use self::step::{StepRead, StepReader};
 use self::texts::Texts;
 use crate::diagnostic::{Code, Diagnostic, Finding, Sink};
@@ -36,7 +37,7 @@ use crate::source::{Source, Sources, Span};
 use crate::template::check::StepNames;
 use crate::yaml::{self, Node};
 
-pub(crate) use self::name::is_tag;
+pub use self::name::is_tag;
 
 /// A task that was read without an error.
 #[derive(Debug)]

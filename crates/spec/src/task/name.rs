@@ -43,7 +43,7 @@ pub(super) fn variable(name: &str, span: Span, sink: &mut Sink) -> bool {
 }
 
 /// Tags may begin with a digit and hold a few more signs, as in `gpu:a100` or `zone=eu-1`.
-pub(crate) fn is_tag(tag: &str) -> bool {
+pub fn is_tag(tag: &str) -> bool {
     let fits = tag.chars().all(|c| c.is_ascii_alphanumeric() || "_-.:/=".contains(c));
     fits && !tag.is_empty() && tag.len() <= NAME_CHARS_MAX
 }

@@ -5,7 +5,7 @@ use engine::retry::ATTEMPTS_MAX;
 use crate::lower::{Key, Kind, Shape};
 
 /// Words for priorities beyond this are "now" and "never".
-pub(crate) const PRIORITY_MAX: i64 = 1_000_000;
+pub const PRIORITY_MAX: i64 = 1_000_000;
 pub(crate) const BACKOFF_MAX: f64 = 100.0;
 pub(crate) const REVIEWERS_MAX: i64 = 100;
 pub(crate) const PARALLEL_MAX: i64 = 10_000;

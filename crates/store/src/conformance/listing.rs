@@ -94,7 +94,8 @@ pub fn a_prefix_finds_its_jobs(fixture: &mut dyn Fixture) {
 
 pub fn counts_follow_the_states(fixture: &mut dyn Fixture) {
     let store = &mut *fixture.open();
-    for (n, state) in [JobState::Success, JobState::Failed, JobState::Success, JobState::Running].into_iter().enumerate()
+    for (n, state) in
+        [JobState::Success, JobState::Failed, JobState::Success, JobState::Running].into_iter().enumerate()
     {
         job_in(store, n as u64 + 1, state);
     }

@@ -67,7 +67,8 @@ impl Life {
             submitted_by: Arc::from("ada"),
             input: Arc::from(input.to_string()),
         };
-        let (job, changes) = engine::submit(job_id(n), definition.clone(), Arc::new(input), &ctx(now, &Rules::default()));
+        let (job, changes) =
+            engine::submit(job_id(n), definition.clone(), Arc::new(input), &ctx(now, &Rules::default()));
         let mut batch = Batch { now, definitions: vec![definition_row(definition)], ..Batch::default() };
         let life = Life { job, meta, now };
         life.write(&mut batch, &changes, None);

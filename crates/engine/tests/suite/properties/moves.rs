@@ -44,8 +44,13 @@ pub(super) fn one() -> impl Strategy<Value = Move> {
         1 => Just(Voice::OldLink),
         1 => Just(Voice::NewLink),
     ];
-    (0..40u8, 0..5u8, any::<u8>(), voice, 0..16u8)
-        .prop_map(|(kind, step, form, voice, wait)| Move { kind, step, form, voice, wait })
+    (0..40u8, 0..5u8, any::<u8>(), voice, 0..16u8).prop_map(|(kind, step, form, voice, wait)| Move {
+        kind,
+        step,
+        form,
+        voice,
+        wait,
+    })
 }
 
 impl Move {
@@ -104,9 +109,7 @@ impl Move {
         match &world.job.step(step).state {
             State::Queued(queued) if queued.offer.is_none() => world.fresh_offer(step, u128::from(self.form % 3)),
             State::Queued(_) => Event::Accepted { ticket, epoch },
-            State::Running(_) | State::Cancelling(_) => {
-                Event::Ended { ticket, report: report(self.pick(&REPORTS)) }
-            }
+            State::Running(_) | State::Cancelling(_) => Event::Ended { ticket, report: report(self.pick(&REPORTS)) },
             State::Recovering(_) => Event::Reattached { ticket, epoch: self.hello(world, epoch) },
             State::Held(_) => Event::Approve { step, by: "bob".to_owned() },
             State::Pending | State::Waiting(_) | State::Final(_) => Event::Check { step },

@@ -255,4 +255,3 @@ fn is_leased(def: &StepDef) -> bool {
 fn is_void(event: &Event) -> bool {
     matches!(event, Event::Gone { loss: engine::attempt::Loss::Void, .. })
 }
-

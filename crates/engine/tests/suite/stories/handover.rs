@@ -9,27 +9,38 @@ use crate::support::world::START;
 
 #[test]
 fn a_step_runs() {
-    check("a", "go a; end a 0", expect![[r#"
+    check(
+        "a",
+        "go a; end a 0",
+        expect![[r#"
         submit       | a: pending -enqueue-> queued
         go a
         end a 0      | a: running -succeed-> success; job: running -> success; a#1 is ended, confirmed; ! forget a
         = job success, a success
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn a_second_offer_is_refused_while_one_stands() {
-    check("a", "offer a; offer a", expect![[r#"
+    check(
+        "a",
+        "offer a; offer a",
+        expect![[r#"
         submit       | a: pending -enqueue-> queued
         offer a      | a: offer made; ! offer a
         offer a      | refused: the step is queued, so there is nothing to offer
         = job pending, a queued
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn a_refusal_costs_the_step_nothing() {
-    check("a", "offer a; refuse a; refuse a; go a; end a 0", expect![[r#"
+    check(
+        "a",
+        "offer a; refuse a; refuse a; go a; end a 0",
+        expect![[r#"
         submit       | a: pending -enqueue-> queued
         offer a      | a: offer made; ! offer a
         refuse a     | a: offer refused
@@ -37,12 +48,16 @@ fn a_refusal_costs_the_step_nothing() {
         go a
         end a 0      | a: running -succeed-> success; job: running -> success; a#1 is ended, confirmed; ! forget a
         = job success, a success
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn a_lost_offer_goes_elsewhere_at_once() {
-    check("a", "offer a; drop a @9; drop a; offer a; accept a#1; accept a; end a 0", expect![[r#"
+    check(
+        "a",
+        "offer a; drop a @9; drop a; offer a; accept a#1; accept a; end a 0",
+        expect![[r#"
         submit       | a: pending -enqueue-> queued
         offer a      | a: offer made; ! offer a
         drop a @9    | refused: stale: it was seen on an earlier link
@@ -52,36 +67,48 @@ fn a_lost_offer_goes_elsewhere_at_once() {
         accept a     | a: queued -start-> running; job: pending -> running; a#1 is running; ! go a
         end a 0      | a: running -succeed-> success; job: running -> success; a#1 is ended, confirmed; ! forget a
         = job success, a success
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn an_answer_on_another_link_is_stale() {
-    check("a", "offer a; accept a @9; accept a", expect![[r#"
+    check(
+        "a",
+        "offer a; accept a @9; accept a",
+        expect![[r#"
         submit       | a: pending -enqueue-> queued
         offer a      | a: offer made; ! offer a
         accept a @9  | refused: stale: it was seen on an earlier link
         accept a     | a: queued -start-> running; job: pending -> running; a#1 is running; ! go a
         = job running, a running
-    "#]]);
+    "#]],
+    );
 }
 
 /// The leave may be lost on its way, so it is given again; the attempt is still one.
 #[test]
 fn the_question_is_idempotent() {
-    check("a", "go a; accept a; end a 0; accept a", expect![[r#"
+    check(
+        "a",
+        "go a; accept a; end a 0; accept a",
+        expect![[r#"
         submit       | a: pending -enqueue-> queued
         go a
         accept a     | ! go a
         end a 0      | a: running -succeed-> success; job: running -> success; a#1 is ended, confirmed; ! forget a
         accept a     | refused: stale: the step has no such attempt now
         = job success, a success
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn unanswered_offers_are_withdrawn_with_growing_delays() {
-    check("a", "offer a; next; offer a; next 2; offer a; next 2; offer a; next 2; offer a; next; offer a", expect![[r#"
+    check(
+        "a",
+        "offer a; next; offer a; next 2; offer a; next 2; offer a; next 2; offer a; next; offer a",
+        expect![[r#"
         submit       | a: pending -enqueue-> queued
         offer a      | a: offer made; ! offer a
         +10s check a | a: offer unanswered; ! withdraw a
@@ -98,12 +125,16 @@ fn unanswered_offers_are_withdrawn_with_growing_delays() {
         +10s check a | a: offer unanswered; a: queued -fail-> failed; job: pending -> failed; ! withdraw a
         offer a      | refused: the job is already failed
         = job failed (dispatch_exhausted), a failed (dispatch_exhausted)
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn a_grant_resets_the_count_of_unanswered_offers() {
-    check("a[effects:none]", "offer a; next; offer a; next; pass 1s; go a; gone a runner; offer a; next; offer a", expect![[r#"
+    check(
+        "a[effects:none]",
+        "offer a; next; offer a; next; pass 1s; go a; gone a runner; offer a; next; offer a",
+        expect![[r#"
         submit       | a: pending -enqueue-> queued
         offer a      | a: offer made; ! offer a
         +10s check a | a: offer unanswered; ! withdraw a
@@ -116,12 +147,16 @@ fn a_grant_resets_the_count_of_unanswered_offers() {
         +10s check a | a: offer unanswered; ! withdraw a
         offer a      | a: offer made; ! offer a
         = job running, a queued
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn an_offer_before_its_time_is_refused() {
-    check("a", "offer a; next; offer a; next; offer a; pass 1s; offer a", expect![[r#"
+    check(
+        "a",
+        "offer a; next; offer a; next; offer a; pass 1s; offer a",
+        expect![[r#"
         submit       | a: pending -enqueue-> queued
         offer a      | a: offer made; ! offer a
         +10s check a | a: offer unanswered; ! withdraw a
@@ -131,12 +166,16 @@ fn an_offer_before_its_time_is_refused() {
         pass 1s
         offer a      | a: offer made; ! offer a
         = job pending, a queued
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn an_early_check_withdraws_nothing() {
-    check("a", "offer a; pass 9.9s; check a; pass 0.1s; check a", expect![[r#"
+    check(
+        "a",
+        "offer a; pass 9.9s; check a; pass 0.1s; check a",
+        expect![[r#"
         submit       | a: pending -enqueue-> queued
         offer a      | a: offer made; ! offer a
         pass 9.9s
@@ -144,44 +183,60 @@ fn an_early_check_withdraws_nothing() {
         pass 0.1s
         check a      | a: offer unanswered; ! withdraw a
         = job pending, a queued
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn an_answer_after_the_withdrawal_is_stale() {
-    check("a", "offer a; next; accept a#1", expect![[r#"
+    check(
+        "a",
+        "offer a; next; accept a#1",
+        expect![[r#"
         submit       | a: pending -enqueue-> queued
         offer a      | a: offer made; ! offer a
         +10s check a | a: offer unanswered; ! withdraw a
         accept a#1   | refused: stale: the step has no such attempt now
         = job pending, a queued
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn a_late_answer_before_the_check_is_taken() {
-    check("a", "offer a; pass 11s; accept a", expect![[r#"
+    check(
+        "a",
+        "offer a; pass 11s; accept a",
+        expect![[r#"
         submit       | a: pending -enqueue-> queued
         offer a      | a: offer made; ! offer a
         pass 11s
         accept a     | a: queued -start-> running; job: pending -> running; a#1 is running; ! go a
         = job running, a running
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn an_end_without_leave_is_stale() {
-    check("a", "offer a; end a 0", expect![[r#"
+    check(
+        "a",
+        "offer a; end a 0",
+        expect![[r#"
         submit       | a: pending -enqueue-> queued
         offer a      | a: offer made; ! offer a
         end a 0      | refused: stale: the step has no such attempt now
         = job pending, a queued
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn an_old_attempts_end_is_stale() {
-    check("a[retry:2]", "go a; end a 1; next; go a; end a#1 0; gone a#1 runner; lost a#1; back a#1; refuse a#1; end a 0", expect![[r#"
+    check(
+        "a[retry:2]",
+        "go a; end a 1; next; go a; end a#1 0; gone a#1 runner; lost a#1; back a#1; refuse a#1; end a 0",
+        expect![[r#"
         submit       | a: pending -enqueue-> queued
         go a
         end a 1      | a: running -retry-> waiting; a#1 is ended, confirmed; ! forget a
@@ -194,12 +249,16 @@ fn an_old_attempts_end_is_stale() {
         refuse a#1   | refused: stale: the step has no such attempt now
         end a 0      | a: running -succeed-> success; job: running -> success; a#2 is ended, confirmed; ! forget a
         = job success, a success
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn unmatched_waits_for_all_of_the_patience() {
-    check("a[unmatched:20s]", "pass 19s; unmatched a; pass 1s; offer a; unmatched a; refuse a; unmatched a", expect![[r#"
+    check(
+        "a[unmatched:20s]",
+        "pass 19s; unmatched a; pass 1s; offer a; unmatched a; refuse a; unmatched a",
+        expect![[r#"
         submit       | a: pending -enqueue-> queued
         pass 19s
         unmatched a  | refused: the step is queued, so there is nothing to fail as unmatched
@@ -209,19 +268,24 @@ fn unmatched_waits_for_all_of_the_patience() {
         refuse a     | a: offer refused
         unmatched a  | a: queued -fail-> failed; job: pending -> failed
         = job failed (unmatched), a failed (unmatched)
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn patience_without_end() {
-    check("a[unmatched:wait]", "pass 10h; unmatched a; next", expect![[r#"
+    check(
+        "a[unmatched:wait]",
+        "pass 10h; unmatched a; next",
+        expect![[r#"
         submit       | a: pending -enqueue-> queued
         pass 10h
         unmatched a  | refused: the step is queued, so there is nothing to fail as unmatched
         +0s check a
         +0s check job
         = job pending, a queued
-    "#]]);
+    "#]],
+    );
 }
 
 /// The next offer goes to another worker, if there is one; once one has taken it, that is forgotten.

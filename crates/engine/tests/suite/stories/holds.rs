@@ -6,7 +6,10 @@ use crate::support::script::check;
 
 #[test]
 fn an_approval_is_a_success() {
-    check("a[approve] -> b", "approve b; approve a; approve a; go b; end b 0", expect![[r#"
+    check(
+        "a[approve] -> b",
+        "approve b; approve a; approve a; go b; end b 0",
+        expect![[r#"
         submit       | a: pending -hold-> held; job: pending -> held
         approve b    | refused: the step is pending, so there is nothing to approve
         approve a    | a: held -approve-> success; b: pending -enqueue-> queued; job: held -> pending
@@ -14,46 +17,62 @@ fn an_approval_is_a_success() {
         go b
         end b 0      | b: running -succeed-> success; job: running -> success; b#1 is ended, confirmed; ! forget b
         = job success, a success, b success
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn a_rejection_cancels_and_what_follows_is_skipped() {
-    check("a[approve] -> b, c", "reject a; go c; end c 0", expect![[r#"
+    check(
+        "a[approve] -> b, c",
+        "reject a; go c; end c 0",
+        expect![[r#"
         submit       | a: pending -hold-> held; c: pending -enqueue-> queued
         reject a     | a: held -reject-> cancelled; b: pending -skip-> skipped
         go c
         end c 0      | c: running -succeed-> success; job: running -> cancelled; c#1 is ended, confirmed; ! forget c
         = job cancelled (rejected), a cancelled (rejected), b skipped, c success
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn a_hold_expires() {
-    check("a[approve hold:60s] -> b", "pass 59s; check a; next", expect![[r#"
+    check(
+        "a[approve hold:60s] -> b",
+        "pass 59s; check a; next",
+        expect![[r#"
         submit       | a: pending -hold-> held; job: pending -> held
         pass 59s
         check a
         +1s check a  | a: held -expire-> cancelled; b: pending -skip-> skipped; job: held -> cancelled
         = job cancelled (hold_expired), a cancelled (hold_expired), b skipped
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn reviewers_are_counted() {
-    check("a[reviewers:2]", "approve a; approve a; go a; end a 0", expect![[r#"
+    check(
+        "a[reviewers:2]",
+        "approve a; approve a; go a; end a 0",
+        expect![[r#"
         submit       | a: pending -hold-> held; job: pending -> held
         approve a
         approve a    | a: held -approve-> queued; job: held -> pending
         go a
         end a 0      | a: running -succeed-> success; job: running -> success; a#1 is ended, confirmed; ! forget a
         = job success, a success
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn a_wait_comes_before_the_reviewer() {
-    check("a[wait:60s reviewers:1]", "approve a; next; approve a; go a; end a 0", expect![[r#"
+    check(
+        "a[wait:60s reviewers:1]",
+        "approve a; next; approve a; go a; end a 0",
+        expect![[r#"
         submit       | a: pending -wait-> waiting
         approve a    | refused: the step is waiting, so there is nothing to approve
         +60s check a | a: waiting -timer_done-> held; job: pending -> held
@@ -61,23 +80,31 @@ fn a_wait_comes_before_the_reviewer() {
         go a
         end a 0      | a: running -succeed-> success; job: running -> success; a#1 is ended, confirmed; ! forget a
         = job success, a success
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn a_wait_alone() {
-    check("a[wait:60s]", "next; go a; end a 0", expect![[r#"
+    check(
+        "a[wait:60s]",
+        "next; go a; end a 0",
+        expect![[r#"
         submit       | a: pending -wait-> waiting
         +60s check a | a: waiting -timer_done-> queued
         go a
         end a 0      | a: running -succeed-> success; job: running -> success; a#1 is ended, confirmed; ! forget a
         = job success, a success
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn a_retry_asks_nobody_again() {
-    check("a[reviewers:1 retry:2]", "approve a; go a; end a 1; next; go a; end a 0", expect![[r#"
+    check(
+        "a[reviewers:1 retry:2]",
+        "approve a; go a; end a 1; next; go a; end a 0",
+        expect![[r#"
         submit       | a: pending -hold-> held; job: pending -> held
         approve a    | a: held -approve-> queued; job: held -> pending
         go a
@@ -86,12 +113,16 @@ fn a_retry_asks_nobody_again() {
         go a
         end a 0      | a: running -succeed-> success; job: running -> success; a#2 is ended, confirmed; ! forget a
         = job success, a success
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn a_requeue_asks_nobody_again() {
-    check("a[reviewers:1 effects:none]", "approve a; go a; gone a runner; go a; end a 0", expect![[r#"
+    check(
+        "a[reviewers:1 effects:none]",
+        "approve a; go a; gone a runner; go a; end a 0",
+        expect![[r#"
         submit       | a: pending -hold-> held; job: pending -> held
         approve a    | a: held -approve-> queued; job: held -> pending
         go a
@@ -99,12 +130,16 @@ fn a_requeue_asks_nobody_again() {
         go a
         end a 0      | a: running -succeed-> success; job: running -> success; a#2 is ended, confirmed; ! forget a
         = job success, a success
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn held_time_does_not_count_towards_the_jobs_timeout() {
-    check("a[approve] -> b, timeout:60s", "pass 10h; check job; approve a; go b; pass 59s; check job; pass 1s; check job", expect![[r#"
+    check(
+        "a[approve] -> b, timeout:60s",
+        "pass 10h; check job; approve a; go b; pass 59s; check job; pass 1s; check job",
+        expect![[r#"
         submit       | a: pending -hold-> held; job: pending -> held
         pass 10h
         check job
@@ -115,22 +150,30 @@ fn held_time_does_not_count_towards_the_jobs_timeout() {
         pass 1s
         check job    | job: cancel the job's timeout is over; b: running -cancel_graceful-> cancelling; job: running -> cancelling; ! stop b (Graceful, JobTimeout)
         = job cancelling, a success, b cancelling
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn a_hold_beside_a_running_step_stops_no_clock() {
-    check("a[approve], b, timeout:60s", "go b; next", expect![[r#"
+    check(
+        "a[approve], b, timeout:60s",
+        "go b; next",
+        expect![[r#"
         submit       | a: pending -hold-> held; b: pending -enqueue-> queued
         go b
         +60s check job | job: cancel the job's timeout is over; a: held -cancel-> cancelled; b: running -cancel_graceful-> cancelling; job: running -> cancelling; ! stop b (Graceful, JobTimeout)
         = job cancelling, a cancelled (job_timeout), b cancelling
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn a_hold_stops_the_clock_once_nothing_else_moves() {
-    check("a[approve], b, timeout:60s", "go b; pass 20s; end b 0; pass 10h; check job; approve a", expect![[r#"
+    check(
+        "a[approve], b, timeout:60s",
+        "go b; pass 20s; end b 0; pass 10h; check job; approve a",
+        expect![[r#"
         submit       | a: pending -hold-> held; b: pending -enqueue-> queued
         go b
         pass 20s
@@ -139,5 +182,6 @@ fn a_hold_stops_the_clock_once_nothing_else_moves() {
         check job
         approve a    | a: held -approve-> success; job: held -> success
         = job success, a success, b success
-    "#]]);
+    "#]],
+    );
 }

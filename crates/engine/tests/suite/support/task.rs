@@ -8,20 +8,15 @@ use std::time::Duration;
 
 use engine::StepIx;
 use engine::definition::{
-    Condition, Definition, DefinitionParts, Effects, Ends, Need, OnDisconnect, Patience, Program, Protection,
-    RunBody, StepDef, StopPolicy, Work,
+    Condition, Definition, DefinitionParts, Effects, Ends, Need, OnDisconnect, Patience, Program, Protection, RunBody,
+    StepDef, StopPolicy, Work,
 };
 use engine::retry::{RetryOn, RetryPolicy};
 
 /// The parts of a task, from its graph; the job's own limits are words too: `timeout:60s`, `expires:60s`.
 pub(crate) fn task(text: &str) -> Arc<Definition> {
-    let mut parts = DefinitionParts {
-        name: "demo".into(),
-        timeout: None,
-        expires: None,
-        priority: 0,
-        steps: Vec::new(),
-    };
+    let mut parts =
+        DefinitionParts { name: "demo".into(), timeout: None, expires: None, priority: 0, steps: Vec::new() };
     for statement in split_outside_brackets(text) {
         let words = tokens(statement);
         match words.as_slice() {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::definition::Definition;
 use engine::deadline::Rules;
+use engine::definition::Definition;
 use engine::event::{Changes, Effect, Event, Rejection, Ticket};
 use engine::{AttemptId, Ctx, Epoch, Fence, Job, JobId, StepIx, Time, WorkerId};
 use serde_json::json;
