@@ -97,7 +97,7 @@ async fn answer(stream: TcpStream, router: Router, limits: Limits, mut shutdown:
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
         () = stopped(&mut shutdown) => {
-            
+            connection.as_mut().graceful_shutdown();
             connection.await
         }
     };

@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use engine::Event;
+use futures_util::FutureExt as _;
+use serde_json::Value;
+use server::bus::News;
+use server::ledger::Command;
 
 use crate::client::{Message, PATIENCE};
 use crate::hand::Hand;
@@ -56,33 +60,43 @@ async fn all_events_begin_now_or_after_a_given_one() {
     assert_eq!(all.expect().await.data["job"], first.as_str());
 }
 
-#[tokio::test(flavor = "multi_thread")]
+/// On one thread, so that the follower stands still while the test does not wait for anything.
+#[tokio::test]
 async fn a_follower_that_was_left_behind_misses_nothing() {
     let site = Site::start().await;
-    let live = site.as_admin("GET", "/api/events").stream().await;
-    // More commits than the bus keeps for a listener that does not read.
-    let body = json!({ "spec": HELLO });
-    for _ in 0..30 {
-        let requests = (0..50).map(|_| site.as_admin("POST", "/api/jobs").json(&body).send());
-        futures_util::future::join_all(requests).await;
+    let id = site.submit(HELLO).await;
+    let mut live = site.as_admin("GET", &format!("/api/jobs/{id}/events")).stream().await;
+    let first = live.expect().await;
+    let (reply, mut answer) = tokio::sync::oneshot::channel();
+    let event = Event::Cancel { by: "the test".to_owned(), force: false };
+    let cancel = Command::Event { job: id.parse().expect("an id"), event, reply };
+    site.app.ledger.send(cancel).now_or_never().expect("there is room").expect("the ledger runs");
+    while answer.try_recv().is_err() {
+        std::thread::yield_now();
     }
-    let last = site.app.reader.last_event().expect("readable");
-    let mut live = live;
-    let mut seen = Vec::new();
-    while seen.last() != Some(&last) {
-        seen.extend(ids(&[live.expect().await]));
+    // More than the bus keeps for a listener: the cancel is no longer among it.
+    for _ in 0..5_000 {
+        site.app.bus.publish(News::default());
     }
-    assert_eq!(seen, (1..=last).collect::<Vec<_>>());
+    let mut all = vec![first];
+    all.extend(live.rest().await);
+    assert_eq!(all.last().expect("messages").event.as_deref(), Some("end"));
+    assert!(all.iter().any(|event| event.data["kind"] == "cancel_asked"), "{all:?}");
+    let stored = site.app.reader.events(None, 0, 100).expect("readable");
+    assert_eq!(ids(&all), stored.iter().map(|event| event.id).collect::<Vec<_>>());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn streams_and_waits_end_when_the_server_stops() {
     let site = Site::start().await;
     let id = site.submit(HELLO).await;
+    let wait = tokio::spawn(site.as_admin("GET", &format!("/api/jobs/{id}?wait=60s")).send());
+    while !site.app.bus.has_listeners() {
+        tokio::task::yield_now().await;
+    }
     let events = site.as_admin("GET", "/api/events?after=0").stream().await;
     let logs = site.as_admin("GET", &format!("/api/jobs/{id}/steps/greet/logs/stream")).stream().await;
     let server_log = site.as_admin("GET", &format!("/api/jobs/{id}/steps/_server/logs/stream")).stream().await;
-    let wait = tokio::spawn(site.as_admin("GET", &format!("/api/jobs/{id}?wait=60s")).send());
     // Each stream's first message is out, so all of them wait now.
     let (mut events, mut logs, mut server_log) = (events, logs, server_log);
     tokio::join!(events.expect(), logs.expect(), server_log.expect());

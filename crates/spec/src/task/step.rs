@@ -246,15 +246,18 @@ fn need<'n>(item: &'n Node, sink: &mut Sink) -> Option<(&'n Node, Ends)> {
 fn condition(fields: &mut Fields<'_>, texts: &mut Texts<'_>, sink: &mut Sink) -> Condition {
     let Some(node) = fields.get("if") else { return Condition::Success };
     let text = match node.as_scalar() {
-        Some(Scalar::Bool(value)) => return Condition::Expression(Arc::from(if value { "true" } else { "false" })),
+        Some(Scalar::Bool(true)) => return Condition::Success,
+        Some(Scalar::Bool(false)) => return Condition::Expression(Arc::from("false")),
         _ => values::filled_text("if", node, sink).map(str::trim),
     };
     match text {
         None | Some("success()") => Condition::Success,
         Some(expression) => {
             // The untrimmed text, for the places in it.
-            texts.condition(node, values::raw_scalar(node).unwrap_or(expression), sink);
-            Condition::Expression(Arc::from(expression))
+            let asks_outcome = texts.condition(node, values::raw_scalar(node).unwrap_or(expression), sink);
+            // Who asks only for an input or an output does not mean to run after a failure.
+            let whole = if asks_outcome { expression.to_owned() } else { format!("success() and ({expression})") };
+            Condition::Expression(Arc::from(whole))
         }
     }
 }

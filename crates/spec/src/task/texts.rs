@@ -40,9 +40,12 @@ impl Texts<'_> {
         }
     }
 
-    pub(super) fn condition(&mut self, node: &Node, text: &str, sink: &mut Sink) {
+    /// Whether the condition itself asks how its needs ended.
+    pub(super) fn condition(&mut self, node: &Node, text: &str, sink: &mut Sink) -> bool {
         let checked = check::condition(text, self.names(true, sink));
+        let asks_outcome = checked.asks_outcome;
         self.note(node, checked, sink);
+        asks_outcome
     }
 
     fn names(&self, functions: bool, sink: &Sink) -> Names<'_> {

@@ -69,6 +69,8 @@ pub(crate) struct Issue {
 pub(crate) struct Checked {
     /// Steps that it names, each with the place.
     pub(crate) uses: Vec<(StepIx, Range<usize>)>,
+    /// It calls `success()` or one of its like.
+    pub(crate) asks_outcome: bool,
     pub(crate) issues: Vec<Issue>,
 }
 
@@ -222,6 +224,7 @@ impl<'a> Walk<'a> {
         } else if !args.is_empty() {
             self.issue(Code::BadTemplate, range, format!("`{}()` takes no arguments", function.id), None);
         }
+        self.found.asks_outcome = true;
     }
 
     /// A name with what follows it: `input.version`, `steps['my-step'].output.sha`.

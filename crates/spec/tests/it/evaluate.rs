@@ -80,25 +80,30 @@ fn conditions() {
     holds("failure()", &expect!["Ok(true)"]);
     holds("not cancelled() and failure()", &expect!["Ok(true)"]);
     holds("success() or steps.build.state == 'success'", &expect!["Ok(false)"]);
-    holds("input.count > 2 and 'a' in input.hosts", &expect!["Ok(true)"]);
-    holds("steps.build.error == 'exit_code'", &expect!["Ok(true)"]);
-    holds("input.version is startingwith 'v'", &expect!["Ok(true)"]);
+    holds("always() and input.count > 2 and 'a' in input.hosts", &expect!["Ok(true)"]);
+    holds("always() and steps.build.error == 'exit_code'", &expect!["Ok(true)"]);
+    holds("always() and input.version is startingwith 'v'", &expect!["Ok(true)"]);
     holds("steps.build.output.missing is defined", &expect!["Ok(false)"]);
+}
+
+/// Here something failed. Who does not ask how its needs ended does not run then.
+#[test]
+fn a_condition_without_a_function_means_success_as_well() {
+    holds("steps.build.error == 'exit_code'", &expect!["Ok(false)"]);
+    holds("true", &expect!["Ok(false)"]);
 }
 
 #[test]
 fn conditions_that_fail() {
     holds(
-        "steps.build.output.flag",
-        &expect![[
-            r#"Err("the condition `steps.build.output.flag` gave `false`, which is neither true nor false; compare it with something, as in `… == 'yes'`")"#
-        ]],
+        "always() and steps.build.output.flag",
+        &expect![[r#"Err("the condition `always() and steps.build.output.flag` gave `false`, which is neither true nor false; compare it with something, as in `… == 'yes'`")"#]],
     );
     holds(
-        "steps.build.output.missing == 'x'",
-        &expect![[r#"Err("the condition `steps.build.output.missing == 'x'` failed: there is no such value")"#]],
+        "always() and steps.build.output.missing == 'x'",
+        &expect![[r#"Err("the condition `always() and steps.build.output.missing …` failed: there is no such value, at `and steps.build.output.missing == 'x'`")"#]],
     );
-    holds("input.count > 'x'", &expect!["Ok(false)"]);
+    holds("always() and input.count > 'x'", &expect!["Ok(false)"]);
 }
 
 #[test]

@@ -296,8 +296,20 @@ fn kinds_of_steps() {
 
 #[test]
 fn empty_sections() {
-    check("name: t\ninput:\nenv:\ndefaults:\nsteps:\n  a:\n", &expect![[""]]);
-    check("\u{feff}name: t\r\nsteps:\r\n  a:\r\n    run: |\r\n      {{ input.x }}\r\n", &expect![[""]]);
+    check(
+        "name: t\ninput:\nenv:\ndefaults:\nsteps:\n  a:\n",
+        &expect![[r#"
+        t.yaml:6:3 error missing_key: the step `a` does nothing: it needs `run`, `docker`, `pod`, `task` or `approve`
+            as in `run: echo hello`
+    "#]],
+    );
+    check(
+        "\u{feff}name: t\r\nsteps:\r\n  a:\r\n    run: |\r\n      {{ input.x }}\r\n",
+        &expect![[r#"
+        t.yaml:5:10 error unknown_reference: there is no input `x`
+            declare it: `input: { x: { type: string } }`
+    "#]],
+    );
 }
 
 #[test]
