@@ -3,8 +3,9 @@
 SHELL := /bin/bash
 CARGO ?= cargo
 DATA ?= $(HOME)/.local/share/bowline
+FUZZ_SECONDS ?= 600
 
-.PHONY: run build test lint fmt bench check-deps
+.PHONY: run build test lint fmt bench fuzz check-deps
 
 run: ## Build and start server, worker and page, with the example tasks.
 	$(CARGO) build --release --locked -p bowline
@@ -27,3 +28,9 @@ fmt:
 
 bench: build ## Figures against the limits of this machine; prints a table and JSON.
 	$(CARGO) run --release --locked -p bench -- --bowline ./target/release/bowline
+
+fuzz: ## Look for inputs that break the readers; wants a nightly compiler and cargo-fuzz. See fuzz/README.md.
+	cd fuzz && for target in task template link; do \
+		$(CARGO) +nightly fuzz run $$target -- -dict=dictionaries/$$target.dict -max_total_time=$(FUZZ_SECONDS) \
+			-max_len=8192 -rss_limit_mb=2048 -timeout=10 || exit 1; \
+	done

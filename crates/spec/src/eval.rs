@@ -11,6 +11,7 @@ use engine::definition::{Program, RunBody, StepDef};
 use engine::eval::{Evaluator, Scope};
 use minijinja::value::{Serde, Value};
 
+use crate::template::budget::{self, Budget};
 use crate::template::environment::{TEXT_BYTES_MAX, environment};
 use crate::template::is_template;
 use crate::yaml::brief;
@@ -68,6 +69,7 @@ fn context(step: &StepDef, scope: &Scope<'_>) -> Value {
         ("failure", Value::from_function(move || failure)),
         ("cancelled", Value::from_function(move || cancelled)),
         ("always", Value::from_function(|| true)),
+        (budget::NAME, Budget::full()),
     ])
 }
 

@@ -9,65 +9,65 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 /// Nothing here takes longer, even on a busy machine; whatever does has hung.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-pub struct House {
-    pub folder: tempfile::TempDir,
-    pub url: String,
+pub(crate) struct House {
+    pub(crate) folder: tempfile::TempDir,
+    pub(crate) url: String,
     /// Variables for servers and workers that are started from now on.
-    pub env: Vec<(String, String)>,
+    pub(crate) env: Vec<(String, String)>,
 }
 
 /// A process that ends with the test.
-pub struct Role {
-    pub child: Child,
+pub(crate) struct Role {
+    pub(crate) child: Child,
     /// What it printed to stdout, line by line.
     lines: mpsc::Receiver<String>,
 }
 
 /// How a command ended.
 #[derive(Debug)]
-pub struct Ran {
-    pub code: i32,
-    pub out: String,
-    pub err: String,
-    pub raw: Vec<u8>,
+pub(crate) struct Ran {
+    pub(crate) code: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
+    pub(crate) raw: Vec<u8>,
 }
 
 impl House {
-    pub fn new() -> House {
+    pub(crate) fn new() -> House {
         let folder = tempfile::tempdir().expect("a temporary folder");
         House { folder, url: String::new(), env: Vec::new() }
     }
 
     /// A house with `bowline up` running in it.
-    pub fn up() -> (House, Role) {
+    pub(crate) fn up() -> (House, Role) {
         let mut house = House::new();
         let up = house.start_up(&[]);
         (house, up)
     }
 
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    pub fn write(&self, name: &str, text: &str) -> PathBuf {
+    pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
         let path = self.path(name);
         std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
         std::fs::write(&path, text).expect("written");
         path
     }
 
-    pub fn read(&self, name: &str) -> String {
+    pub(crate) fn read(&self, name: &str) -> String {
         std::fs::read_to_string(self.path(name)).unwrap_or_default()
     }
 
-    pub fn set(&mut self, name: &str, value: &str) {
+    pub(crate) fn set(&mut self, name: &str, value: &str) {
         self.env.push((name.to_owned(), value.to_owned()));
     }
 
     /// Starts, or starts again, `bowline up` on this house's data, at the same address as before.
-    pub fn start_up(&mut self, more: &[&str]) -> Role {
+    pub(crate) fn start_up(&mut self, more: &[&str]) -> Role {
         let listen = self.listen();
         let data = self.path("data").display().to_string();
         let mut arguments = vec!["up", "--data", &data, "--listen", &listen];
@@ -77,7 +77,7 @@ impl House {
         role
     }
 
-    pub fn start_server(&mut self) -> Role {
+    pub(crate) fn start_server(&mut self) -> Role {
         let (listen, data, tasks) = (self.listen(), self.path("data"), self.path("tasks"));
         std::fs::create_dir_all(&tasks).expect("made");
         let config = format!("listen: {listen}\ndata: {}\ntasks: {}\n", data.display(), tasks.display());
@@ -88,7 +88,7 @@ impl House {
     }
 
     /// A worker with a state folder named after it; enrolled on its first start.
-    pub fn start_worker(&self, name: &str, more: &[&str]) -> Role {
+    pub(crate) fn start_worker(&self, name: &str, more: &[&str]) -> Role {
         let state = self.path(name);
         let mut arguments = vec!["worker".to_owned(), "--server".to_owned(), self.url.clone()];
         arguments.extend(["--name".to_owned(), name.to_owned(), "--state".to_owned(), state.display().to_string()]);
@@ -117,7 +117,7 @@ impl House {
         std::fs::OpenOptions::new().create(true).append(true).open(path).expect("opened").into()
     }
 
-    pub fn command(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_bowline"));
         command
             .args(arguments)
@@ -138,30 +138,30 @@ impl House {
     }
 
     /// Runs a command of the client to its end.
-    pub fn bowline(&self, arguments: &[&str]) -> Ran {
+    pub(crate) fn bowline(&self, arguments: &[&str]) -> Ran {
         let child =
             self.command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts");
         finish(child)
     }
 
     /// Submits a file and returns the job's id.
-    pub fn submit(&self, yaml: &str) -> String {
+    pub(crate) fn submit(&self, yaml: &str) -> String {
         let path = self.write("job.yaml", yaml);
         self.bowline(&["run", &path.display().to_string(), "--detach"]).ok().out.trim().to_owned()
     }
 
-    pub fn job(&self, id: &str) -> Value {
+    pub(crate) fn job(&self, id: &str) -> Value {
         self.bowline(&["job", id, "--json"]).ok().json()
     }
 
     /// The job's end, with its steps.
-    pub fn end(&self, id: &str) -> Value {
+    pub(crate) fn end(&self, id: &str) -> Value {
         self.bowline(&["wait", id]);
         self.job(id)
     }
 
     /// Until the job, or one of its steps, is in this state.
-    pub fn await_state(&self, id: &str, step: Option<&str>, wanted: &str) -> Value {
+    pub(crate) fn await_state(&self, id: &str, step: Option<&str>, wanted: &str) -> Value {
         await_that(&format!("{step:?} of {id} is {wanted}"), || {
             let job = self.job(id);
             let state = match step {
@@ -172,12 +172,12 @@ impl House {
         })
     }
 
-    pub fn await_file(&self, name: &str, wanted: &str) {
+    pub(crate) fn await_file(&self, name: &str, wanted: &str) {
         await_that(&format!("{name} holds {wanted:?}"), || self.read(name).contains(wanted).then_some(()));
     }
 
     /// The step's log as it was written.
-    pub fn log(&self, id: &str, step: &str) -> String {
+    pub(crate) fn log(&self, id: &str, step: &str) -> String {
         self.bowline(&["logs", id, step]).ok().out
     }
 }
@@ -191,7 +191,7 @@ impl Drop for House {
 }
 
 impl Role {
-    pub fn start(mut command: Command) -> Role {
+    pub(crate) fn start(mut command: Command) -> Role {
         let mut child = command.spawn().expect("the binary starts");
         let out = BufReader::new(child.stdout.take().expect("a pipe"));
         let (sender, lines) = mpsc::channel();
@@ -217,22 +217,22 @@ impl Role {
         }
     }
 
-    pub fn signal(&self, name: &str) {
+    pub(crate) fn signal(&self, name: &str) {
         signal(self.child.id(), name);
     }
 
-    pub fn kill(mut self) {
+    pub(crate) fn kill(mut self) {
         self.child.kill().expect("killed");
         self.child.wait().expect("reaped");
     }
 
     /// TERM, and wait for the end.
-    pub fn stop(mut self) -> ExitStatus {
+    pub(crate) fn stop(mut self) -> ExitStatus {
         self.signal("TERM");
         self.wait()
     }
 
-    pub fn wait(&mut self) -> ExitStatus {
+    pub(crate) fn wait(&mut self) -> ExitStatus {
         await_that("the process ends", || self.child.try_wait().expect("waited"))
     }
 }
@@ -247,22 +247,22 @@ impl Drop for Role {
 
 impl Ran {
     /// It must have succeeded.
-    pub fn ok(self) -> Ran {
+    pub(crate) fn ok(self) -> Ran {
         self.code(0)
     }
 
-    pub fn code(self, code: i32) -> Ran {
+    pub(crate) fn code(self, code: i32) -> Ran {
         assert_eq!(self.code, code, "stdout: {}\nstderr: {}", self.out, self.err);
         self
     }
 
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.out).unwrap_or_else(|e| panic!("{e}: not JSON: {}", self.out))
     }
 }
 
 /// Waits for a command, with patience.
-pub fn finish(mut child: Child) -> Ran {
+pub(crate) fn finish(mut child: Child) -> Ran {
     let mut out = child.stdout.take().expect("a pipe");
     let mut err = child.stderr.take().expect("a pipe");
     let errors = std::thread::spawn(move || {
@@ -296,7 +296,7 @@ pub fn finish(mut child: Child) -> Ran {
 }
 
 /// Looks until there is something, or patience is over. For what another process does there is nothing to await.
-pub fn await_that<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn await_that<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let started = Instant::now();
     loop {
         if let Some(found) = look() {
@@ -307,24 +307,24 @@ pub fn await_that<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-pub fn signal(pid: u32, name: &str) {
+pub(crate) fn signal(pid: u32, name: &str) {
     let status = Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).status().expect("kill runs");
     assert!(status.success(), "no process {pid}");
 }
 
 /// Whether a process lives: a zombie does not.
-pub fn lives(pid: &str) -> bool {
+pub(crate) fn lives(pid: &str) -> bool {
     let stat = std::fs::read_to_string(Path::new("/proc").join(pid).join("stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }
 
-pub fn step_of<'a>(job: &'a Value, name: &str) -> &'a Value {
+pub(crate) fn step_of<'a>(job: &'a Value, name: &str) -> &'a Value {
     let steps = job["steps"].as_array().expect("steps");
     steps.iter().find(|s| s["name"] == name).unwrap_or_else(|| panic!("no step {name} in {job}"))
 }
 
 /// `a success, b skipped`.
-pub fn states(job: &Value) -> String {
+pub(crate) fn states(job: &Value) -> String {
     let steps = job["steps"].as_array().expect("steps").iter();
     let word = |v: &Value| v.as_str().expect("a word").to_owned();
     steps.map(|s| format!("{} {}", word(&s["name"]), word(&s["state"]))).collect::<Vec<_>>().join(", ")

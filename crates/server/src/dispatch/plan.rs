@@ -57,6 +57,7 @@ mod tests {
             draining: false,
             blocked: false,
             last_seen: None,
+            seen_written: None,
             left_at: None,
             held: HashMap::new(),
         };

@@ -1,6 +1,7 @@
 //! The workers that this server knows: who is connected, what each holds, and who has a slot free.
 
 use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
 
 use engine::{AttemptId, Epoch, Time, WorkerId};
 
@@ -10,6 +11,9 @@ use super::tags::TagSet;
 /// One connection of one worker; never reused while the server runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LinkId(pub u64);
+
+/// A worker's row says to within this when it was last heard from.
+const SEEN_INTERVAL: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Default)]
 pub struct Roster {
@@ -32,6 +36,8 @@ pub struct Worker {
     /// It refused an offer: no more until its next heartbeat.
     pub blocked: bool,
     pub last_seen: Option<Time>,
+    /// When `last_seen` last went to the database.
+    pub seen_written: Option<Time>,
     pub left_at: Option<Time>,
     /// Offered to it, or living on it.
     pub held: HashMap<AttemptId, Place>,
@@ -80,6 +86,17 @@ impl Roster {
         }
     }
 
+    /// Notes a sign of life. Returns whether the row's own note of it is old enough to be written again.
+    pub fn heard_from(&mut self, id: WorkerId, now: Time) -> bool {
+        let Some(worker) = self.workers.get_mut(&id) else { return false };
+        worker.last_seen = Some(now);
+        let due = worker.seen_written.is_none_or(|at| now.since(at) >= SEEN_INTERVAL);
+        if due {
+            worker.seen_written = Some(now);
+        }
+        due
+    }
+
     /// Where an attempt that someone holds belongs.
     pub fn place(&self, attempt: AttemptId) -> Option<Place> {
         self.places.get(&attempt).copied()
@@ -99,6 +116,7 @@ impl Roster {
                 draining: false,
                 blocked: false,
                 last_seen: None,
+                seen_written: None,
                 left_at: None,
                 held: HashMap::new(),
             };

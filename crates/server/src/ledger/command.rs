@@ -6,7 +6,7 @@ use engine::definition::Definition;
 use engine::{Event, JobId, Rejection, Time, WorkerId};
 use protocol::link::{Hello, LogHeader, ServerMessage, WorkerMessage};
 use serde_json::Value;
-use store::Store;
+use store::{Due, Store};
 use store::rows::DefinitionRow;
 use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
@@ -19,10 +19,15 @@ pub enum Command {
     Event { job: JobId, event: Event, reply: oneshot::Sender<Result<(), EventError>> },
     Link(LinkEvent),
     /// A change that concerns no job: tokens, enrolment, pushed tasks. Its own transaction, on the writer.
-    WithStore(Box<dyn FnOnce(&mut dyn Store, Time) + Send>),
+    WithStore(StoreCall),
     /// A look at who is connected.
-    Inspect(Box<dyn FnOnce(&Roster) + Send>),
+    Inspect(Look),
+    /// A check time has come; made by the ledger itself.
+    Check(Due),
 }
+
+pub(super) type StoreCall = Box<dyn FnOnce(&mut dyn Store, Time) + Send>;
+pub(super) type Look = Box<dyn FnOnce(&Roster) + Send>;
 
 /// A job to be made.
 pub struct Submit {

@@ -9,7 +9,7 @@ use engine::{AttemptId, Ctx, Event, JobId, StepIx, Time};
 use protocol::link::LinkSettings;
 use spec::eval::Templates;
 use store::rows::{JobRow, QuarantineRow};
-use store::{Batch, Store, StoreError};
+use store::{Batch, Due, Store, StoreError};
 
 use crate::bus::Bus;
 use crate::dispatch::{LinkId, Queue, Roster};
@@ -17,15 +17,18 @@ use crate::metrics::Metrics;
 use crate::random::Random;
 
 use super::cache::{Cache, Definitions};
-use super::command::{Command, LinkEvent};
+use super::command::{Command, EventError, LinkEvent};
 use super::links::Link;
 use super::round::Round;
 
 /// Fences are taken from the store in blocks, so that an offer costs no statement of its own.
 const FENCE_BLOCK: u64 = 10_000;
 
+/// How long a job that cannot be handled is left alone before it is tried again.
+const ASIDE_FOR: Duration = Duration::from_secs(60);
+
 /// Due checks handled in one round; the rest follow in the next.
-pub(super) const CHECKS_PER_ROUND: usize = 500;
+const CHECKS_PER_ROUND: usize = 500;
 
 pub struct Core<S> {
     pub(super) store: S,
@@ -45,6 +48,14 @@ pub struct Core<S> {
     prepared: Option<Prepared>,
     /// What is left of a batch that failed and was split.
     split: VecDeque<Vec<Command>>,
+    in_piece: bool,
+    /// Memory was dropped; nothing is decided before it is read again.
+    must_rebuild: bool,
+    /// Commands that came while it could not be.
+    waiting: Option<Vec<Command>>,
+    /// Jobs that could not be handled, and until when they are left alone.
+    aside: HashMap<JobId, Time>,
+    now: Time,
 }
 
 #[derive(Debug, Clone)]
@@ -88,7 +99,7 @@ impl<S: Store> Core<S> {
             roster: Roster::default(),
             links: HashMap::new(),
             config,
-            evaluator: Templates::default(),
+            evaluator: Templates,
             random,
             bus,
             metrics,
@@ -97,6 +108,11 @@ impl<S: Store> Core<S> {
             next_check: now,
             prepared: None,
             split: VecDeque::new(),
+            in_piece: false,
+            must_rebuild: true,
+            waiting: None,
+            aside: HashMap::new(),
+            now,
         };
         core.rebuild(now)?;
         Ok(core)
@@ -104,6 +120,14 @@ impl<S: Store> Core<S> {
 
     /// Decides a round. It is not real before [`Core::commit`] says so.
     pub fn begin(&mut self, commands: Vec<Command>, now: Time) {
+        self.now = now;
+        if self.must_rebuild
+            && let Err(error) = self.rebuild(now)
+        {
+            tracing::error!(%error, "the ledger's state could not be read again; it is tried until it can");
+            self.waiting = Some(commands);
+            return;
+        }
         let mut round = Round::new(now);
         let mut kept = Vec::with_capacity(commands.len());
         for command in commands {
@@ -112,27 +136,40 @@ impl<S: Store> Core<S> {
                 kept.push(command);
             }
         }
-        if now >= self.next_check {
-            self.check_due(&mut round);
+        // A piece of a refused batch holds nothing but its own commands: whatever fails there is to blame.
+        round.piece = std::mem::take(&mut self.in_piece);
+        if !round.piece {
+            if now >= self.next_check {
+                self.check_due(&mut kept, &mut round);
+            }
+            self.dispatch(&mut round);
         }
-        self.dispatch(&mut round);
         self.prepare(kept, round);
     }
 
     /// Writes what was decided, then answers and sends.
     pub fn commit(&mut self) -> Commit {
+        if self.must_rebuild {
+            if let Err(error) = self.rebuild(self.now) {
+                return Commit::Retry(error);
+            }
+            if let Some(commands) = self.waiting.take() {
+                self.begin(commands, self.now);
+            }
+        }
         let Some(prepared) = self.prepared.take() else { return Commit::Done };
         if prepared.batch.is_empty() {
-            self.finish(prepared, store::Committed::default());
+            self.finish(prepared, &store::Committed::default());
             return Commit::Done;
         }
         let outcome = self.store.commit(&prepared.batch);
         match outcome {
             Ok(committed) => {
-                self.finish(prepared, committed);
+                self.finish(prepared, &committed);
                 Commit::Done
             }
             Err(error @ StoreError::Unavailable { .. }) => {
+                self.metrics.commit_retries.inc();
                 self.prepared = Some(prepared);
                 Commit::Retry(error)
             }
@@ -143,9 +180,11 @@ impl<S: Store> Core<S> {
         }
     }
 
-    /// The next piece of a batch that was split, if any.
+    /// The next piece of a batch that was split, to be begun and committed by itself.
     pub fn take_split(&mut self) -> Option<Vec<Command>> {
-        self.split.pop_front()
+        let piece = self.split.pop_front()?;
+        self.in_piece = true;
+        Some(piece)
     }
 
     /// When the core wants to be called even if nothing comes.
@@ -179,11 +218,13 @@ impl<S: Store> Core<S> {
             Command::Link(LinkEvent::Messages { link, messages }) => self.link_messages(*link, messages, round),
             Command::Link(LinkEvent::Log { link, header, blocks }) => self.log(*link, header, blocks, round),
             Command::Link(LinkEvent::Closed { link }) => self.link_closed(*link, round),
+            Command::Check(due) => self.check(*due, round),
             Command::WithStore(_) | Command::Inspect(_) => {}
         }
     }
 
-    fn check_due(&mut self, round: &mut Round) {
+    /// Due checks are commands like any other, so that one which cannot be written is found like any other.
+    fn check_due(&mut self, commands: &mut Vec<Command>, round: &mut Round) {
         let due = match self.store.due(round.now, CHECKS_PER_ROUND) {
             Ok(due) => due,
             Err(error) => {
@@ -193,31 +234,44 @@ impl<S: Store> Core<S> {
             }
         };
         round.checked = true;
-        for item in due {
-            let event = match item.step {
-                None => Event::CheckJob,
-                Some(step) => self.check_event(item.job, step, round.now),
-            };
-            if let Err(error) = self.apply(item.job, &event, round) {
-                self.check_failed(item.job, item.step, &error, round);
+        for due in due {
+            if !self.is_set_aside(due.job, round.now) {
+                self.check(due, round);
+                commands.push(Command::Check(due));
             }
         }
     }
 
-    /// A check that cannot be carried out must not come back at once, nor be forgotten: it goes to quarantine.
-    fn check_failed(&mut self, job: JobId, step: Option<StepIx>, error: &super::EventError, round: &mut Round) {
-        match error {
-            // The round itself has moved it on since the row was read.
-            super::EventError::Rejected(_) | super::EventError::NoSuchJob => {}
-            super::EventError::Internal(message) => {
-                tracing::error!(%job, ?step, message, "a check could not be carried out");
-                round.quarantine.push(QuarantineRow {
-                    job: Some(job),
-                    at: round.now,
-                    event: format!("check {step:?}"),
-                    error: message.clone(),
-                });
+    fn check(&mut self, due: Due, round: &mut Round) {
+        let event = match due.step {
+            None => Event::CheckJob,
+            Some(step) => self.check_event(due.job, step, round.now),
+        };
+        match self.apply(due.job, &event, round) {
+            // Rejected: the round itself has moved it on since the row was read.
+            Ok(()) | Err(EventError::Rejected(_) | EventError::NoSuchJob) => {}
+            Err(EventError::Internal(message)) => {
+                tracing::error!(job = %due.job, step = ?due.step, message, "a check could not be carried out");
+                self.set_aside(due.job, round.now);
+                let event = format!("{due:?}");
+                round.quarantine.push(QuarantineRow { job: Some(due.job), at: round.now, event, error: message });
             }
+        }
+    }
+
+    /// A job that cannot be handled is left alone for a while, so that it holds up nobody else.
+    fn set_aside(&mut self, job: JobId, now: Time) {
+        self.aside.insert(job, now + ASIDE_FOR);
+    }
+
+    pub(super) fn is_set_aside(&mut self, job: JobId, now: Time) -> bool {
+        match self.aside.get(&job) {
+            Some(until) if *until > now => true,
+            Some(_) => {
+                self.aside.remove(&job);
+                false
+            }
+            None => false,
         }
     }
 
@@ -227,7 +281,7 @@ impl<S: Store> Core<S> {
         self.prepared = Some(Prepared { commands, round, batch });
     }
 
-    fn finish(&mut self, prepared: Prepared, committed: store::Committed) {
+    fn finish(&mut self, prepared: Prepared, committed: &store::Committed) {
         let Prepared { commands, round, batch } = prepared;
         if !committed.conflicts.is_empty() {
             // Another server moved these jobs, or won the same idempotency key: read them again and decide anew.
@@ -242,15 +296,18 @@ impl<S: Store> Core<S> {
             self.next_check = self.next_check.min(time);
         }
         if round.checked {
+            let soon = round.now + Duration::from_secs(1);
             self.next_check = match self.store.next_check() {
+                // What was set aside stays due, and must not be looked at without a pause.
+                Ok(Some(next)) if !self.aside.is_empty() => next.max(soon),
                 Ok(next) => next.unwrap_or(Time::MAX),
-                Err(_) => round.now + Duration::from_secs(1),
+                Err(_) => soon,
             };
         }
         let finished: Vec<JobId> = batch.jobs.iter().filter(|j| is_final(&j.row)).map(|j| j.row.id).collect();
         self.metrics.committed(&batch, finished.len());
-        self.publish(&batch, &committed);
-        let again = self.answer(commands, round, &committed);
+        self.publish(&batch, committed);
+        let again = self.answer(commands, round, committed);
         for job in finished {
             self.cache.drop_job(job);
         }
@@ -262,11 +319,25 @@ impl<S: Store> Core<S> {
 
     /// The batch was refused: nothing of it happened. Halve it, until the one event that cannot be written stands alone.
     fn split(&mut self, prepared: Prepared, error: &StoreError) {
-        let Prepared { mut commands, round, .. } = prepared;
-        self.forget_everything(round.now);
+        let Prepared { mut commands, mut round, .. } = prepared;
+        self.forget_everything();
+        // Nothing of it happened, so nobody is told of it.
+        round.outgoing.clear();
+        if round.poisoned.is_some() {
+            // Not even the word that it failed can be written: its sender is told, and its job waits.
+            tracing::error!(%error, "a poison event could not be recorded");
+            round.jobs().for_each(|job| self.set_aside(job, round.now));
+            self.answer(commands, round, &store::Committed::default());
+            return;
+        }
         match commands.len() {
-            0 => tracing::error!(%error, "checks or offers of the server's own could not be written"),
-            1 => self.quarantine(commands, error, round.now),
+            0 => {
+                tracing::error!(%error, "offers could not be written");
+                round.jobs().for_each(|job| self.set_aside(job, round.now));
+            }
+            1 if round.piece => self.quarantine(commands, error, round.now),
+            // Checks and offers may have been in it as well: first without them.
+            1 => self.split.push_front(commands),
             n => {
                 tracing::warn!(%error, commands = n, "a batch was refused and is split");
                 let second = commands.split_off(n / 2);
@@ -276,25 +347,23 @@ impl<S: Store> Core<S> {
         }
     }
 
-    /// Memory may be ahead of the database: drop it all and read again.
-    fn forget_everything(&mut self, now: Time) {
+    /// Memory may be ahead of the database: drop it all, and read again before anything else is decided.
+    fn forget_everything(&mut self) {
         self.cache.clear();
         for link in self.links.values_mut() {
             link.logs.clear();
             link.ended.clear();
         }
-        while let Err(error) = self.rebuild(now) {
-            // Without its rows the ledger can decide nothing; the store says when it is back.
-            tracing::error!(%error, "the ledger's state could not be read again");
-            if !matches!(error, StoreError::Unavailable { .. }) {
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(200));
-        }
+        self.must_rebuild = true;
     }
 
     /// Answers the poison event with `internal`, keeps it, and fails the step that it was about.
     fn quarantine(&mut self, commands: Vec<Command>, error: &StoreError, now: Time) {
+        if self.rebuild(now).is_err() {
+            // The database went away in between: once it is back this piece is refused again, and comes here again.
+            self.split.push_front(commands);
+            return;
+        }
         let mut round = Round::new(now);
         let message = error.to_string();
         for command in &commands {
@@ -310,12 +379,6 @@ impl<S: Store> Core<S> {
         }
         round.poisoned = Some(message);
         self.prepare(commands, round);
-        match self.commit() {
-            Commit::Done => {}
-            Commit::Retry(error) => tracing::error!(%error, "the quarantine waits for the database"),
-            // `split` with one command comes back here; a second refusal of the same command only answers.
-            Commit::Split => {}
-        }
     }
 
     fn describe(&mut self, command: &Command) -> (Option<JobId>, Option<StepIx>, String) {
@@ -333,6 +396,7 @@ impl<S: Store> Core<S> {
             Command::Link(LinkEvent::Hello { worker, .. }) => (None, None, format!("hello of worker {worker}")),
             Command::Link(LinkEvent::Closed { link }) => (None, None, format!("end of link {}", link.0)),
             Command::Submit(submit, _) => (None, None, format!("submit of task {}", submit.definition.name)),
+            Command::Check(due) => (Some(due.job), due.step, format!("{due:?}")),
             Command::WithStore(_) | Command::Inspect(_) => (None, None, String::new()),
         }
     }
@@ -342,12 +406,12 @@ impl<S: Store> Core<S> {
         self.rebuild_index()?;
         let mut round = Round::new(now);
         self.links_gone(&mut round);
-        self.prepare(Vec::new(), round);
-        while let Commit::Retry(error) = self.commit() {
-            self.prepared = None;
-            return Err(error);
+        let batch = round.batch(&self.cache);
+        if !batch.is_empty() {
+            self.store.commit(&batch)?;
         }
         self.next_check = now;
+        self.must_rebuild = false;
         Ok(())
     }
 

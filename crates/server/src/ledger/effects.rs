@@ -59,8 +59,8 @@ fn holder(state: &State) -> Option<(WorkerId, AttemptId)> {
 
 impl<S: Store> Core<S> {
     /// Turns an effect into a message for after the commit. A worker that is away gets it by its next hello instead.
-    pub(super) fn effect(&mut self, job: JobId, effect: Effect, round: &mut Round) {
-        let (worker, message) = match effect {
+    pub(super) fn effect(&mut self, job: JobId, effect: &Effect, round: &mut Round) {
+        let (worker, message) = match *effect {
             Effect::Offer { step, offer } => {
                 let Some(cached) = self.cache.get(job) else { return };
                 let spec = super::attempt_spec::build(&cached.job, step, &offer);

@@ -39,7 +39,8 @@ impl<S: Store> Core<S> {
                 return;
             }
         };
-        if let Some(old) = self.roster.get(worker).and_then(|w| w.link) {
+        // The same link: its hello was in a batch that was refused, and is decided again.
+        if let Some(old) = self.roster.get(worker).and_then(|w| w.link).filter(|old| *old != link) {
             self.replace_link(old);
         }
         let held = self.roster.get(worker).map(|w| w.held.clone()).unwrap_or_default();
@@ -55,6 +56,7 @@ impl<S: Store> Core<S> {
                 draining: row.draining || hello.caretaker,
                 blocked: false,
                 last_seen: Some(round.now),
+                seen_written: Some(round.now),
                 left_at: None,
                 held: held.clone(),
             });

@@ -37,12 +37,9 @@ pub(super) struct LogPosition {
 impl<S: Store> Core<S> {
     pub(super) fn link_messages(&mut self, link: LinkId, messages: &[WorkerMessage], round: &mut Round) {
         let Some(worker) = self.links.get(&link).map(|l| l.worker) else { return };
-        round.seen.insert(worker, round.now);
-        self.roster.update(worker, |w| {
-            if let Some(w) = w {
-                w.last_seen = Some(round.now);
-            }
-        });
+        if self.roster.heard_from(worker, round.now) {
+            round.seen.insert(worker, round.now);
+        }
         for message in messages {
             self.link_message(link, worker, message, round);
         }

@@ -38,6 +38,8 @@ pub(super) struct Round {
     pub submitted: VecDeque<Result<Submitted, SubmitError>>,
     pub answered: VecDeque<(JobId, Result<(), EventError>)>,
     pub checked: bool,
+    /// Part of a batch that was refused: its commands and nothing else.
+    pub piece: bool,
     /// Every command of this round is answered with this.
     pub poisoned: Option<String>,
 }
@@ -65,6 +67,7 @@ impl Round {
             submitted: VecDeque::new(),
             answered: VecDeque::new(),
             checked: false,
+            piece: false,
             poisoned: None,
         }
     }
@@ -80,6 +83,11 @@ impl Round {
 
     fn attempt(&mut self, job: JobId, attempt: &Attempt) {
         self.attempts.insert(attempt.live.attempt, codec::attempt_row(job, attempt));
+    }
+
+    /// The jobs that this round changes.
+    pub(super) fn jobs(&self) -> impl Iterator<Item = JobId> {
+        self.touched.keys().copied()
     }
 
     /// The rows of the last state of everything that was touched: however many events, one write each.
@@ -130,7 +138,7 @@ impl<S: Store> Core<S> {
         }
         cached.job.absorb(&changes);
         round.touch(id, Some(base), &changes);
-        for effect in changes.effects {
+        for effect in &changes.effects {
             self.effect(id, effect, round);
         }
         Ok(())
@@ -191,6 +199,10 @@ impl<S: Store> Core<S> {
         for _ in 0..OFFERS_PER_ROUND {
             let Some(assignment) = dispatch::plan(&self.queue, &self.roster) else { return };
             let place = assignment.place;
+            if self.is_set_aside(place.job, round.now) {
+                self.queue.remove(place);
+                continue;
+            }
             if let Err(error) = self.offer(assignment, round) {
                 // The queue said what the row does not: the row is right.
                 tracing::debug!(job = %place.job, step = place.step.0, %error, "an offer was not possible");
@@ -239,7 +251,7 @@ impl<S: Store> Core<S> {
                         drop(reply.send(answer));
                     }
                 }
-                Command::Link(_) | Command::WithStore(_) | Command::Inspect(_) => {}
+                Command::Link(_) | Command::WithStore(_) | Command::Inspect(_) | Command::Check(_) => {}
             }
         }
         for (job, link, message) in std::mem::take(&mut round.outgoing) {

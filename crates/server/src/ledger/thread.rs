@@ -105,8 +105,14 @@ impl<S: Store> Loop<S> {
     async fn run(mut self) {
         while let Some(round) = self.gather().await {
             self.carry_out(round).await;
+            let mut pieces = false;
             while let Some(piece) = self.core.take_split() {
                 self.carry_out(piece).await;
+                pieces = true;
+            }
+            if pieces {
+                // Pieces hand nothing out; what they queued goes out now.
+                self.carry_out(Vec::new()).await;
             }
         }
     }
@@ -145,7 +151,13 @@ impl<S: Store> Loop<S> {
     async fn carry_out(&mut self, round: Vec<Command>) {
         self.core.begin(round, self.clock.now());
         let mut pause = RETRY_FIRST;
-        while let Commit::Retry(error) = self.core.commit() {
+        loop {
+            let error = match self.core.commit() {
+                Commit::Done => break,
+                // The poison event's own record, if it made one, is committed by the next turn.
+                Commit::Split => continue,
+                Commit::Retry(error) => error,
+            };
             if self.healthy.swap(false, Ordering::Relaxed) {
                 tracing::error!(%error, "the database is away; the server waits for it");
             }

@@ -9,7 +9,6 @@ mod bad_input;
 mod jobs;
 mod limits;
 mod logs;
-mod perf;
 mod streams;
 mod submit;
 mod tasks;

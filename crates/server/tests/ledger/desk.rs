@@ -26,41 +26,41 @@ use store_sqlite::SqliteStore;
 use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
-pub struct Desk<S: Store = SqliteStore> {
-    pub core: Option<Core<S>>,
-    pub now: Time,
-    pub reader: Arc<dyn Reader>,
+pub(crate) struct Desk<S: Store = SqliteStore> {
+    pub(crate) core: Option<Core<S>>,
+    pub(crate) now: Time,
+    pub(crate) reader: Arc<dyn Reader>,
     path: PathBuf,
     links: u64,
     _folder: tempfile::TempDir,
 }
 
 /// A connected worker: what it was sent is in its mailbox.
-pub struct Mailbox {
-    pub link: LinkId,
-    pub worker: WorkerId,
-    pub welcome: Welcome,
+pub(crate) struct Mailbox {
+    pub(crate) link: LinkId,
+    pub(crate) worker: WorkerId,
+    pub(crate) welcome: Welcome,
     queue: mpsc::Receiver<LinkOut>,
 }
 
 /// What a job looks like in the database.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Seen {
-    pub job: String,
-    pub steps: Vec<String>,
+pub(crate) struct Seen {
+    pub(crate) job: String,
+    pub(crate) steps: Vec<String>,
 }
 
-pub fn rules() -> Rules {
+pub(crate) fn rules() -> Rules {
     Rules { recovery_window: Duration::from_secs(120), ..Rules::default() }
 }
 
 impl Desk {
-    pub fn new() -> Desk {
+    pub(crate) fn new() -> Desk {
         Desk::with(|store| store)
     }
 
     /// The server dies and starts again on the same database.
-    pub fn restart(&mut self) {
+    pub(crate) fn restart(&mut self) {
         drop(self.core.take());
         let store = SqliteStore::open(&self.path).expect("the database opens again");
         self.reader = store.reader();
@@ -69,7 +69,7 @@ impl Desk {
 }
 
 impl<S: Store> Desk<S> {
-    pub fn with(wrap: impl FnOnce(SqliteStore) -> S) -> Desk<S> {
+    pub(crate) fn with(wrap: impl FnOnce(SqliteStore) -> S) -> Desk<S> {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("bowline.db");
         let store = wrap(SqliteStore::open(&path).expect("a new database"));
@@ -78,44 +78,57 @@ impl<S: Store> Desk<S> {
         Desk { core: Some(core(store, now)), now, reader, path, links: 0, _folder: folder }
     }
 
-    pub fn core(&mut self) -> &mut Core<S> {
+    pub(crate) fn core(&mut self) -> &mut Core<S> {
         self.core.as_mut().expect("the server runs")
     }
 
     /// One round and its commit, with all pieces of a split.
-    pub fn round(&mut self, commands: Vec<Command>) {
-        let now = self.now;
-        let core = self.core();
-        core.begin(commands, now);
-        assert!(!matches!(core.commit(), Commit::Retry(_)), "the database is there");
-        while let Some(piece) = core.take_split() {
-            core.begin(piece, now);
-            core.commit();
+    pub(crate) fn round(&mut self, commands: Vec<Command>) {
+        self.carry_out(commands);
+        let mut pieces = false;
+        while let Some(piece) = self.core().take_split() {
+            self.carry_out(piece);
+            pieces = true;
+        }
+        if pieces {
+            self.carry_out(Vec::new());
         }
     }
 
-    pub fn pass(&mut self, time: Duration) {
+    fn carry_out(&mut self, commands: Vec<Command>) {
+        let now = self.now;
+        self.core().begin(commands, now);
+        loop {
+            match self.core().commit() {
+                Commit::Done => return,
+                Commit::Split => {}
+                Commit::Retry(error) => panic!("the database is there, but: {error}"),
+            }
+        }
+    }
+
+    pub(crate) fn pass(&mut self, time: Duration) {
         self.now = self.now + time;
         self.round(Vec::new());
     }
 
-    pub fn submit(&mut self, yaml: &str) -> JobId {
+    pub(crate) fn submit(&mut self, yaml: &str) -> JobId {
         self.try_submit(yaml, None).expect("a good job").job
     }
 
-    pub fn try_submit(&mut self, yaml: &str, key: Option<IdempotencyKey>) -> Result<Submitted, SubmitError> {
+    pub(crate) fn try_submit(&mut self, yaml: &str, key: Option<IdempotencyKey>) -> Result<Submitted, SubmitError> {
         let (command, mut answer) = submit(yaml, key);
         self.round(vec![command]);
         answer.try_recv().expect("an answer after the commit")
     }
 
-    pub fn event(&mut self, job: JobId, event: Event) -> Result<(), EventError> {
+    pub(crate) fn event(&mut self, job: JobId, event: Event) -> Result<(), EventError> {
         let (reply, mut answer) = oneshot::channel();
         self.round(vec![Command::Event { job, event, reply }]);
         answer.try_recv().expect("an answer after the commit")
     }
 
-    pub fn enrol(&mut self, name: &str) -> WorkerId {
+    pub(crate) fn enrol(&mut self, name: &str) -> WorkerId {
         let id = WorkerId(Uuid::from_u128(u128::from(self.next_link())));
         let worker =
             NewWorker { id, name: name.to_owned(), credential_hash: blake3(name), state_id: Uuid::from_u128(1) };
@@ -139,12 +152,12 @@ impl<S: Store> Desk<S> {
     }
 
     /// A new worker with these tags, connected.
-    pub fn worker(&mut self, name: &str, tags: &str, slots: u32) -> Mailbox {
+    pub(crate) fn worker(&mut self, name: &str, tags: &str, slots: u32) -> Mailbox {
         let id = self.enrol(name);
         self.connect(id, name, tags, slots, Vec::new())
     }
 
-    pub fn connect(&mut self, id: WorkerId, name: &str, tags: &str, slots: u32, held: Vec<HeldAttempt>) -> Mailbox {
+    pub(crate) fn connect(&mut self, id: WorkerId, name: &str, tags: &str, slots: u32, held: Vec<HeldAttempt>) -> Mailbox {
         let link = LinkId(self.next_link());
         let (sender, mut queue) = LinkSender::channel();
         let hello = Box::new(hello(name, tags, slots, held));
@@ -155,58 +168,58 @@ impl<S: Store> Desk<S> {
         Mailbox { link, worker: id, welcome, queue }
     }
 
-    pub fn says(&mut self, mailbox: &Mailbox, messages: Vec<WorkerMessage>) {
+    pub(crate) fn says(&mut self, mailbox: &Mailbox, messages: Vec<WorkerMessage>) {
         self.round(vec![Command::Link(LinkEvent::Messages { link: mailbox.link, messages })]);
     }
 
-    pub fn heartbeat(&mut self, mailbox: &Mailbox) {
+    pub(crate) fn heartbeat(&mut self, mailbox: &Mailbox) {
         let beat = Heartbeat { processed: 0, held: Vec::new(), free: 1, draining: false };
         self.says(mailbox, vec![WorkerMessage::Heartbeat(beat)]);
     }
 
-    pub fn hang_up(&mut self, mailbox: &Mailbox) {
+    pub(crate) fn hang_up(&mut self, mailbox: &Mailbox) {
         self.round(vec![Command::Link(LinkEvent::Closed { link: mailbox.link })]);
     }
 
-    pub fn log(&mut self, mailbox: &Mailbox, header: LogHeader, blocks: Vec<u8>) {
+    pub(crate) fn log(&mut self, mailbox: &Mailbox, header: LogHeader, blocks: Vec<u8>) {
         self.round(vec![Command::Link(LinkEvent::Log { link: mailbox.link, header, blocks })]);
     }
 
     /// Takes an offer through accept and go.
-    pub fn start(&mut self, mailbox: &mut Mailbox) -> AttemptSpec {
+    pub(crate) fn start(&mut self, mailbox: &mut Mailbox) -> AttemptSpec {
         let spec = mailbox.offer();
         self.says(mailbox, vec![WorkerMessage::Accept { ticket: spec.ticket }]);
         assert_eq!(mailbox.go(), spec.ticket);
         spec
     }
 
-    pub fn ends(&mut self, mailbox: &Mailbox, ticket: Ticket, code: i32) {
+    pub(crate) fn ends(&mut self, mailbox: &Mailbox, ticket: Ticket, code: i32) {
         self.says(mailbox, vec![WorkerMessage::Ended { ticket, end: exited(code) }]);
     }
 
-    pub fn stored(&self, job: JobId) -> StoredJob {
+    pub(crate) fn stored(&self, job: JobId) -> StoredJob {
         self.reader.job(job).expect("readable").expect("there")
     }
 
-    pub fn seen(&self, job: JobId) -> Seen {
+    pub(crate) fn seen(&self, job: JobId) -> Seen {
         let stored = self.stored(job);
         Seen { job: stored.job.state, steps: stored.steps.into_iter().map(|s| s.state).collect() }
     }
 
-    pub fn check(&self, job: JobId, expected: &str) {
+    pub(crate) fn check(&self, job: JobId, expected: &str) {
         let seen = self.seen(job);
         assert_eq!(format!("{}: {}", seen.job, seen.steps.join(" ")), expected);
     }
 
-    pub fn attempts(&self, job: JobId) -> Vec<AttemptView> {
+    pub(crate) fn attempts(&self, job: JobId) -> Vec<AttemptView> {
         self.reader.attempts(job).expect("readable")
     }
 
-    pub fn events(&self, job: JobId) -> Vec<EventView> {
+    pub(crate) fn events(&self, job: JobId) -> Vec<EventView> {
         self.reader.events(Some(job), 0, 1_000).expect("readable")
     }
 
-    pub fn log_state(&self, ticket: Ticket) -> LogState {
+    pub(crate) fn log_state(&self, ticket: Ticket) -> LogState {
         self.reader.log_state(engine::AttemptId(ticket.attempt)).expect("readable")
     }
 
@@ -217,7 +230,7 @@ impl<S: Store> Desk<S> {
 }
 
 impl Mailbox {
-    pub fn take(&mut self) -> Vec<ServerMessage> {
+    pub(crate) fn take(&mut self) -> Vec<ServerMessage> {
         let mut messages = Vec::new();
         while let Ok(LinkOut::Message(message)) = self.queue.try_recv() {
             messages.push(message);
@@ -225,25 +238,25 @@ impl Mailbox {
         messages
     }
 
-    pub fn one(&mut self) -> ServerMessage {
+    pub(crate) fn one(&mut self) -> ServerMessage {
         let mut messages = self.take();
         assert_eq!(messages.len(), 1, "one message, not {messages:?}");
         messages.remove(0)
     }
 
-    pub fn none(&mut self) {
+    pub(crate) fn none(&mut self) {
         let messages = self.take();
         assert!(messages.is_empty(), "no message, not {messages:?}");
     }
 
-    pub fn offer(&mut self) -> AttemptSpec {
+    pub(crate) fn offer(&mut self) -> AttemptSpec {
         match self.one() {
             ServerMessage::Offer { spec, .. } => *spec,
             other => panic!("an offer, not {other:?}"),
         }
     }
 
-    pub fn go(&mut self) -> Ticket {
+    pub(crate) fn go(&mut self) -> Ticket {
         match self.one() {
             ServerMessage::Go { ticket, .. } => ticket,
             other => panic!("a go, not {other:?}"),
@@ -260,7 +273,7 @@ fn core<S: Store>(store: S, now: Time) -> Core<S> {
     Core::new(store, config, definitions, Bus::default(), metrics, random, now).expect("the ledger starts")
 }
 
-pub fn submit(yaml: &str, key: Option<IdempotencyKey>) -> (Command, oneshot::Receiver<Result<Submitted, SubmitError>>) {
+pub(crate) fn submit(yaml: &str, key: Option<IdempotencyKey>) -> (Command, oneshot::Receiver<Result<Submitted, SubmitError>>) {
     let settings = DefinitionSettings::default();
     let (task, problems) = spec::task::parse(yaml, "test.yaml", &settings.options());
     let task = task.unwrap_or_else(|| panic!("a good task: {problems:?}"));
@@ -299,7 +312,7 @@ fn hello(name: &str, tags: &str, slots: u32, held: Vec<HeldAttempt>) -> Hello {
     }
 }
 
-pub fn exited(code: i32) -> End {
+pub(crate) fn exited(code: i32) -> End {
     End {
         result: EndResult::Exited { code },
         stopped: None,
@@ -312,8 +325,8 @@ pub fn exited(code: i32) -> End {
     }
 }
 
-pub fn blake3(text: &str) -> [u8; 32] {
+pub(crate) fn blake3(text: &str) -> [u8; 32] {
     *blake3::hash(text.as_bytes()).as_bytes()
 }
 
-pub const ONE: &str = "name: one\nsteps:\n  a: { run: 'true' }\n";
+pub(crate) const ONE: &str = "name: one\nsteps:\n  a: { run: 'true' }\n";

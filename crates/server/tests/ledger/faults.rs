@@ -11,7 +11,8 @@ use store_sqlite::SqliteStore;
 
 use crate::desk::{Desk, ONE, submit};
 
-/// The real store, which refuses every batch that writes a job of the task `poison`, or is away when told so.
+/// The real store, which refuses every batch that writes a job of the task `poison`, or changes one of the task
+/// `cursed`, or is away when told so.
 struct Faulty {
     inner: SqliteStore,
     away: Arc<AtomicBool>,
@@ -22,7 +23,8 @@ impl Store for Faulty {
         if self.away.load(Ordering::Relaxed) {
             return Err(StoreError::Unavailable { message: "it is away".to_owned() });
         }
-        if batch.jobs.iter().any(|job| job.row.task == "poison") {
+        let cursed = |job: &store::JobWrite| job.row.task == "cursed" && job.expected.is_some();
+        if batch.jobs.iter().any(|job| job.row.task == "poison" || cursed(job)) {
             return Err(StoreError::Refused { message: "it does not like this".to_owned() });
         }
         self.inner.commit(batch)
@@ -124,4 +126,21 @@ fn nothing_is_answered_or_sent_before_the_commit() {
     let job = answer.try_recv().expect("answered now").expect("made").job;
     desk.check(job, "pending: queued");
     w.offer();
+}
+
+#[test]
+fn a_job_that_can_never_be_written_again_holds_up_nobody() {
+    let (mut desk, _) = desk();
+    let cursed = desk.submit("name: cursed\nsteps:\n  a: { run: 'true', unmatched: 30s }\n");
+    let mut w = desk.worker("w", "script", 4);
+    // It cannot be offered, nor checked, nor failed; others can.
+    w.none();
+    let job = desk.submit(ONE);
+    let spec = desk.start(&mut w);
+    desk.pass(std::time::Duration::from_secs(3_700));
+    desk.ends(&w, spec.ticket, 0);
+    desk.check(job, "success: success");
+    desk.check(cursed, "pending: queued");
+    // Its check is not asked for without a pause.
+    assert!(desk.core().wake_at() > desk.now);
 }

@@ -338,7 +338,15 @@ impl<'a> Walk<'a> {
                 BinOpKind::Add => self.is_number(&binary.left) && self.is_number(&binary.right),
                 _ => false,
             },
-            Expr::Filter(filter) => matches!(filter.name, "int" | "float" | "length" | "count" | "abs" | "round"),
+            Expr::Filter(filter) => match filter.name {
+                "length" | "count" | "abs" | "round" => true,
+                // What they are told to give instead of what they cannot read may be anything.
+                "int" | "float" => filter.args.iter().all(|arg| match arg {
+                    CallArg::Pos(e) | CallArg::Kwarg(_, e) => self.is_number(e),
+                    CallArg::PosSplat(_) | CallArg::KwargSplat(_) => false,
+                }),
+                _ => false,
+            },
             Expr::GetAttr(_) | Expr::GetItem(_) => {
                 let (root, links) = unfold(expr);
                 match (root, links.as_slice()) {

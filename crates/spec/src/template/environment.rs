@@ -2,15 +2,18 @@
 
 use std::sync::OnceLock;
 
-use minijinja::value::{Value, ValueKind};
+use minijinja::value::{Rest, Value, ValueKind};
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, Output, State, UndefinedBehavior, filters, tests};
+
+use super::budget;
 
 /// Expressions have at most a few hundred instructions; without loops more cannot be needed.
 const FUEL: u64 = 10_000;
 /// No text that a filter makes is longer: as much as a rendered step may have in all.
 pub(crate) const TEXT_BYTES_MAX: usize = 1024 * 1024;
 
-/// Filters that exist. Those that could multiply a text (`replace`, `join`) are our own, bounded.
+/// Filters that exist. Those that could multiply a text (`join`, `quote`, `replace`, `string`, `tojson`) are our own,
+/// bounded.
 pub(crate) const FILTERS: [&str; 28] = [
     "abs",
     "bool",
@@ -84,32 +87,43 @@ fn build() -> Environment<'static> {
 fn add_filters(env: &mut Environment<'static>) {
     env.add_filter("abs", filters::abs);
     env.add_filter("bool", filters::bool);
-    env.add_filter("capitalize", filters::capitalize);
     env.add_filter("count", filters::length);
     env.add_filter("d", filters::default);
     env.add_filter("default", filters::default);
     env.add_filter("first", filters::first);
     env.add_filter("float", filters::float);
     env.add_filter("int", filters::int);
-    env.add_filter("items", filters::items);
-    env.add_filter("join", join);
-    env.add_filter("last", filters::last);
     env.add_filter("length", filters::length);
-    env.add_filter("lines", filters::lines);
-    env.add_filter("list", filters::list);
-    env.add_filter("lower", filters::lower);
-    env.add_filter("max", filters::max);
-    env.add_filter("min", filters::min);
-    env.add_filter("quote", quote);
-    env.add_filter("replace", replace);
-    env.add_filter("reverse", filters::reverse);
     env.add_filter("round", filters::round);
-    env.add_filter("sort", filters::sort);
-    env.add_filter("split", filters::split);
-    env.add_filter("string", to_text);
-    env.add_filter("tojson", to_json);
-    env.add_filter("trim", filters::trim);
-    env.add_filter("upper", filters::upper);
+    add_walking_filters(env);
+}
+
+/// Those that go through all of what they are given, and pay for it.
+fn add_walking_filters(env: &mut Environment<'static>) {
+    let mut add = |name, filter: Value| {
+        env.add_filter(name, move |state: &mut State<'_, '_>, arguments: Rest<Value>| {
+            budget::charge(state, &arguments)?;
+            filter.call(state, &arguments)
+        });
+    };
+    add("capitalize", Value::from_function(filters::capitalize));
+    add("items", Value::from_function(filters::items));
+    add("join", Value::from_function(join));
+    add("last", Value::from_function(filters::last));
+    add("lines", Value::from_function(filters::lines));
+    add("list", Value::from_function(filters::list));
+    add("lower", Value::from_function(filters::lower));
+    add("max", Value::from_function(filters::max));
+    add("min", Value::from_function(filters::min));
+    add("quote", Value::from_function(quote));
+    add("replace", Value::from_function(replace));
+    add("reverse", Value::from_function(filters::reverse));
+    add("sort", Value::from_function(filters::sort));
+    add("split", Value::from_function(filters::split));
+    add("string", Value::from_function(to_text));
+    add("tojson", Value::from_function(to_json));
+    add("trim", Value::from_function(filters::trim));
+    add("upper", Value::from_function(filters::upper));
 }
 
 fn add_tests(env: &mut Environment<'static>) {
@@ -155,22 +169,24 @@ fn to_text(value: &Value) -> Result<String, Error> {
     plain_text(value)
 }
 
+/// Each time around, quotes and backslashes double.
 fn to_json(value: &Value) -> Result<String, Error> {
-    serde_json::to_string(value)
-        .map_err(|e| Error::new(ErrorKind::BadSerialization, "this value has no JSON form").with_source(e))
+    let json = serde_json::to_string(value)
+        .map_err(|e| Error::new(ErrorKind::BadSerialization, "this value has no JSON form").with_source(e))?;
+    bounded(json)
 }
 
 /// One word for a POSIX shell, whatever it holds; a list becomes a word for each item.
 fn quote(value: &Value) -> Result<String, Error> {
     if value.kind() == ValueKind::Seq {
         let words: Result<Vec<String>, Error> = value.try_iter()?.map(|item| quoted(&item)).collect();
-        return Ok(words?.join(" "));
+        return bounded(words?.join(" "));
     }
     quoted(value)
 }
 
 fn quoted(value: &Value) -> Result<String, Error> {
-    Ok(format!("'{}'", plain_text(value)?.replace('\'', r"'\''")))
+    bounded(format!("'{}'", plain_text(value)?.replace('\'', r"'\''")))
 }
 
 fn replace(text: &str, from: &str, to: &str) -> Result<String, Error> {
@@ -194,6 +210,10 @@ fn join(value: &Value, separator: Option<&str>) -> Result<String, Error> {
         }
     }
     Ok(joined)
+}
+
+fn bounded(text: String) -> Result<String, Error> {
+    if text.len() > TEXT_BYTES_MAX { Err(too_long()) } else { Ok(text) }
 }
 
 fn too_long() -> Error {
@@ -237,5 +257,10 @@ mod unit {
         assert!(environment().render_str(&bomb, ()).is_err());
         let join = format!("{{{{ 'aaaaaaaaaa'{} }}}}", " | list | join('aaaaaaaaaa')".repeat(times));
         assert!(environment().render_str(&join, ()).is_err());
+        for (text, filter) in [(r#"'"'"#, "tojson"), (r#""'""#, "quote"), (r#"['"']"#, "string")] {
+            let bomb = format!("{{{{ {text}{} }}}}", format!(" | {filter} | tojson").repeat(30));
+            let error = environment().render_str(&bomb, ()).expect_err("it would have 2^60 bytes");
+            assert_eq!(error.detail(), Some("the text grows beyond 1048576 bytes"), "{filter}");
+        }
     }
 }

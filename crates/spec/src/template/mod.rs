@@ -2,8 +2,9 @@
 //!
 //! The language is minijinja's expressions and nothing else: no statements, no comments, no loops, so shell words
 //! such as `${#list}` stay what they are, and no expression grows beyond what it was given. `check` walks the syntax
-//! tree when a file is read; `environment` holds the filters and tests and bounds the evaluation.
+//! tree when a file is read; `environment` holds the filters and tests, and with `budget` bounds the evaluation.
 
+pub(crate) mod budget;
 pub(crate) mod check;
 pub(crate) mod environment;
 pub(crate) mod place;

@@ -97,11 +97,15 @@ fn a_condition_without_a_function_means_success_as_well() {
 fn conditions_that_fail() {
     holds(
         "always() and steps.build.output.flag",
-        &expect![[r#"Err("the condition `always() and steps.build.output.flag` gave `false`, which is neither true nor false; compare it with something, as in `… == 'yes'`")"#]],
+        &expect![[
+            r#"Err("the condition `always() and steps.build.output.flag` gave `false`, which is neither true nor false; compare it with something, as in `… == 'yes'`")"#
+        ]],
     );
     holds(
         "always() and steps.build.output.missing == 'x'",
-        &expect![[r#"Err("the condition `always() and steps.build.output.missing …` failed: there is no such value, at `and steps.build.output.missing == 'x'`")"#]],
+        &expect![[
+            r#"Err("the condition `always() and steps.build.output.missing …` failed: there is no such value, at `and steps.build.output.missing == 'x'`")"#
+        ]],
     );
     holds("always() and input.count > 'x'", &expect!["Ok(false)"]);
 }
@@ -141,6 +145,14 @@ fn texts_that_fail() {
     );
     renders("{{ '\\\\u0000' }}", &expect!["`run` holds a NUL character, which no program can be given"]);
     renders("{{ 1 / 0 }}", &expect!["the template in `run` failed: unable to calculate 1 / 0, at `1 / 0`"]);
+}
+
+/// Each of these is quick, all of them together are not; what they print is little.
+#[test]
+fn many_filters_over_much_data() {
+    let run = "{{ steps.build.output.big | list | sort | length }}".repeat(100);
+    let problem = rendered(&format!("run: \"{run}\"")).expect_err("a hundred sorts of 200,000 items");
+    assert!(problem.contains("go through too much data"), "{problem}");
 }
 
 #[test]

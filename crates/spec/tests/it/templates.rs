@@ -159,6 +159,16 @@ fn bad_expressions() {
             make it a number: `(value | int) * 2`
     "#]],
     );
+    // What `int` cannot read becomes what it is told to give instead.
+    check_in(
+        "{{ (input.version | int(0)) * 2 }} {{ (input.version | int([0])) * 1000000 }} {{ (1 | float(default='a')) * 9 }}",
+        &expect![[r#"
+            t.yaml:10:62 error bad_template: `*` multiplies numbers, this may be a text
+                make it a number: `(value | int) * 2`
+            t.yaml:10:93 error bad_template: `*` multiplies numbers, this may be a text
+                make it a number: `(value | int) * 2`
+        "#]],
+    );
     check_in(
         "{{ input.version.upper() }}",
         &expect![[r#"

@@ -161,7 +161,7 @@ impl Agent {
     fn hear_greeting(&mut self, message: ServerMessage, since: Duration, now: Duration) {
         match message {
             ServerMessage::Welcome(welcome) if welcome.protocol == PROTOCOL_VERSION => {
-                self.welcome(&welcome, since, now)
+                self.welcome(&welcome, since, now);
             }
             ServerMessage::Welcome(welcome) => {
                 let message =

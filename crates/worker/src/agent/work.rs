@@ -139,7 +139,7 @@ impl Agent {
             Phase::Lost { loss: Loss::Void, .. } => self.let_go(ticket, Action::Discard { ticket }),
             Phase::Lost { .. } => self.let_go(ticket, Action::Forget { ticket }),
             Phase::Preparing { .. } | Phase::Waiting | Phase::Voiding { .. } => {
-                self.make_void(ticket, AfterVoid::Discard)
+                self.make_void(ticket, AfterVoid::Discard);
             }
             Phase::Going | Phase::Running { .. } => {
                 tracing::warn!(attempt = %ticket.attempt, "told to forget a step that runs; it is kept");

@@ -360,7 +360,10 @@ fn spec(id: u64, program: Program) -> AttemptSpec {
 /// A step that counts until a file appears; not for ever, since it outlives a test that fails.
 pub(crate) fn counting(id: u64, until: &Path) -> AttemptSpec {
     let until = until.display();
-    script(id, &format!("i=0; while [ ! -e {until} ] && [ $i -lt 5000 ]; do i=$((i+1)); echo $i; sleep 0.01; done; exit 7"))
+    script(
+        id,
+        &format!("i=0; while [ ! -e {until} ] && [ $i -lt 5000 ]; do i=$((i+1)); echo $i; sleep 0.01; done; exit 7"),
+    )
 }
 
 /// Waits for something that leaves no event behind.
@@ -389,5 +392,7 @@ pub(crate) fn kill(pid: u32) {
 fn runner_program() -> PathBuf {
     let test = std::env::current_exe().expect("the test has a path");
     let built = test.parent().and_then(Path::parent).expect("it lies in target/PROFILE/deps");
-    built.join("examples").join("worker-runner")
+    let program = built.join("examples").join("worker-runner");
+    assert!(program.exists(), "{} is missing: build it with `cargo build -p worker --examples`", program.display());
+    program
 }

@@ -1,4 +1,5 @@
 //! How many trivial steps one worker gets through. Not a test of right or wrong; run it with
+//! `cargo build -p worker --release --examples`, then
 //! `cargo test -p worker --release --test worker -- --ignored --nocapture throughput`.
 
 use std::time::Instant;

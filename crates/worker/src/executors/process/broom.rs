@@ -5,14 +5,15 @@
 use std::collections::VecDeque;
 use std::fs;
 use std::io::{self, ErrorKind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Child;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
 use protocol::attempt::Ticket;
-use protocol::folder::{LOG_FOLDER, SOCKET, WORK_FOLDER};
+use protocol::folder::{LOG_FOLDER, WORK_FOLDER};
+use uuid::Uuid;
 
 use crate::options::Spool;
 use crate::state::Places;
@@ -23,6 +24,13 @@ const REAP_INTERVAL: Duration = Duration::from_millis(100);
 const AGE_INTERVAL: Duration = Duration::from_secs(60);
 /// Kept attempts, however small: each costs some files.
 const KEPT_MAX: usize = 1000;
+/// Under load more are kept, and the surplus goes when it is quiet: ext4 does not give out an inode again within a
+/// minute of its deletion, and searches past all of them whenever a file is made.
+const KEPT_UNDER_LOAD_MAX: usize = 20_000;
+/// Nothing to do for this long is quiet.
+const QUIET: Duration = Duration::from_secs(1);
+/// Removed in one go, so that orders do not wait long.
+const PRUNE_BATCH: usize = 500;
 
 #[derive(Debug)]
 pub(crate) enum Sweep {
@@ -63,7 +71,7 @@ struct Sweeper {
 }
 
 struct Kept {
-    path: PathBuf,
+    attempt: Uuid,
     since: SystemTime,
     bytes: u64,
 }
@@ -77,17 +85,26 @@ impl Sweeper {
 
     fn work(&mut self, inbox: &Receiver<Sweep>) {
         loop {
-            self.prune();
-            let patience = if self.leaving.is_empty() { AGE_INTERVAL } else { REAP_INTERVAL };
-            match inbox.recv_timeout(patience) {
+            match inbox.recv_timeout(self.patience()) {
                 Ok(sweep) => self.perform(sweep),
-                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Timeout) => self.prune(KEPT_MAX),
                 Err(RecvTimeoutError::Disconnected) => return,
             }
             while let Ok(sweep) = inbox.try_recv() {
                 self.perform(sweep);
             }
             self.leaving.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
+            self.prune(KEPT_UNDER_LOAD_MAX);
+        }
+    }
+
+    fn patience(&self) -> Duration {
+        if !self.leaving.is_empty() {
+            REAP_INTERVAL
+        } else if self.kept.len() > KEPT_MAX {
+            QUIET
+        } else {
+            AGE_INTERVAL
         }
     }
 
@@ -103,8 +120,11 @@ impl Sweeper {
     /// Result and log stay; the step's own files go.
     fn keep(&mut self, ticket: Ticket) {
         let folder = self.places.attempt(ticket);
-        remove(&folder.join(WORK_FOLDER));
-        let _ = fs::remove_file(folder.join(SOCKET));
+        let work = folder.join(WORK_FOLDER);
+        // Most steps leave nothing there, and then even the folder may stay.
+        if fs::read_dir(&work).is_ok_and(|mut entries| entries.next().is_some()) {
+            remove(&work);
+        }
         let path = self.places.kept_attempt(ticket);
         if let Err(error) = fs::rename(&folder, &path) {
             tracing::warn!(folder = %folder.display(), %error, "an attempt that is done cannot be put away");
@@ -113,18 +133,19 @@ impl Sweeper {
         }
         let bytes = log_bytes(&path);
         self.kept_bytes += bytes;
-        self.kept.push_back(Kept { path, since: SystemTime::now(), bytes });
+        self.kept.push_back(Kept { attempt: ticket.attempt, since: SystemTime::now(), bytes });
     }
 
-    fn prune(&mut self) {
+    fn prune(&mut self, kept_max: usize) {
         let now = SystemTime::now();
-        while let Some(oldest) = self.kept.front() {
+        for _ in 0..PRUNE_BATCH {
+            let Some(oldest) = self.kept.front() else { return };
             let age = now.duration_since(oldest.since).unwrap_or_default();
             let too_old = age >= self.spool.keep_after_ack;
-            if !too_old && self.kept.len() <= KEPT_MAX && self.kept_bytes <= self.spool.log_bytes {
+            if !too_old && self.kept.len() <= kept_max && self.kept_bytes <= self.spool.log_bytes {
                 return;
             }
-            remove(&oldest.path);
+            remove(&self.places.kept.join(oldest.attempt.to_string()));
             self.kept_bytes -= oldest.bytes;
             self.kept.pop_front();
         }
@@ -135,9 +156,10 @@ impl Sweeper {
 fn find_kept(folder: &Path) -> VecDeque<Kept> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut kept: Vec<Kept> = entries
-        .map(|entry| {
+        .filter_map(|entry| {
+            let attempt = entry.file_name().to_str()?.parse().ok()?;
             let since = entry.metadata().and_then(|metadata| metadata.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
-            Kept { bytes: log_bytes(&entry.path()), path: entry.path(), since }
+            Some(Kept { attempt, since, bytes: log_bytes(&entry.path()) })
         })
         .collect();
     kept.sort_by_key(|kept| kept.since);
