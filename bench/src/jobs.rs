@@ -15,7 +15,7 @@ const WAIT: Duration = Duration::from_secs(10);
 const WAITS_MAX: usize = 30;
 
 /// The argument vector that does nothing.
-pub(crate) const TRUE: [&str; 1] = ["/bin/false"];
+pub(crate) const TRUE: [&str; 1] = ["/bin/true"];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Effects {

@@ -10,10 +10,11 @@ use spec::config::worker::LogFormat;
 use store_sqlite::SqliteStore;
 
 use crate::signals::StopSignals;
-use crate::{Failed, logging};
+use crate::{Failed, limits, logging};
 
 pub(crate) async fn run(args: ServerArgs) -> ExitCode {
     logging::start("info", LogFormat::Text);
+    limits::raise_open_files();
     match serve(&args).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(failed) => failed.tell(),

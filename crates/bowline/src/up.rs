@@ -10,10 +10,11 @@ use spec::config::worker::LogFormat;
 use crate::local_worker::LocalWorker;
 use crate::server::{read_config, ready, start};
 use crate::signals::StopSignals;
-use crate::{Failed, logging};
+use crate::{Failed, limits, logging};
 
 pub(crate) async fn run(args: UpArgs) -> ExitCode {
     logging::start("warn", LogFormat::Text);
+    limits::raise_open_files();
     match serve(args).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(failed) => failed.tell(),
@@ -42,6 +43,9 @@ async fn serve(args: UpArgs) -> Result<(), Failed> {
         let token = if enrolled { None } else { Some(server.enroll_token().await.map_err(Failed::other)?) };
         Some(LocalWorker::start(url.clone(), &state, args.slots, token)?)
     };
+    // For scripts, and for those who want to see what a kill does.
+    let pid_file = data.join("up.pid");
+    std::fs::write(&pid_file, format!("{}\n", std::process::id())).map_err(Failed::other)?;
     eprintln!("Bowline {} is up at {url}", env!("CARGO_PKG_VERSION"));
     eprintln!("  data    {}", data.display());
     eprintln!("  token   {}", data.join("admin.token").display());
@@ -69,6 +73,8 @@ async fn serve(args: UpArgs) -> Result<(), Failed> {
         }
     }
     server.stop().await;
+    // One that is left behind is written over by the next start.
+    let _ = std::fs::remove_file(&pid_file);
     Ok(())
 }
 

@@ -15,8 +15,8 @@ use crate::yaml::{Entry, Node, Value};
 
 /// Each becomes an environment variable of every step.
 const INPUTS_MAX: usize = 200;
-/// Compiled, in bytes: more than any readable pattern needs.
-const PATTERN_BYTES_MAX: usize = 256 * 1024;
+/// Compiled, in bytes: more than any readable pattern needs. Matching takes time by this times the value's length.
+const PATTERN_BYTES_MAX: usize = 16 * 1024;
 
 /// One declared input.
 #[derive(Debug, Clone)]

@@ -130,3 +130,15 @@ fn environment_times_steps() {
     assert!(task.is_none());
     assert_eq!(diagnostics[0].code, spec::Code::Limit);
 }
+
+/// Each star may end anywhere, so each character of the value costs a walk over all of them.
+#[test]
+fn a_pattern_with_a_thousand_choices() {
+    let input = format!("input: {{ a: {{ pattern: '^(?:a*){{1000}}b$', default: {} }} }}", "a".repeat(100_000));
+    check(
+        &format!("name: t\n{input}\nsteps: {{ s: {{ run: x }} }}\n"),
+        &expect![[r#"
+            t.yaml:2:24 error bad_value: `pattern` is no regular expression: compiled regex exceeded size limit
+        "#]],
+    );
+}
