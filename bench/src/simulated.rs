@@ -98,7 +98,7 @@ impl SimulatedWorker {
                 ServerMessage::Go { number, ticket } => {
                     self.processed = number;
                     answers.messages.push(WorkerMessage::Ended { ticket, end: end() });
-                    answers.logs.push(LogHeader { ticket, first_seq: 1, last_seq: 0, complete: true });
+                    answers.logs.push(LogHeader { ticket, first_seq: 1, last_seq: 0, missing: 0, complete: true });
                 }
                 ServerMessage::Forget { number, ticket } => {
                     self.processed = number;

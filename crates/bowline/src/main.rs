@@ -1,7 +1,7 @@
 //! One binary, several roles. This file only finds out which one is wanted.
 
-mod local_worker;
 mod limits;
+mod local_worker;
 mod logging;
 mod server;
 mod signals;

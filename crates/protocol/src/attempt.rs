@@ -127,8 +127,15 @@ pub struct End {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum EndResult {
-    Exited { code: i32 },
-    Signaled { signal: i32, oom: bool },
+    Exited {
+        code: i32,
+    },
+    Signaled {
+        signal: i32,
+        oom: bool,
+    },
     /// The program could not be started at all.
-    SpawnFailed { message: String },
+    SpawnFailed {
+        message: String,
+    },
 }

@@ -235,6 +235,10 @@ pub enum ToRunner {
         reason: StopReason,
     },
     Status,
+    /// The server has the log up to this line: it no longer counts towards the limit of lines.
+    Acked {
+        seq: u64,
+    },
     /// The end has arrived; the runner may leave.
     Bye,
     /// From a newer worker; ignored.

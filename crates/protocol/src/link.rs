@@ -32,17 +32,37 @@ pub enum WorkerMessage {
     Hello(Hello),
     Heartbeat(Heartbeat),
     /// May I start? Repeated until answered; idempotent by ticket.
-    Accept { ticket: Ticket },
+    Accept {
+        ticket: Ticket,
+    },
     /// Not now. Costs the worker its credits until its next heartbeat.
-    Refuse { ticket: Ticket, reason: RefuseReason, detail: String },
+    Refuse {
+        ticket: Ticket,
+        reason: RefuseReason,
+        detail: String,
+    },
     /// Evidence only: the child's process.
-    Started { ticket: Ticket, pid: u32 },
+    Started {
+        ticket: Ticket,
+        pid: u32,
+    },
     /// Repeated until a `forget` comes.
-    Ended { ticket: Ticket, end: End },
+    Ended {
+        ticket: Ticket,
+        end: End,
+    },
     /// The attempt is certainly over and left no result.
-    Lost { ticket: Ticket, loss: Loss, detail: String },
-    Ping { n: u64 },
-    Pong { n: u64 },
+    Lost {
+        ticket: Ticket,
+        loss: Loss,
+        detail: String,
+    },
+    Ping {
+        n: u64,
+    },
+    Pong {
+        n: u64,
+    },
     #[serde(other)]
     Unknown,
 }
@@ -53,21 +73,50 @@ pub enum WorkerMessage {
 pub enum ServerMessage {
     Welcome(Welcome),
     /// `number` counts offers, goes and forgets on this link.
-    Offer { number: u64, spec: Box<AttemptSpec> },
-    Go { number: u64, ticket: Ticket },
+    Offer {
+        number: u64,
+        spec: Box<AttemptSpec>,
+    },
+    Go {
+        number: u64,
+        ticket: Ticket,
+    },
     /// The offer no longer stands: nothing was started, let it go.
-    Withdraw { ticket: Ticket },
-    Stop { ticket: Ticket, mode: StopMode, reason: StopReason, grace_ms: u64 },
+    Withdraw {
+        ticket: Ticket,
+    },
+    Stop {
+        ticket: Ticket,
+        mode: StopMode,
+        reason: StopReason,
+        grace_ms: u64,
+    },
     /// Result and log are on record: the worker may let go of it.
-    Forget { number: u64, ticket: Ticket },
+    Forget {
+        number: u64,
+        ticket: Ticket,
+    },
     /// Lines up to `seq` are stored.
-    LogAck { ticket: Ticket, seq: u64 },
+    LogAck {
+        ticket: Ticket,
+        seq: u64,
+    },
     /// What was said about this attempt changed nothing; `about` names the message.
-    StaleDispatch { ticket: Ticket, about: String },
-    Ping { n: u64 },
-    Pong { n: u64 },
+    StaleDispatch {
+        ticket: Ticket,
+        about: String,
+    },
+    Ping {
+        n: u64,
+    },
+    Pong {
+        n: u64,
+    },
     /// The last message before the server closes the link.
-    Refused { code: RefusedCode, message: String },
+    Refused {
+        code: RefusedCode,
+        message: String,
+    },
     #[serde(other)]
     Unknown,
 }
@@ -222,6 +271,9 @@ pub struct LogHeader {
     pub ticket: Ticket,
     pub first_seq: u64,
     pub last_seq: u64,
+    /// Lines right before `first_seq` that the worker had to give up: a limit or a full disk took them.
+    #[serde(default)]
+    pub missing: u64,
     /// With this the log is whole: `last_seq` is the attempt's last line.
     #[serde(default)]
     pub complete: bool,

@@ -50,7 +50,7 @@ pub(crate) fn report(desk: &mut Desk, end: End) {
                     let status = desk.status(RunnerPhase::Ended);
                     desk.control.send(&status);
                 }
-                Event::Message(ToRunner::Go | ToRunner::Stop { .. } | ToRunner::Unknown) => {}
+                Event::Message(ToRunner::Go | ToRunner::Stop { .. } | ToRunner::Acked { .. } | ToRunner::Unknown) => {}
             }
         }
     }

@@ -22,6 +22,8 @@ pub(crate) struct Spool {
     segments: VecDeque<Segment>,
     limits: Limits,
     written_bytes: u64,
+    /// The server has the lines up to this one.
+    acked_seq: u64,
     dropped_lines: u64,
     lost_lines: u64,
     last_time_us: i64,
@@ -38,6 +40,7 @@ struct Segment {
     number: u64,
     bytes: u64,
     lines: u64,
+    last_seq: u64,
 }
 
 impl Spool {
@@ -49,6 +52,7 @@ impl Spool {
             segments: VecDeque::new(),
             limits,
             written_bytes: 0,
+            acked_seq: 0,
             dropped_lines: 0,
             lost_lines: 0,
             last_time_us: i64::MIN,
@@ -58,6 +62,18 @@ impl Spool {
     /// The number of the last line, in the log or still to be flushed; 0 if there is none.
     pub(crate) fn last_seq(&self) -> u64 {
         self.encoder.next_seq() - 1
+    }
+
+    /// The server has the log up to `seq`. Whether that is news.
+    pub(crate) fn acknowledge(&mut self, seq: u64) -> bool {
+        let news = seq > self.acked_seq;
+        self.acked_seq = self.acked_seq.max(seq);
+        news
+    }
+
+    /// More than half of the lines that may wait for the server do.
+    pub(crate) fn is_half_full(&self) -> bool {
+        self.last_seq().saturating_sub(self.acked_seq) > self.limits.lines / 2
     }
 
     pub(crate) fn written_bytes(&self) -> u64 {
@@ -114,6 +130,7 @@ impl Spool {
         let bytes = block.len() as u64;
         segment.bytes += bytes;
         segment.lines += lines;
+        segment.last_seq = self.encoder.next_seq() - 1;
         self.written_bytes += bytes;
         Ok(())
     }
@@ -130,7 +147,7 @@ impl Spool {
         match create_segment(number) {
             Ok(file) => {
                 self.file = Some(file);
-                self.segments.push_back(Segment { number, bytes: 0, lines: 0 });
+                self.segments.push_back(Segment { number, bytes: 0, lines: 0, last_seq: 0 });
                 Ok(())
             }
             Err(error) if self.segments.is_empty() => Err(error),
@@ -140,17 +157,20 @@ impl Spool {
 
     /// Keeps the limits with `lines` more to come, but never deletes the segment that is being written.
     fn delete_oldest(&mut self, lines: u64) {
+        let acked_seq = self.acked_seq;
+        let waiting = |segment: &Segment| if segment.last_seq > acked_seq { segment.lines } else { 0 };
         let mut kept = self
             .segments
             .iter()
-            .fold((lines, 0), |(lines, bytes), segment| (lines + segment.lines, bytes + segment.bytes));
+            .fold((lines, 0), |(lines, bytes), segment| (lines + waiting(segment), bytes + segment.bytes));
         while (kept.0 > self.limits.lines || kept.1 > self.limits.bytes) && self.segments.len() > 1 {
             let oldest = self.segments.pop_front().expect("more than one");
             if let Err(error) = fs::remove_file(segment_path(oldest.number)) {
                 notes::write(&format!("cannot delete log segment {}: {error}", oldest.number));
             }
-            self.dropped_lines += oldest.lines;
-            kept = (kept.0 - oldest.lines, kept.1 - oldest.bytes);
+            let gone = waiting(&oldest);
+            self.dropped_lines += gone;
+            kept = (kept.0 - gone, kept.1 - oldest.bytes);
         }
     }
 }

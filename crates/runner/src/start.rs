@@ -54,7 +54,7 @@ fn wait_for_go(desk: &mut Desk) -> Result<(), String> {
                     let status = desk.status(RunnerPhase::Waiting);
                     desk.control.send(&status);
                 }
-                Event::Message(ToRunner::Bye | ToRunner::Unknown) => {}
+                Event::Message(ToRunner::Acked { .. } | ToRunner::Bye | ToRunner::Unknown) => {}
             }
         }
         if ready_sources.has(Source::Signals) && sys::next_signal(desk.signals.as_fd()).is_some() {

@@ -28,6 +28,9 @@ const DRAIN_GRACE: Duration = Duration::from_secs(2);
 const HINT_GAP: Duration = Duration::from_millis(10);
 /// One read from a pipe: what a pipe holds at most by default, times four.
 const READ_BYTES: usize = 256 * 1024;
+/// A step that prints faster than the server stores is held back while the server keeps up at all. This long after
+/// its last word the step is let go on: a server that is away never blocks a step, it only costs the oldest lines.
+const HOLD_PATIENCE: Duration = Duration::from_secs(1);
 /// Reads from one pipe before the others get their turn.
 const READS_PER_TURN: usize = 4;
 
@@ -53,6 +56,8 @@ struct Watch<'a> {
     usage: Usage,
     strays: bool,
     hint: Hint,
+    /// When the server last took lines of this log.
+    progress_at: Option<Duration>,
 }
 
 struct Pipe {
@@ -99,7 +104,15 @@ impl<'a> Watch<'a> {
             usage: Usage::default(),
             strays: false,
             hint: Hint::default(),
+            progress_at: None,
         }
+    }
+
+    /// Until when the pipes are left unread, so that the server can catch up.
+    fn hold_until(&self) -> Option<Duration> {
+        let until =
+            self.progress_at.filter(|_| self.exited.is_none() && self.desk.spool.is_half_full())? + HOLD_PATIENCE;
+        (clock::boot_now() < until).then_some(until)
     }
 
     fn is_over(&self) -> bool {
@@ -129,13 +142,15 @@ impl<'a> Watch<'a> {
         let mut set = PollSet::default();
         set.read(Source::Signals, self.desk.signals.as_fd());
         self.desk.control.watch(&mut set);
-        for pipe in &self.pipes {
+        let hold_until = self.hold_until();
+        for pipe in self.pipes.iter().filter(|_| hold_until.is_none()) {
             if let Some(reader) = &pipe.reader {
                 set.read(pipe.source, reader.as_fd());
             }
         }
         let now = clock::boot_now();
-        let until_deadline = self.next_deadline().map(|deadline| deadline.saturating_sub(now));
+        let until_deadline =
+            self.next_deadline().into_iter().chain(hold_until).min().map(|deadline| deadline.saturating_sub(now));
         set.wait(until_deadline.into_iter().chain(self.desk.control.patience()).min())
     }
 
@@ -235,6 +250,11 @@ impl<'a> Watch<'a> {
                 let phase = if self.stopping.is_some() { RunnerPhase::Stopping } else { RunnerPhase::Running };
                 let status = self.desk.status(phase);
                 self.desk.control.send(&status);
+            }
+            Event::Message(ToRunner::Acked { seq }) => {
+                if self.desk.spool.acknowledge(*seq) {
+                    self.progress_at = Some(now);
+                }
             }
             Event::Message(ToRunner::Bye | ToRunner::Unknown) => {}
         }

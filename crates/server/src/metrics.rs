@@ -44,7 +44,11 @@ impl Default for Metrics {
         let connected = Gauge::default();
         registry.register("workers_connected", "Workers with a link to this server", connected.clone());
         let batch_rows = Histogram::new(exponential_buckets(1.0, 2.0, 14));
-        registry.register("ledger_batch_rows", "Rows of jobs, steps and attempts in one transaction", batch_rows.clone());
+        registry.register(
+            "ledger_batch_rows",
+            "Rows of jobs, steps and attempts in one transaction",
+            batch_rows.clone(),
+        );
         Metrics {
             registry,
             jobs_submitted,

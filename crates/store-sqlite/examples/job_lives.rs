@@ -69,7 +69,8 @@ fn logs(path: &Path) {
     let (mut times, attempt) = (Vec::new(), AttemptId(Uuid::from_u128(1)));
     for first in (0..CHUNKS as u64).map(|n| 1 + n * 300) {
         let blocks = vec![b'x'; CHUNK_BYTES];
-        let append = LogAppend { attempt, first_seq: first, last_seq: first + 299, blocks, complete: false };
+        let append =
+            LogAppend { attempt, first_seq: first, last_seq: first + 299, blocks, missing: 0, complete: false };
         let start = Instant::now();
         store.commit(&Batch { logs: vec![append], ..Batch::default() }).expect("a good batch");
         times.push(start.elapsed());
@@ -167,7 +168,7 @@ impl Bench {
         }
         let [.., end] = batches;
         let attempt = ticket.attempt;
-        end.logs.push(LogAppend { attempt, first_seq: 1, last_seq: 0, blocks: Vec::new(), complete: true });
+        end.logs.push(LogAppend { attempt, first_seq: 1, last_seq: 0, blocks: Vec::new(), missing: 0, complete: true });
     }
 
     fn write(&self, batch: &mut Batch, job: &Job, changes: &Changes, expected: Option<u64>) {

@@ -47,7 +47,7 @@ enum Verdict {
 ///
 /// Lines after the word that the log is whole are kept: they open it again unless they say the same.
 fn judge(stored: LogState, append: &LogAppend) -> Result<Verdict, Failure> {
-    let LogAppend { attempt, first_seq, last_seq, blocks, complete } = append;
+    let LogAppend { attempt, first_seq, last_seq, blocks, missing, complete } = append;
     let before = first_seq.checked_sub(1);
     if before.is_none_or(|before| before > *last_seq || (before == *last_seq) != blocks.is_empty()) {
         let bytes = blocks.len();
@@ -55,10 +55,12 @@ fn judge(stored: LogState, append: &LogAppend) -> Result<Verdict, Failure> {
             "log of attempt {attempt}: lines {first_seq} to {last_seq} in {bytes} bytes are no piece of a log"
         )));
     }
-    if *last_seq > stored.last_seq && *first_seq != stored.last_seq + 1 {
+    if *last_seq > stored.last_seq && *first_seq != (stored.last_seq + 1).saturating_add(*missing) {
         return Err(misplaced(*attempt, stored.last_seq, *first_seq, *last_seq));
     }
-    Ok(if *last_seq > stored.last_seq {
+    Ok(if *last_seq > stored.last_seq && blocks.is_empty() {
+        Verdict::Flag(LogState { last_seq: *last_seq, complete: *complete })
+    } else if *last_seq > stored.last_seq {
         Verdict::Chunk(LogState { last_seq: *last_seq, complete: *complete })
     } else if *complete && !stored.complete && *last_seq == stored.last_seq {
         Verdict::Flag(LogState { complete: true, ..stored })

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use store::StoreError;
 
@@ -89,6 +90,8 @@ impl Place {
         let open = || -> rusqlite::Result<Connection> {
             let connection = Connection::open_with_flags(&self.target, flags)?;
             connection.busy_timeout(BUSY_TIMEOUT)?;
+            // Plans do not depend on bound values. Otherwise a cached statement is prepared anew with every use.
+            connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
             connection.set_prepared_statement_cache_capacity(sql::COUNT);
             connection.pragma_update(None, "cache_size", -i64::from(cache_kib))?;
             connection.pragma_update(None, "temp_store", "MEMORY")?;

@@ -33,7 +33,8 @@ pub struct JobWrite {
     pub expected: Option<u64>,
 }
 
-/// Log blocks of one attempt, in order and without a gap after what is stored; or only the word that it is whole.
+/// Log blocks of one attempt, in order and after what is stored, without a gap but the one that it names; or only the
+/// word that the log is whole.
 #[derive(Debug)]
 pub struct LogAppend {
     pub attempt: AttemptId,
@@ -41,6 +42,8 @@ pub struct LogAppend {
     /// `first_seq - 1` where `blocks` is empty.
     pub last_seq: u64,
     pub blocks: Vec<u8>,
+    /// Lines right before `first_seq` that will never come.
+    pub missing: u64,
     pub complete: bool,
 }
 

@@ -187,13 +187,6 @@ pub fn load(stored: &StoredJob, definition: Arc<Definition>) -> Result<(Job, Job
         submitted_by: Arc::from(stored.job.submitted_by.as_str()),
         input: Arc::from(stored.job.input.as_str()),
     };
-    let job = Job {
-        id,
-        definition,
-        input: Arc::new(input),
-        created_at: stored.job.created_at,
-        header,
-        steps,
-    };
+    let job = Job { id, definition, input: Arc::new(input), created_at: stored.job.created_at, header, steps };
     Ok((job, meta))
 }

@@ -90,14 +90,18 @@ pub enum StoreError {
     /// One statement of a batch cannot be carried out, whatever is tried.
     #[error("the database refused the data: {message}")]
     Refused { message: String },
-    #[error("the database at {path} was made by a newer Bowline: it needs version {needs} or later of the schema, this build knows {knows}; use a newer build")]
+    #[error(
+        "the database at {path} was made by a newer Bowline: it needs version {needs} or later of the schema, this build knows {knows}; use a newer build"
+    )]
     TooNew { path: String, needs: u32, knows: u32 },
     #[error("the database at {path} is damaged: {message}; restore a backup, or move the file away to start empty")]
     Damaged { path: String, message: String },
     /// Two servers on one file would each believe that they alone decide.
     #[error("the database at {path} is in use by another server{}; stop that one first, or use another data folder", .holder.map(|pid| format!(" (process {pid})")).unwrap_or_default())]
     InUse { path: String, holder: Option<u32> },
-    #[error("migration {version} of the database at {path} is not the one that this build knows; it was changed after it ran")]
+    #[error(
+        "migration {version} of the database at {path} is not the one that this build knows; it was changed after it ran"
+    )]
     MigrationChanged { path: String, version: u32 },
     #[error("a stored row cannot be understood: {0}")]
     Corrupt(#[from] codec::Corrupt),

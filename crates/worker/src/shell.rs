@@ -311,7 +311,10 @@ impl Shell {
             Action::Examine { ticket } => self.workshop.order(Job::Examine { ticket }),
             Action::Ship { ticket, after_seq } => self.shipping.order(Order::Start { ticket, after_seq }),
             Action::LogGrew { ticket } => self.shipping.order(Order::Grew { ticket }),
-            Action::LogAcked { ticket, seq } => self.shipping.order(Order::Acknowledged { ticket, seq }),
+            Action::LogAcked { ticket, seq } => {
+                self.shipping.order(Order::Acknowledged { ticket, seq });
+                self.tell(ticket, &ToRunner::Acked { seq });
+            }
             Action::LogEnded { ticket, last_seq } => self.shipping.order(Order::Ended { ticket, last_seq }),
             Action::Forget { ticket } => self.put_away(ticket, Sweep::Keep { ticket }),
             Action::Discard { ticket } => self.put_away(ticket, Sweep::Discard { ticket }),

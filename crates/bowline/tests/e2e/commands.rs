@@ -93,7 +93,8 @@ fn an_enroll_token_is_good_for_one_worker() {
     house.bowline(&["--token", token, "jobs"]).code(4);
     let state = |name: &str| house.path(name).display().to_string();
     let _first = crate::house::Role::start({
-        let mut command = house.command(&["worker", "--server", &house.url, "--state", &state("one"), "--enroll-token", token]);
+        let mut command =
+            house.command(&["worker", "--server", &house.url, "--state", &state("one"), "--enroll-token", token]);
         command.stdout(std::process::Stdio::piped());
         command
     });

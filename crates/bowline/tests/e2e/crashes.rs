@@ -94,9 +94,12 @@ fn a_runner_that_is_killed_takes_its_child_along_and_fails_the_step() {
     let (house, _up) = House::up();
     let pid_file = house.path("pid").display().to_string();
     let id = house.submit(&format!("name: r\nsteps:\n  a: {{ run: 'echo $$ > {pid_file}; exec sleep 300' }}\n"));
-    let pid = crate::house::await_that("the child's pid", || Some(house.read("pid").trim().to_owned()).filter(|p| !p.is_empty()));
+    let pid = crate::house::await_that("the child's pid", || {
+        Some(house.read("pid").trim().to_owned()).filter(|p| !p.is_empty())
+    });
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it lives");
-    let runner: u32 = status.lines().find_map(|l| l.strip_prefix("PPid:")).expect("a parent").trim().parse().expect("a pid");
+    let runner: u32 =
+        status.lines().find_map(|l| l.strip_prefix("PPid:")).expect("a parent").trim().parse().expect("a pid");
     crate::house::signal(runner, "KILL");
     let job = house.end(&id);
     assert_eq!(job["error"]["code"], "runner_lost");

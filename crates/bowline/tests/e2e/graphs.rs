@@ -42,7 +42,8 @@ steps:
 "#,
     );
     let job = house.end(&id);
-    let expected = "bad failed, after skipped, later skipped, rescue success, tidy success, soft failed, on success, edge success";
+    let expected =
+        "bad failed, after skipped, later skipped, rescue success, tidy success, soft failed, on success, edge success";
     assert_eq!(states(&job), expected);
     assert_eq!(job["state"], "failed");
     assert_eq!(job["error"]["step"], "bad");
@@ -131,7 +132,9 @@ fn a_job_keeps_the_definition_it_was_submitted_with() {
     let mut house = House::new();
     let gate = house.path("gate").display().to_string();
     let text = |word: &str| {
-        format!("name: t\nsteps:\n  a: {{ run: 'until [ -e {gate} ]; do sleep 0.05; done' }}\n  b: {{ needs: [a], run: echo {word} }}\n")
+        format!(
+            "name: t\nsteps:\n  a: {{ run: 'until [ -e {gate} ]; do sleep 0.05; done' }}\n  b: {{ needs: [a], run: echo {word} }}\n"
+        )
     };
     house.write("tasks/t.yaml", &text("old"));
     let _server = house.start_server();

@@ -41,7 +41,8 @@ fn good_examples_pass_the_check() {
 #[test]
 fn a_config_with_errors_refuses_the_start() {
     let house = House::new();
-    let config = house.write("server.yaml", "listen: 127.0.0.1:0\nrecovery: { heartbeat_timeout_secs: 40 }\nlisten_on: x\n");
+    let config =
+        house.write("server.yaml", "listen: 127.0.0.1:0\nrecovery: { heartbeat_timeout_secs: 40 }\nlisten_on: x\n");
     let ran = house.bowline(&["server", "--config", &config.display().to_string()]).code(2);
     assert!(ran.err.contains("heartbeat_timeout_secs") && ran.err.contains("heartbeat_interval_secs"), "{}", ran.err);
     assert!(ran.err.contains("listen_on"), "{}", ran.err);

@@ -100,8 +100,9 @@ fn stopping_up_leaves_steps_running_and_the_next_up_finds_them() {
 #[test]
 fn nothing_that_was_answered_is_lost_by_a_stop() {
     let (mut house, up) = House::up();
-    let ids: Vec<String> =
-        (0..10).map(|n| house.bowline(&["exec", "--detach", "--", "echo", &n.to_string()]).ok().out.trim().to_owned()).collect();
+    let ids: Vec<String> = (0..10)
+        .map(|n| house.bowline(&["exec", "--detach", "--", "echo", &n.to_string()]).ok().out.trim().to_owned())
+        .collect();
     up.stop();
     let _up = house.start_up(&[]);
     for (n, id) in ids.iter().enumerate() {

@@ -38,10 +38,44 @@ pub(super) fn read(reader: &dyn Reader, subject: Subject, from: u64, limit: usiz
             take(&chunk.blocks, subject.number, from, limit, &mut lines)?;
         }
     }
-    let next = lines.last().map_or(from, |line: &LogLine| line.seq + 1);
-    // Lines that should be there and are not will not come by looking again.
-    let drained = next > state.last_seq || lines.is_empty();
+    let mut next = lines.last().map_or(from, |line: &LogLine| line.seq + 1);
+    mark_gaps(&mut lines, from, subject.number);
+    if lines.is_empty() && next <= state.last_seq {
+        lines.push(marker(next, state.last_seq, subject.number, Timestamp::from_micros(0)));
+        next = state.last_seq + 1;
+    }
+    let drained = next > state.last_seq;
     Ok(Lines { lines, next, drained, complete: drained && state.complete })
+}
+
+/// Says in its place how many lines are missing. No line is gone without a word.
+fn mark_gaps(lines: &mut Vec<LogLine>, from: u64, attempt: u32) {
+    let mut expected = from;
+    let mut index = 0;
+    while index < lines.len() {
+        let (seq, time) = (lines[index].seq, lines[index].time);
+        if seq > expected {
+            lines.insert(index, marker(expected, seq - 1, attempt, time));
+            index += 1;
+        }
+        expected = seq + 1;
+        index += 1;
+    }
+}
+
+fn marker(first: u64, last: u64, attempt: u32, time: Timestamp) -> LogLine {
+    let count = last - first + 1;
+    LogLine {
+        seq: first - 1,
+        sub: 1,
+        attempt,
+        stream: Stream::Server,
+        time,
+        text: format!("--- {count} log lines dropped due to buffer overflow. ---"),
+        continued: false,
+        unterminated: false,
+        bytes_base64: None,
+    }
 }
 
 /// The number with which the last `tail` lines begin.

@@ -6,8 +6,8 @@ use engine::definition::Definition;
 use engine::{Event, JobId, Rejection, Time, WorkerId};
 use protocol::link::{Hello, LogHeader, ServerMessage, WorkerMessage};
 use serde_json::Value;
-use store::{Due, Store};
 use store::rows::DefinitionRow;
+use store::{Due, Store};
 use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
@@ -16,7 +16,11 @@ use crate::dispatch::{LinkId, Roster};
 /// One thing to do. Commands that arrive together are decided together and committed together.
 pub enum Command {
     Submit(Box<Submit>, oneshot::Sender<Result<Submitted, SubmitError>>),
-    Event { job: JobId, event: Event, reply: oneshot::Sender<Result<(), EventError>> },
+    Event {
+        job: JobId,
+        event: Event,
+        reply: oneshot::Sender<Result<(), EventError>>,
+    },
     Link(LinkEvent),
     /// A change that concerns no job: tokens, enrolment, pushed tasks. Its own transaction, on the writer.
     WithStore(StoreCall),
@@ -72,11 +76,25 @@ pub enum EventError {
 
 /// What a worker's connection brings.
 pub enum LinkEvent {
-    Hello { link: LinkId, worker: WorkerId, hello: Box<Hello>, sender: LinkSender },
-    Messages { link: LinkId, messages: Vec<WorkerMessage> },
+    Hello {
+        link: LinkId,
+        worker: WorkerId,
+        hello: Box<Hello>,
+        sender: LinkSender,
+    },
+    Messages {
+        link: LinkId,
+        messages: Vec<WorkerMessage>,
+    },
     /// Blocks that were checked when they came in.
-    Log { link: LinkId, header: LogHeader, blocks: Vec<u8> },
-    Closed { link: LinkId },
+    Log {
+        link: LinkId,
+        header: LogHeader,
+        blocks: Vec<u8>,
+    },
+    Closed {
+        link: LinkId,
+    },
 }
 
 /// The way to one connected worker. Bounded: a worker that does not read loses its link, never the server its memory.

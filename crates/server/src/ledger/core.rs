@@ -292,7 +292,9 @@ impl<S: Store> Core<S> {
                 tracing::warn!(%error, "the dispatcher's queue could not be read again");
             }
         }
-        for time in batch.jobs.iter().filter_map(|j| j.row.check_at).chain(batch.steps.iter().filter_map(|s| s.check_at)) {
+        for time in
+            batch.jobs.iter().filter_map(|j| j.row.check_at).chain(batch.steps.iter().filter_map(|s| s.check_at))
+        {
             self.next_check = self.next_check.min(time);
         }
         if round.checked {
@@ -383,11 +385,10 @@ impl<S: Store> Core<S> {
 
     fn describe(&mut self, command: &Command) -> (Option<JobId>, Option<StepIx>, String) {
         match command {
-            Command::Event { job, event, .. } => {
-                (Some(*job), event.ticket().map(|t| t.step), format!("{event:?}"))
-            }
+            Command::Event { job, event, .. } => (Some(*job), event.ticket().map(|t| t.step), format!("{event:?}")),
             Command::Link(LinkEvent::Messages { messages, .. }) => {
-                let place = messages.iter().find_map(super::links::ticket_of).and_then(|t| self.place(AttemptId(t.attempt)));
+                let place =
+                    messages.iter().find_map(super::links::ticket_of).and_then(|t| self.place(AttemptId(t.attempt)));
                 (place.map(|p| p.job), place.map(|p| p.step), format!("{messages:?}"))
             }
             Command::Link(LinkEvent::Log { header, blocks, .. }) => {

@@ -150,13 +150,7 @@ impl<S: Store> Core<S> {
     }
 
     /// The engine has the end on record: the worker may forget it once the log is whole too.
-    pub(super) fn end_recorded(
-        &mut self,
-        worker: WorkerId,
-        attempt: AttemptId,
-        ticket: Ticket,
-        round: &mut Round,
-    ) {
+    pub(super) fn end_recorded(&mut self, worker: WorkerId, attempt: AttemptId, ticket: Ticket, round: &mut Round) {
         if let Some(link) = self.effect_target(worker) {
             self.mark_ended(link, attempt, ticket, round);
         }

@@ -19,8 +19,9 @@ impl<S: Store> Core<S> {
             round.outgoing.push((None, link, message));
             return;
         };
-        if header.first_seq > position.last_seq + 1 {
-            // Something before this is missing here: say where we are, and it is sent again from there.
+        let gap = header.first_seq.saturating_sub(position.last_seq + 1);
+        if gap > header.missing {
+            // Something before this should come first: say where we are, and it is sent again from there.
             self.acknowledge(link, header.ticket, position.last_seq, round);
             return;
         }
@@ -40,9 +41,10 @@ impl<S: Store> Core<S> {
             let last_seq = header.last_seq.max(position.last_seq);
             round.logs.push(LogAppend {
                 attempt,
-                first_seq: position.last_seq + 1,
+                first_seq: header.first_seq.max(position.last_seq + 1),
                 last_seq,
                 blocks,
+                missing: gap,
                 complete: header.complete,
             });
             let complete = header.complete || position.complete;

@@ -122,12 +122,7 @@ impl<S: Store> Core<S> {
             Err(LoadError::NotFound) => return Err(EventError::NoSuchJob),
             Err(LoadError::Store(error)) => return Err(EventError::Internal(error.to_string())),
         };
-        let ctx = engine::Ctx {
-            now: round.now,
-            random,
-            rules: &self.config.rules,
-            evaluator: &self.evaluator,
-        };
+        let ctx = engine::Ctx { now: round.now, random, rules: &self.config.rules, evaluator: &self.evaluator };
         let changes = engine::apply(&cached.job, event, &ctx)?;
         let base = cached.job.header.version;
         for (ix, step) in &changes.steps {

@@ -87,9 +87,7 @@ pub fn start<S: Store + 'static>(core: Core<S>, clock: Arc<Clock>) -> std::io::R
     let healthy = Arc::new(AtomicBool::new(true));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
     let worker = Loop { core, clock, commands: command_queue, logs: log_queue, healthy: healthy.clone() };
-    let thread = std::thread::Builder::new()
-        .name("ledger".to_owned())
-        .spawn(move || runtime.block_on(worker.run()))?;
+    let thread = std::thread::Builder::new().name("ledger".to_owned()).spawn(move || runtime.block_on(worker.run()))?;
     Ok((Ledger { commands, logs, healthy }, thread))
 }
 

@@ -1,8 +1,6 @@
 //! One link, as a machine: frames and silence in, what to do about them out.
 
-use protocol::link::{
-    self, FrameError, Hello, LogHeader, PROTOCOL_VERSION, RefusedCode, ServerMessage, WorkerMessage,
-};
+use protocol::link::{self, FrameError, Hello, LogHeader, PROTOCOL_VERSION, RefusedCode, ServerMessage, WorkerMessage};
 
 /// So many unanswered pings in a row, and the link is lost.
 pub(super) const UNANSWERED_MAX: u32 = 3;

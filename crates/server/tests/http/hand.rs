@@ -59,7 +59,7 @@ impl Hand {
         }
         let blocks = encoder.seal().map(<[u8]>::to_vec).unwrap_or_default();
         let last_seq = first_seq + lines.len() as u64 - 1;
-        let header = LogHeader { ticket: spec.ticket, first_seq, last_seq, complete };
+        let header = LogHeader { ticket: spec.ticket, first_seq, last_seq, missing: 0, complete };
         let log = Command::Link(LinkEvent::Log { link: self.link, header, blocks });
         self.ledger.send_log(log).await.expect("the ledger runs");
         loop {

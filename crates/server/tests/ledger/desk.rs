@@ -157,7 +157,14 @@ impl<S: Store> Desk<S> {
         self.connect(id, name, tags, slots, Vec::new())
     }
 
-    pub(crate) fn connect(&mut self, id: WorkerId, name: &str, tags: &str, slots: u32, held: Vec<HeldAttempt>) -> Mailbox {
+    pub(crate) fn connect(
+        &mut self,
+        id: WorkerId,
+        name: &str,
+        tags: &str,
+        slots: u32,
+        held: Vec<HeldAttempt>,
+    ) -> Mailbox {
         let link = LinkId(self.next_link());
         let (sender, mut queue) = LinkSender::channel();
         let hello = Box::new(hello(name, tags, slots, held));
@@ -273,7 +280,10 @@ fn core<S: Store>(store: S, now: Time) -> Core<S> {
     Core::new(store, config, definitions, Bus::default(), metrics, random, now).expect("the ledger starts")
 }
 
-pub(crate) fn submit(yaml: &str, key: Option<IdempotencyKey>) -> (Command, oneshot::Receiver<Result<Submitted, SubmitError>>) {
+pub(crate) fn submit(
+    yaml: &str,
+    key: Option<IdempotencyKey>,
+) -> (Command, oneshot::Receiver<Result<Submitted, SubmitError>>) {
     let settings = DefinitionSettings::default();
     let (task, problems) = spec::task::parse(yaml, "test.yaml", &settings.options());
     let task = task.unwrap_or_else(|| panic!("a good task: {problems:?}"));

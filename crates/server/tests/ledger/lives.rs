@@ -24,10 +24,13 @@ fn submit_offer_accept_go_end_log_forget() {
     desk.check(job, "success: success");
     // The result is on record, the log is not: the worker keeps it.
     w.none();
-    let header = LogHeader { ticket: spec.ticket, first_seq: 1, last_seq: 0, complete: true };
+    let header = LogHeader { ticket: spec.ticket, first_seq: 1, last_seq: 0, missing: 0, complete: true };
     desk.log(&w, header, Vec::new());
     let messages = w.take();
-    assert!(matches!(messages[..], [ServerMessage::LogAck { seq: 0, .. }, ServerMessage::Forget { .. }]), "{messages:?}");
+    assert!(
+        matches!(messages[..], [ServerMessage::LogAck { seq: 0, .. }, ServerMessage::Forget { .. }]),
+        "{messages:?}"
+    );
     assert!(desk.log_state(spec.ticket).complete);
     let attempts = desk.attempts(job);
     assert_eq!(attempts.len(), 1);

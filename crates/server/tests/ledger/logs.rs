@@ -9,13 +9,18 @@ use crate::desk::{Desk, Mailbox, ONE};
 fn blocks(first: u64, last: u64) -> Vec<u8> {
     let mut encoder = BlockEncoder::new(first);
     for seq in first..=last {
-        encoder.push(i64::try_from(seq).expect("small"), Stream::Stdout, LineEnd::Newline, format!("line {seq}").as_bytes());
+        encoder.push(
+            i64::try_from(seq).expect("small"),
+            Stream::Stdout,
+            LineEnd::Newline,
+            format!("line {seq}").as_bytes(),
+        );
     }
     encoder.seal().expect("lines").to_vec()
 }
 
 fn send(desk: &mut Desk, w: &mut Mailbox, ticket: Ticket, first: u64, last: u64, complete: bool) -> u64 {
-    let header = LogHeader { ticket, first_seq: first, last_seq: last, complete };
+    let header = LogHeader { ticket, first_seq: first, last_seq: last, missing: 0, complete };
     desk.log(w, header, blocks(first, last));
     match &w.take()[0] {
         ServerMessage::LogAck { seq, .. } => *seq,
@@ -78,7 +83,25 @@ fn lines_of_an_attempt_that_was_never_granted_are_not_stored() {
     desk.submit(ONE);
     let stranger = Ticket { attempt: uuid::Uuid::from_u128(42), fence: 1 };
     w.take();
-    let header = LogHeader { ticket: stranger, first_seq: 1, last_seq: 1, complete: false };
+    let header = LogHeader { ticket: stranger, first_seq: 1, last_seq: 1, missing: 0, complete: false };
     desk.log(&w, header, blocks(1, 1));
     assert!(matches!(w.one(), ServerMessage::StaleDispatch { .. }));
+}
+
+#[test]
+fn lines_that_a_worker_had_to_give_up_do_not_hold_up_the_rest() {
+    let mut desk = Desk::new();
+    let mut w = desk.worker("w", "script", 1);
+    desk.submit(ONE);
+    let ticket = desk.start(&mut w).ticket;
+    send(&mut desk, &mut w, ticket, 1, 3, false);
+    let header = LogHeader { ticket, first_seq: 10, last_seq: 12, missing: 6, complete: false };
+    desk.log(&w, header, blocks(10, 12));
+    assert!(matches!(w.one(), ServerMessage::LogAck { seq: 12, .. }));
+    // And at the very end, where nothing is left to send.
+    let header = LogHeader { ticket, first_seq: 16, last_seq: 15, missing: 3, complete: true };
+    desk.log(&w, header, Vec::new());
+    assert!(matches!(w.one(), ServerMessage::LogAck { seq: 15, .. }));
+    assert_eq!(lines(&desk, ticket), [1, 2, 3, 10, 11, 12]);
+    assert!(desk.log_state(ticket).complete);
 }

@@ -13,6 +13,8 @@ use crate::yaml::Node;
 
 /// More than a worker ever has.
 const TAGS_MAX: usize = 64;
+/// The longest path that Linux takes.
+const WORKDIR_BYTES_MAX: usize = 4 * 1024;
 
 #[derive(Debug, Clone)]
 pub(super) struct Defaults<'n> {
@@ -67,7 +69,7 @@ impl<'n> Defaults<'n> {
             self.shell = Some(shell);
         }
         if let Some(node) = fields.get("workdir") {
-            self.workdir = values::filled_text("workdir", node, sink).map(|_| node);
+            self.workdir = workdir(node, sink);
         }
         if let Some(tags) = fields.get("tags").and_then(|n| tags(n, sink)) {
             self.tags = tags;
@@ -99,6 +101,15 @@ impl<'n> Defaults<'n> {
 /// A duration longer than zero; `null` for none at all.
 pub(super) fn limit(what: &str, node: &Node, sink: &mut Sink) -> Option<Duration> {
     if node.is_null() { None } else { values::some_duration(what, node, sink) }
+}
+
+fn workdir<'n>(node: &'n Node, sink: &mut Sink) -> Option<&'n Node> {
+    let folder = values::filled_text("workdir", node, sink)?;
+    if folder.len() > WORKDIR_BYTES_MAX {
+        sink.add(Finding::error(Code::Limit, node.span, format!("`workdir` has more than {WORKDIR_BYTES_MAX} bytes")));
+        return None;
+    }
+    Some(node)
 }
 
 fn tags(node: &Node, sink: &mut Sink) -> Option<Vec<String>> {

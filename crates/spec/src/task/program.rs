@@ -11,6 +11,8 @@ use crate::yaml::{Node, Value};
 
 /// A script stops at its first failing command unless it says otherwise.
 const SHELL_DEFAULT: [&str; 2] = ["bash", "-e"];
+/// A program and its options; the script is `run`. Every step has a copy.
+const SHELL_BYTES_MAX: usize = 4 * 1024;
 /// Enough for every real command line, far below what a kernel takes.
 const WORDS_MAX: usize = 1_000;
 /// Enough for every real step.
@@ -52,6 +54,10 @@ pub(super) fn shell(node: &Node, sink: &mut Sink) -> Option<Vec<String>> {
     };
     if words.is_empty() {
         sink.add(Finding::error(Code::BadValue, node.span, "`shell` is empty"));
+        return None;
+    }
+    if words.iter().map(String::len).sum::<usize>() > SHELL_BYTES_MAX {
+        sink.add(Finding::error(Code::Limit, node.span, format!("`shell` has more than {SHELL_BYTES_MAX} bytes")));
         return None;
     }
     // The default shell keeps its default care.

@@ -18,6 +18,8 @@ const DEPTH_MAX: usize = 32;
 const NODES_MAX: usize = 400_000;
 /// Aliases are for people who repeat themselves, not for programs.
 const ALIASES_MAX: usize = 10_000;
+/// What aliases stand for, in all: each is checked and kept like a text of its own.
+const ALIAS_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Scripts are the longest texts; a longer one belongs into a file of its own.
 const SCALAR_BYTES_MAX: usize = 256 * 1024;
 /// Keys are names.
@@ -77,6 +79,7 @@ struct Loader<'t> {
     anchors: HashMap<usize, Rc<Node>>,
     nodes: usize,
     aliases: usize,
+    alias_bytes: usize,
     documents: usize,
     root: Option<Rc<Node>>,
     /// Problems that do not end the reading.
@@ -107,6 +110,7 @@ impl<'t> Loader<'t> {
             anchors: HashMap::new(),
             nodes: 0,
             aliases: 0,
+            alias_bytes: 0,
             documents: 0,
             root: None,
             findings: Vec::new(),
@@ -173,6 +177,11 @@ impl<'t> Loader<'t> {
         };
         if self.open.len() + node.height > DEPTH_MAX {
             return Err(too_deep(span));
+        }
+        self.alias_bytes += node.bytes;
+        if self.alias_bytes > ALIAS_BYTES_MAX {
+            let message = format!("aliases stand for more than {ALIAS_BYTES_MAX} bytes of text");
+            return Err(Finding::error(Code::Limit, span, message).hint("put long scripts into files of their own"));
         }
         self.place(node, 0)
     }

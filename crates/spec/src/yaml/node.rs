@@ -13,6 +13,8 @@ pub(crate) struct Node {
     pub(super) size: usize,
     /// Levels below and including this one.
     pub(super) height: usize,
+    /// The bytes of all its texts, shared ones counted each time.
+    pub(super) bytes: usize,
 }
 
 #[derive(Debug)]
@@ -46,19 +48,22 @@ pub(crate) enum Style {
 
 impl Node {
     pub(super) fn scalar(text: String, style: Style, span: Span) -> Node {
-        Node { value: Value::Scalar { text, style }, span, size: 1, height: 1 }
+        let bytes = text.len();
+        Node { value: Value::Scalar { text, style }, span, size: 1, height: 1, bytes }
     }
 
     pub(super) fn list(items: Vec<Rc<Node>>, span: Span) -> Node {
         let size = 1 + items.iter().map(|n| n.size).sum::<usize>();
         let height = 1 + items.iter().map(|n| n.height).max().unwrap_or(0);
-        Node { value: Value::List(items), span, size, height }
+        let bytes = items.iter().map(|n| n.bytes).sum();
+        Node { value: Value::List(items), span, size, height, bytes }
     }
 
     pub(crate) fn map(entries: Vec<Entry>, span: Span) -> Node {
         let size = 1 + entries.iter().map(|e| 1 + e.value.size).sum::<usize>();
         let height = 1 + entries.iter().map(|e| e.value.height).max().unwrap_or(0);
-        Node { value: Value::Map(entries), span, size, height }
+        let bytes = entries.iter().map(|e| e.key.text.len() + e.value.bytes).sum();
+        Node { value: Value::Map(entries), span, size, height, bytes }
     }
 
     /// What a scalar means; none for lists and mappings.

@@ -142,3 +142,31 @@ fn a_pattern_with_a_thousand_choices() {
         "#]],
     );
 }
+
+/// A small file, and gigabytes of scripts if every alias were a copy.
+#[test]
+fn one_large_script_for_all_steps() {
+    let mut text = format!("name: t\nsteps:\n  s0: {{ run: &a {} }}\n", "x".repeat(200_000));
+    for n in 1..5_000 {
+        let _ = writeln!(text, "  s{n}: {{ run: *a }}");
+    }
+    check(
+        &text,
+        &expect![[r#"
+        t.yaml:24:15 error limit: aliases stand for more than 4194304 bytes of text
+            put long scripts into files of their own
+    "#]],
+    );
+}
+
+#[test]
+fn what_every_step_has_a_copy_of_is_short() {
+    let long = "x".repeat(5_000);
+    check(
+        &format!("name: t\ndefaults: {{ shell: {long}, workdir: {long} }}\nsteps: {{ s: {{ run: x }} }}\n"),
+        &expect![[r#"
+            t.yaml:2:20 error limit: `shell` has more than 4096 bytes
+            t.yaml:2:5031 error limit: `workdir` has more than 4096 bytes
+        "#]],
+    );
+}

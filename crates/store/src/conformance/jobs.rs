@@ -145,7 +145,14 @@ pub fn a_batch_with_a_bad_row_leaves_nothing(fixture: &mut dyn Fixture) {
     batch.steps.extend(new.steps);
     batch.outbox.push(outbox(1, 1));
     batch.idempotency.push(key("k", 2));
-    batch.logs.push(LogAppend { attempt: attempt_id(1), first_seq: 5, last_seq: 5, blocks: vec![0], complete: false });
+    batch.logs.push(LogAppend {
+        attempt: attempt_id(1),
+        first_seq: 5,
+        last_seq: 5,
+        blocks: vec![0],
+        missing: 0,
+        complete: false,
+    });
     assert_refused(store, &batch);
 
     life.assert_stored(store);
@@ -247,7 +254,14 @@ pub fn committed_work_survives_a_crash(fixture: &mut dyn Fixture) {
     let mut store = fixture.open();
     let mut life = Life::submit(&mut *store, 1, &plain());
     life.start(&mut *store, FIRST, 1, 1);
-    let log = LogAppend { attempt: attempt_id(1), first_seq: 1, last_seq: 2, blocks: vec![1, 2], complete: false };
+    let log = LogAppend {
+        attempt: attempt_id(1),
+        first_seq: 1,
+        last_seq: 2,
+        blocks: vec![1, 2],
+        missing: 0,
+        complete: false,
+    };
     commit(&mut *store, &Batch { logs: vec![log], ..Batch::default() });
     let events = store.reader().events(None, 0, 100).expect("a read");
     fixture.crash(store);

@@ -45,6 +45,7 @@ pub fn a_gap_is_refused(fixture: &mut dyn Fixture) {
     append(store, piece(1, 3));
     assert_refused(store, piece(5, 5));
     assert_refused(store, LogAppend { complete: true, ..piece(6, 5) });
+    assert_refused(store, LogAppend { missing: 1, ..piece(6, 7) });
     assert_eq!(chunks(store, 1, 1), [chunk(1, 3)]);
 }
 
@@ -59,7 +60,10 @@ pub fn what_is_no_log_is_refused(fixture: &mut dyn Fixture) {
     let store = &mut *fixture.open();
     for (first_seq, last_seq, bytes) in [(0, 0, 1), (0, 3, 1), (1, 3, 0), (1, 0, 1), (5, 2, 0), (1, u64::MAX, 1)] {
         let blocks = vec![7; bytes];
-        assert_refused(store, LogAppend { attempt: attempt_id(1), first_seq, last_seq, blocks, complete: true });
+        assert_refused(
+            store,
+            LogAppend { attempt: attempt_id(1), first_seq, last_seq, blocks, missing: 0, complete: true },
+        );
     }
     assert_eq!(store.reader().log_state(attempt_id(1)).expect("a read"), LogState::default());
 }
@@ -103,7 +107,7 @@ pub fn pages_hold_at_least_one_chunk(fixture: &mut dyn Fixture) {
 /// Lines `first` to `last`, a byte each; nothing where `last` is before `first`.
 fn piece(first: u64, last: u64) -> LogAppend {
     let blocks = chunk(first, last).blocks;
-    LogAppend { attempt: attempt_id(1), first_seq: first, last_seq: last, blocks, complete: false }
+    LogAppend { attempt: attempt_id(1), first_seq: first, last_seq: last, blocks, missing: 0, complete: false }
 }
 
 fn chunk(first: u64, last: u64) -> LogChunk {

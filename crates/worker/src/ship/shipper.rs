@@ -136,14 +136,16 @@ impl Shipment {
     fn next_frame(&mut self, ticket: Ticket, buffer: &mut Vec<u8>) -> Option<Frame> {
         // An empty log, or one that was sent whole before its end was known, needs no look at the disk.
         let all_sent = matches!(self.end, LogEnd::At(last_seq) if self.cursor.next_seq() > last_seq);
+        let expected = self.cursor.next_seq();
         let piece = if all_sent { None } else { self.read(ticket, buffer)? };
         let Some(piece) = piece else {
             return self.completion(ticket);
         };
+        let missing = piece.span.first_seq - expected;
         let last_seq = piece.span.last_seq;
         self.complete = self.end == LogEnd::At(last_seq);
         self.on_the_way.push_back((last_seq, piece.blocks.len()));
-        let header = LogHeader { ticket, first_seq: piece.span.first_seq, last_seq, complete: self.complete };
+        let header = LogHeader { ticket, first_seq: piece.span.first_seq, last_seq, missing, complete: self.complete };
         Some(Frame { bytes: encode_log(&header, &piece.blocks), weight: piece.blocks.len() })
     }
 
@@ -166,7 +168,9 @@ impl Shipment {
             LogEnd::WhereFilesEnd => self.cursor.next_seq() - 1,
         };
         self.complete = true;
-        let header = LogHeader { ticket, first_seq: last_seq + 1, last_seq, complete: true };
+        // The disk was full to the end: the last lines were printed, and are nowhere.
+        let missing = (last_seq + 1).saturating_sub(self.cursor.next_seq());
+        let header = LogHeader { ticket, first_seq: last_seq + 1, last_seq, missing, complete: true };
         Some(Frame { bytes: encode_log(&header, &[]), weight: 0 })
     }
 }
