@@ -64,6 +64,10 @@ impl Spool {
         self.encoder.next_seq() - 1
     }
 
+    pub(crate) fn lines_max(&self) -> u64 {
+        self.limits.lines
+    }
+
     /// The server has the log up to `seq`. Whether that is news.
     pub(crate) fn acknowledge(&mut self, seq: u64) -> bool {
         let news = seq > self.acked_seq;

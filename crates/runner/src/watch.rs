@@ -24,6 +24,8 @@ use crate::tree::Tree;
 
 /// How long pipes and strays may outlast the step's own process.
 const DRAIN_GRACE: Duration = Duration::from_secs(2);
+/// The same while the server still takes lines: a pipe may hold many more than may wait for it.
+const DRAIN_MAX: Duration = Duration::from_secs(60);
 /// Hints about a growing log are at least this far apart.
 const HINT_GAP: Duration = Duration::from_millis(10);
 /// One read from a pipe: what a pipe holds at most by default, times four.
@@ -56,8 +58,9 @@ struct Watch<'a> {
     usage: Usage,
     strays: bool,
     hint: Hint,
-    /// When the server last took lines of this log.
+    /// When the server last took lines of this log, or too many began to wait for it.
     progress_at: Option<Duration>,
+    crowded: bool,
 }
 
 struct Pipe {
@@ -88,6 +91,8 @@ impl<'a> Watch<'a> {
     fn new(desk: &'a mut Desk, child: Child) -> Self {
         let started = clock::boot_now();
         let timeout = desk.spec.attempt.timeout_ms.map(Duration::from_millis);
+        // A line has at least one byte, so that one read never overruns the limit of lines.
+        let lines_per_read = usize::try_from(desk.spool.lines_max() / 4).unwrap_or(READ_BYTES).max(1);
         let pipe = |source, stream, reader| Pipe { source, reader: Some(reader), splitter: Splitter::new(stream) };
         Watch {
             desk,
@@ -96,7 +101,7 @@ impl<'a> Watch<'a> {
                 pipe(Source::Stdout, Stream::Stdout, child.stdout),
                 pipe(Source::Stderr, Stream::Stderr, child.stderr),
             ],
-            buffer: vec![0; READ_BYTES],
+            buffer: vec![0; READ_BYTES.min(lines_per_read)],
             started,
             timeout_at: timeout.and_then(|timeout| started.checked_add(timeout)),
             stopping: None,
@@ -105,25 +110,39 @@ impl<'a> Watch<'a> {
             strays: false,
             hint: Hint::default(),
             progress_at: None,
+            crowded: false,
         }
     }
 
     /// Until when the pipes are left unread, so that the server can catch up.
     fn hold_until(&self) -> Option<Duration> {
-        let until =
-            self.progress_at.filter(|_| self.exited.is_none() && self.desk.spool.is_half_full())? + HOLD_PATIENCE;
+        let until = self.progress_at.filter(|_| self.crowded && self.desk.control.has_peer())? + HOLD_PATIENCE;
         (clock::boot_now() < until).then_some(until)
+    }
+
+    fn note_crowd(&mut self, now: Duration) {
+        let crowded = self.desk.spool.is_half_full();
+        if crowded && !self.crowded {
+            self.progress_at = Some(now);
+        }
+        self.crowded = crowded;
     }
 
     fn is_over(&self) -> bool {
         let Some(exited) = &self.exited else { return false };
         let drained = self.pipes.iter().all(|pipe| pipe.reader.is_none());
-        drained && !self.strays || clock::boot_now() >= exited.at + DRAIN_GRACE
+        drained && !self.strays || clock::boot_now() >= self.drain_until(exited.at)
+    }
+
+    fn drain_until(&self, exited_at: Duration) -> Duration {
+        let busy_at = self.progress_at.unwrap_or_default().max(exited_at);
+        (busy_at + DRAIN_GRACE).min(exited_at + DRAIN_MAX)
     }
 
     fn turn(&mut self) {
         self.desk.control.listen_if_alone();
-        let ready = self.wait();
+        let hold_until = self.hold_until();
+        let ready = self.wait(hold_until);
         let now = clock::boot_now();
         self.read_pipes(ready, now);
         if ready.has(Source::Signals) {
@@ -133,16 +152,16 @@ impl<'a> Watch<'a> {
         while let Some(event) = self.desk.control.next_event() {
             self.handle_event(&event, now);
         }
-        self.meet_deadlines(now);
+        self.meet_deadlines(now, hold_until.is_some());
         self.desk.flush_log();
+        self.note_crowd(now);
         self.send_hint(now);
     }
 
-    fn wait(&self) -> Ready {
+    fn wait(&self, hold_until: Option<Duration>) -> Ready {
         let mut set = PollSet::default();
         set.read(Source::Signals, self.desk.signals.as_fd());
         self.desk.control.watch(&mut set);
-        let hold_until = self.hold_until();
         for pipe in self.pipes.iter().filter(|_| hold_until.is_none()) {
             if let Some(reader) = &pipe.reader {
                 set.read(pipe.source, reader.as_fd());
@@ -150,18 +169,19 @@ impl<'a> Watch<'a> {
         }
         let now = clock::boot_now();
         let until_deadline =
-            self.next_deadline().into_iter().chain(hold_until).min().map(|deadline| deadline.saturating_sub(now));
+            self.next_deadline(hold_until.is_some()).into_iter().chain(hold_until).min().map(|deadline| deadline.saturating_sub(now));
         set.wait(until_deadline.into_iter().chain(self.desk.control.patience()).min())
     }
 
-    fn next_deadline(&self) -> Option<Duration> {
+    /// `held`: the rest of a line may be in the pipes that are left unread, so its beginning is not flushed.
+    fn next_deadline(&self, held: bool) -> Option<Duration> {
         let hint_at = (self.hint.last_seq < self.desk.spool.last_seq()).then_some(self.hint.not_before);
         [
             self.timeout_at,
             self.stopping.as_ref().and_then(|stopping| stopping.kill_at),
-            self.exited.as_ref().map(|exited| exited.at + DRAIN_GRACE),
-            self.pipes[0].splitter.flush_at(),
-            self.pipes[1].splitter.flush_at(),
+            self.exited.as_ref().map(|exited| self.drain_until(exited.at)),
+            self.pipes[0].splitter.flush_at().filter(|_| !held),
+            self.pipes[1].splitter.flush_at().filter(|_| !held),
             hint_at,
         ]
         .into_iter()
@@ -285,7 +305,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    fn meet_deadlines(&mut self, now: Duration) {
+    fn meet_deadlines(&mut self, now: Duration, held: bool) {
         let is_due = |at: Option<Duration>| at.is_some_and(|at| at <= now);
         if is_due(self.timeout_at) {
             self.timeout_at = None;
@@ -294,7 +314,7 @@ impl<'a> Watch<'a> {
         if is_due(self.stopping.as_ref().and_then(|stopping| stopping.kill_at)) {
             self.kill();
         }
-        for pipe in &mut self.pipes {
+        for pipe in self.pipes.iter_mut().filter(|_| !held) {
             if is_due(pipe.splitter.flush_at()) {
                 pipe.splitter.flush_partial(clock::wall_us(), &mut self.desk.spool);
             }
@@ -342,7 +362,7 @@ impl Pipe {
                 Ok(0) => return self.close(time_us, desk),
                 Ok(length) => {
                     self.splitter.feed(&buffer[..length], now, time_us, &mut desk.spool);
-                    if length < buffer.len() {
+                    if length < buffer.len() || desk.spool.is_half_full() {
                         return;
                     }
                 }

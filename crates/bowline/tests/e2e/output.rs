@@ -71,3 +71,60 @@ fn too_much_output_data_fails_the_step_and_says_so() {
     assert!(ran.err.contains("output"), "{}", ran.err);
     assert_eq!(house.job("last")["error"]["code"], "bad_output");
 }
+
+/// Numbers that a log holds, and how many lines its markers say are missing.
+fn count(log: &str) -> (Vec<u64>, u64) {
+    let (mut numbers, mut dropped) = (Vec::new(), 0);
+    for line in log.lines() {
+        match line.strip_prefix("--- ") {
+            Some(marker) => {
+                let (count, words) = marker.split_once(' ').expect("a count");
+                assert_eq!(words, "log lines dropped due to buffer overflow. ---");
+                dropped += count.parse::<u64>().expect("a number");
+            }
+            None => numbers.push(line.parse().expect("a number")),
+        }
+    }
+    (numbers, dropped)
+}
+
+#[test]
+fn a_flood_is_held_back_while_the_server_keeps_up() {
+    let mut house = House::new();
+    let _server = house.start_server();
+    house.set("BOWLINE_WORKER__SPOOL__LOG_LINES", "10000");
+    let _worker = house.start_worker("w", &[]);
+    let id = house.submit("name: flood\nsteps:\n  a: { run: seq 1 300000 }\n");
+    house.end(&id);
+    let (numbers, dropped) = count(&house.log(&id, "a"));
+    assert_eq!(dropped, 0);
+    assert!(numbers.iter().copied().eq(1..=300_000), "{} lines", numbers.len());
+}
+
+#[test]
+fn lines_that_no_disk_had_room_for_are_counted_in_their_place() {
+    let mut house = House::new();
+    house.set("BOWLINE_RECOVERY__MAX_RECONNECT_DELAY_SECS", "2");
+    let server = house.start_server();
+    house.set("BOWLINE_WORKER__SPOOL__LOG_LINES", "10000");
+    let _worker = house.start_worker("w", &[]);
+    let (gate, done) = (house.path("gate").display().to_string(), house.path("done").display().to_string());
+    let id = house.submit(&format!(
+        "name: flood\nsteps:\n  a:\n    run: |\n      echo 1\n      until [ -e {gate} ]; do sleep 0.02; done\n      seq 2 1000000\n      echo x > {done}\n      until [ -e {gate}2 ]; do sleep 0.02; done\n"
+    ));
+    house.await_state(&id, Some("a"), "running");
+    crate::house::await_that("the first line is stored", || (house.log(&id, "a") == "1\n").then_some(()));
+    server.kill();
+    house.write("gate", "");
+    house.await_file("done", "x");
+    let _server = house.start_server();
+    house.write("gate2", "");
+    assert_eq!(house.end(&id)["state"], "success");
+    let (numbers, dropped) = count(&crate::house::await_that("the log is whole", || {
+        let log = house.log(&id, "a");
+        log.ends_with("\n1000000\n").then_some(log)
+    }));
+    assert!(dropped > 500_000, "{dropped}");
+    assert_eq!(numbers.len() as u64 + dropped, 1_000_000, "every line is there or counted");
+    assert!(numbers.is_sorted_by(|a, b| a < b));
+}

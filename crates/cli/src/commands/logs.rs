@@ -1,5 +1,7 @@
 //! `bowline logs`: what steps wrote.
 
+use std::time::Duration;
+
 use api::{Job, LogsQuery, StepState};
 use clap::Args;
 use client::{Client, StreamItem};
@@ -12,6 +14,10 @@ use crate::print::say;
 
 /// The job's own server events, in the place of a step.
 const SERVER_STEP: &str = "_server";
+
+/// How long the last lines of a step that has ended may take without any coming.
+const LAST_LINES_PATIENCE: Duration = Duration::from_secs(5);
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// Print what a job's steps wrote
 ///
@@ -66,7 +72,8 @@ pub(crate) async fn run(client: &Client, args: &LogsArgs) -> Result<Exit, CliErr
         if args.follow {
             stream(client, &id, step, &query, &mut view).await?;
         } else {
-            pages(client, &id, step, query, &mut view).await?;
+            let ended = job.step(step).is_some_and(|s| s.state.is_final() || attempt.is_some_and(|n| n < s.attempt));
+            pages(client, &id, step, query, ended, &mut view).await?;
         }
         view.log_ended(step)?;
     }
@@ -94,16 +101,35 @@ fn chosen<'a>(job: &'a Job, wanted: Option<&'a str>) -> Result<Vec<(&'a str, Opt
     }
 }
 
-/// What is stored now.
-async fn pages(client: &Client, id: &str, step: &str, mut query: LogsQuery, view: &mut Raw) -> Result<(), CliError> {
+/// What is stored now. The result of a step overtakes its last lines, so those of one that has ended are waited for.
+async fn pages(
+    client: &Client,
+    id: &str,
+    step: &str,
+    mut query: LogsQuery,
+    ended: bool,
+    view: &mut Raw,
+) -> Result<(), CliError> {
+    let mut waited = Duration::ZERO;
     loop {
         let page = client.logs(id, step, &query).await?;
         view.lines(step, &page.lines)?;
-        if page.lines.is_empty() || page.complete {
+        if page.complete {
             return Ok(());
         }
-        query.tail = None;
-        query.from = Some(page.next);
+        if !page.lines.is_empty() {
+            waited = Duration::ZERO;
+            query.tail = None;
+            query.from = Some(page.next);
+        } else if !ended {
+            return Ok(());
+        } else if waited >= LAST_LINES_PATIENCE {
+            say("some log lines are still on their way; see them later with the same command");
+            return Ok(());
+        } else {
+            tokio::time::sleep(LOOK_AGAIN).await;
+            waited += LOOK_AGAIN;
+        }
     }
 }
 

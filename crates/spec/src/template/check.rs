@@ -154,6 +154,7 @@ impl<'a> Walk<'a> {
             Expr::Slice(slice) => {
                 self.expression(&slice.expr);
                 [&slice.start, &slice.stop, &slice.step].into_iter().flatten().for_each(|e| self.expression(e));
+                slice.step.iter().for_each(|step| self.must_go_forward(step));
             }
             Expr::UnaryOp(unary) => self.expression(&unary.expr),
             Expr::BinOp(binary) => {
@@ -313,6 +314,19 @@ impl<'a> Walk<'a> {
             did_you_mean(name, ROOTS).or_else(|| Some(format!("known names are {}", either(ROOTS))))
         };
         self.issue(Code::UnknownReference, range, format!("there is no `{name}`"), hint);
+    }
+
+    /// Backwards, minijinja reads past the end of what is empty, and panics.
+    fn must_go_forward(&mut self, step: &Expr<'_>) {
+        let forward = match step {
+            Expr::Const(constant) => i64::try_from(constant.value.clone()).is_ok_and(|step| step > 0),
+            _ => false,
+        };
+        if !forward {
+            let message = "the step of a slice must be a number above zero, written out".to_owned();
+            let hint = Some("to turn it around write `value | reverse`".to_owned());
+            self.issue(Code::BadTemplate, bytes(step.span()), message, hint);
+        }
     }
 
     /// Texts and lists can be multiplied as well, which is never meant and grows without bounds.

@@ -159,6 +159,15 @@ fn bad_expressions() {
             make it a number: `(value | int) * 2`
     "#]],
     );
+    check_in(
+        "{{ input.version[::2] }} {{ input.version[::-1] }} {{ ''[::input.version] }}",
+        &expect![[r#"
+        t.yaml:10:51 error bad_template: the step of a slice must be a number above zero, written out
+            to turn it around write `value | reverse`
+        t.yaml:10:66 error bad_template: the step of a slice must be a number above zero, written out
+            to turn it around write `value | reverse`
+    "#]],
+    );
     // What `int` cannot read becomes what it is told to give instead.
     check_in(
         "{{ (input.version | int(0)) * 2 }} {{ (input.version | int([0])) * 1000000 }} {{ (1 | float(default='a')) * 9 }}",
