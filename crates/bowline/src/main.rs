@@ -14,13 +14,17 @@ use std::process::ExitCode;
 use cli::Command;
 
 fn main() -> ExitCode {
-    // A runner is started for every attempt, so nothing may come before it: no argument parser, no runtime.
+    // A runner must be small and have one thread, so nothing may come before it: no argument parser, no runtime.
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next().is_some_and(|word| word == "runner")
-        && let (Some(folder), None) = (arguments.next(), arguments.next())
-        && !folder.as_encoded_bytes().starts_with(b"-")
+        && let (Some(word), None) = (arguments.next(), arguments.next())
     {
-        return runner::main(Path::new(&folder));
+        if word == runner::nursery::FLAG {
+            return runner::nursery::main();
+        }
+        if !word.as_encoded_bytes().starts_with(b"-") {
+            return runner::main(Path::new(&word));
+        }
     }
     let cli = cli::parse();
     match cli.command {

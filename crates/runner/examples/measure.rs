@@ -1,8 +1,9 @@
 //! What a runner costs: `cargo run --release -p runner --example measure`.
 //!
 //! Prints the median time from spawn to `ready`, from `go` to `ended` for `/bin/true` and from spawn until the runner
-//! has left, whole attempts per second with two at a time, and log lines per second from a noisy step. The first line
-//! is what `/bin/true` costs without a runner, for comparison. `MEASURE_IN` names another folder than `/var/tmp`.
+//! has left, whole attempts per second with two at a time, each for runners from a nursery and for runners started by
+//! themselves, and log lines per second from a noisy step. The first line is what `/bin/true` costs without a runner,
+//! for comparison. `MEASURE_IN` names another folder than `/var/tmp`.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -14,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use protocol::attempt::{AttemptSpec, Effects, OnDisconnect, Program, SPEC_FORMAT, StopPlan, Ticket};
 use protocol::folder::{FolderSpec, FromRunner, Local, ToRunner};
+use runner::nursery::{self, Nursery};
 use uuid::Uuid;
 
 const ROUNDS: u32 = 300;
@@ -25,7 +27,11 @@ type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next().is_some_and(|word| word == "runner") {
-        return arguments.next().map_or(ExitCode::from(2), |folder| runner::main(Path::new(&folder)));
+        return match arguments.next() {
+            Some(word) if word == nursery::FLAG => nursery::main(),
+            Some(folder) => runner::main(Path::new(&folder)),
+            None => ExitCode::from(2),
+        };
     }
     match measure() {
         Ok(()) => ExitCode::SUCCESS,
@@ -40,25 +46,35 @@ fn measure() -> Outcome<()> {
     measure_bare()?;
     let cgroups = runner::cgroup::find_parent();
     println!("cgroup parent: {cgroups:?}");
+    let nursery = Nursery::new(&std::env::current_exe()?, &["runner"]);
+    let starts = [("forked", Some(&nursery)), ("started", None)];
     let effects = [("none", Effects::None), ("writes", Effects::Writes)];
     // Deleted only at the end: ext4 is slow to make files for minutes after many were deleted.
     let mut labs = Vec::new();
     for (name, effects) in effects {
         for cgroup in [None, cgroups.clone()].into_iter().take(1 + usize::from(cgroups.is_some())) {
             let with = if cgroup.is_some() { "with" } else { "without" };
-            let lab = Lab::new(effects, cgroup)?;
-            let times: Vec<Times> = (0..ROUNDS).map(|_| lab.attempt()).collect::<Outcome<_>>()?;
-            let rate = rate_of(|| lab.attempt().map(drop))?;
-            println!(
-                "effects {name}, {with} cgroup: spawn to ready {:?}, go to ended {:?}, whole {:?}; {rate:.0} attempts/s with {THREADS} at a time",
-                median(&times, |times| times.ready),
-                median(&times, |times| times.ended),
-                median(&times, |times| times.whole),
-            );
-            labs.push(lab);
+            for (start, nursery) in starts {
+                let lab = Lab::new(effects, cgroup.clone(), nursery)?;
+                print!("{start}, effects {name}, {with} cgroup: ");
+                measure_attempts(&lab)?;
+                labs.push(lab);
+            }
         }
     }
     measure_lines()
+}
+
+fn measure_attempts(lab: &Lab<'_>) -> Outcome<()> {
+    let times: Vec<Times> = (0..ROUNDS).map(|_| lab.attempt()).collect::<Outcome<_>>()?;
+    let rate = rate_of(|| lab.attempt().map(drop))?;
+    println!(
+        "spawn to ready {:?}, go to ended {:?}, whole {:?}; {rate:.0} attempts/s with {THREADS} at a time",
+        median(&times, |times| times.ready),
+        median(&times, |times| times.ended),
+        median(&times, |times| times.whole),
+    );
+    Ok(())
 }
 
 fn measure_bare() -> Outcome<()> {
@@ -81,7 +97,7 @@ fn rate_of(work: impl Fn() -> Outcome<()> + Sync) -> Outcome<f64> {
 }
 
 fn measure_lines() -> Outcome<()> {
-    let lab = Lab::new(Effects::None, None)?;
+    let lab = Lab::new(Effects::None, None, None)?;
     for (name, script) in [
         ("seq", format!("seq 1 {NOISY_LINES}")),
         ("60-byte lines", format!("yes {} | head -n {NOISY_LINES}", "x".repeat(59))),
@@ -100,8 +116,10 @@ fn measure_lines() -> Outcome<()> {
 }
 
 /// A place for attempts.
-struct Lab {
+struct Lab<'a> {
     home: tempfile::TempDir,
+    /// `None`: each runner is started by itself.
+    nursery: Option<&'a Nursery>,
     effects: Effects,
     cgroup: Option<PathBuf>,
 }
@@ -112,10 +130,10 @@ struct Times {
     whole: Duration,
 }
 
-impl Lab {
-    fn new(effects: Effects, cgroup: Option<PathBuf>) -> Outcome<Self> {
+impl<'a> Lab<'a> {
+    fn new(effects: Effects, cgroup: Option<PathBuf>, nursery: Option<&'a Nursery>) -> Outcome<Self> {
         let home = tempfile::TempDir::new_in(std::env::var_os("MEASURE_IN").unwrap_or_else(|| "/var/tmp".into()))?;
-        Ok(Lab { home, effects, cgroup })
+        Ok(Lab { home, nursery, effects, cgroup })
     }
 
     fn attempt(&self) -> Outcome<Times> {
@@ -157,13 +175,19 @@ impl Lab {
         };
         let folder = self.home.path().join(id.to_string());
         runner::folder_io::create(&folder, &FolderSpec::new(attempt, local))?;
-        let (child, stream) = runner::launch::launch(&std::env::current_exe()?, &["runner"], &folder)?;
+        let (child, stream) = match self.nursery {
+            Some(nursery) => (None, nursery.launch(&folder)?),
+            None => {
+                let (child, stream) = runner::launch::launch(&std::env::current_exe()?, &["runner"], &folder)?;
+                (Some(child), stream)
+            }
+        };
         Ok(Worker { child, stream: BufReader::new(stream) })
     }
 }
 
 struct Worker {
-    child: Child,
+    child: Option<Child>,
     stream: BufReader<UnixStream>,
 }
 
@@ -197,7 +221,10 @@ impl Worker {
 
     fn leave(mut self) -> Outcome<()> {
         self.send(&ToRunner::Bye)?;
-        self.child.wait()?;
+        while self.stream.read_line(&mut String::new()).is_ok_and(|length| length > 0) {}
+        if let Some(mut child) = self.child {
+            child.wait()?;
+        }
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! Starting a runner from a worker, and finding one again.
+//! Starting a runner by itself, where there is no nursery, and finding one again.
 
 use std::ffi::OsStr;
 use std::fs::File;

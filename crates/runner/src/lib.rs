@@ -1,9 +1,9 @@
 //! The runner: the small process that owns one attempt on a worker's machine.
 //!
-//! A worker starts it with [`launch::launch`] (as `bowline runner FOLDER`), and from then on needs it only through
-//! files and a socket. The runner outlives its worker: it holds the lock, reads the step's output, keeps its
-//! deadlines, kills what must be killed, and leaves an exit record. One thread, one `poll` loop, no async runtime:
-//! it is started for every step, so what it costs is what a step costs.
+//! A worker has it forked by a [`nursery`], and from then on needs it only through files and a socket. The runner
+//! outlives its worker: it holds the lock, reads the step's output, keeps its deadlines, kills what must be killed, and
+//! leaves an exit record. One thread, one `poll` loop, no async runtime: there is one for every step, so what it costs
+//! is what a step costs.
 //!
 //! ```text
 //!  worker ──socketpair or sock──► control ─┐
@@ -24,6 +24,7 @@ pub mod folder_io;
 pub mod launch;
 mod lines;
 mod notes;
+pub mod nursery;
 mod output;
 mod poll;
 mod prepare;

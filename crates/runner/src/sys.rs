@@ -1,4 +1,5 @@
-//! The few system calls for which neither std nor rustix has a safe door. All `unsafe` of the crate is here and in `child`.
+//! The few system calls for which neither std nor rustix has a safe door. All `unsafe` of the crate is here and in `child`,
+//! but for the nursery's one fork.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -130,6 +131,34 @@ pub(crate) unsafe fn fork_into(cgroup: Option<BorrowedFd<'_>>) -> io::Result<i32
         Err(error) if cgroup.is_none() && error.raw_os_error() == Some(libc::ENOSYS) => check(unsafe { libc::fork() }),
         result => result,
     }
+}
+
+/// Forks a child that may do anything. 0 is the child.
+///
+/// # Safety
+/// The process has one thread: a lock that another one holds would stay locked in the child.
+pub(crate) unsafe fn fork() -> io::Result<i32> {
+    // SAFETY: the caller's promise.
+    check(unsafe { libc::fork() })
+}
+
+/// Children that end are gone at once, with nobody to reap them and nothing to know about them.
+pub(crate) fn leave_children_to_the_kernel() {
+    // SAFETY: no handler is involved.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
+}
+
+/// Children that end wait to be reaped, as usual.
+pub(crate) fn keep_children() {
+    // SAFETY: no handler is involved.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+}
+
+/// No descriptor but the three standard ones is inherited by what we execute.
+pub(crate) fn keep_descriptors_to_ourselves() {
+    // SAFETY: only a flag of descriptors changes, none is opened or closed. Kernels before 5.11 refuse, and nothing
+    // happens. By number, since not every libc has the call.
+    unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC) };
 }
 
 fn duration(time: libc::timeval) -> Duration {

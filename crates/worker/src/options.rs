@@ -45,7 +45,7 @@ impl Default for Spool {
     }
 }
 
-/// `program arguments… FOLDER` runs one attempt.
+/// `program arguments… FOLDER` runs one attempt; `program arguments… --nursery` forks such runners.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunnerCommand {
     pub program: PathBuf,

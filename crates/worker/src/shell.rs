@@ -11,7 +11,6 @@
 //! Everything that comes in passes a bounded channel, so that a busy agent slows its sources down.
 
 use std::collections::HashMap;
-use std::process::Child;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -28,7 +27,7 @@ use crate::adopt::Look;
 use crate::agent::{Action, Agent, ExitReason, Finding, Input, StopLevel};
 use crate::error::WorkerError;
 use crate::executors::process::{
-    Broom, Connection, Done, Heard, Job, Launched, Prepare, PrepareError, Sweep, Workshop, reconnect,
+    Broom, Connection, Done, Heard, Job, Prepare, PrepareError, Sweep, Workshop, reconnect,
 };
 use crate::link::{self, LinkEvent, LinkSender, Reach};
 use crate::options::WorkerOptions;
@@ -83,8 +82,6 @@ struct Inbox {
 #[derive(Default)]
 struct Runner {
     connection: Option<Connection>,
-    /// Only of runners that this worker started itself.
-    child: Option<Child>,
     /// An order that came while there was no connection.
     stop: Option<ToRunner>,
 }
@@ -96,7 +93,7 @@ impl Shell {
         let (link_events, link_inbox) = mpsc::channel(QUEUE);
         let (done, done_inbox) = mpsc::channel(QUEUE);
         let (heard, heard_inbox) = mpsc::channel(QUEUE);
-        let prepare = Prepare::new(options.runner.clone(), options.spool);
+        let prepare = Prepare::new(&options.runner, options.spool);
         let (workshop, mut threads) = Workshop::start(&places, prepare, &done).map_err(WorkerError::Thread)?;
         let (shipping, ship_thread) = Shipping::start(places.clone()).map_err(WorkerError::Thread)?;
         let (broom, broom_thread) = Broom::start(places.clone(), options.spool).map_err(WorkerError::Thread)?;
@@ -197,16 +194,16 @@ impl Shell {
         }
     }
 
-    fn prepared(&mut self, ticket: Ticket, launched: Result<Launched, PrepareError>) {
-        let opened = launched.and_then(|Launched { child, stream }| {
+    fn prepared(&mut self, ticket: Ticket, launched: Result<std::os::unix::net::UnixStream, PrepareError>) {
+        let opened = launched.and_then(|stream| {
             let program = self.places.attempt(ticket);
             let stream = stream.set_nonblocking(true).and_then(|()| UnixStream::from_std(stream));
-            Ok((child, stream.map_err(|source| PrepareError::Launch { program, source })?))
+            stream.map_err(|source| PrepareError::Launch { program, source })
         });
         match opened {
-            Ok((child, stream)) => {
+            Ok(stream) => {
                 let connection = self.open(ticket, stream);
-                self.runners.insert(ticket, Runner { connection: Some(connection), child: Some(child), stop: None });
+                self.runners.insert(ticket, Runner { connection: Some(connection), stop: None });
             }
             Err(error) => {
                 tracing::warn!(attempt = %ticket.attempt, %error, "a step cannot be prepared");
@@ -276,9 +273,6 @@ impl Shell {
     fn disconnected(&mut self, ticket: Ticket) {
         let Some(runner) = self.runners.get_mut(&ticket) else { return };
         runner.connection = None;
-        if let Some(child) = runner.child.take() {
-            self.broom.order(Sweep::Reap(child));
-        }
         if runner.stop.is_none() {
             self.runners.remove(&ticket);
         }
@@ -357,7 +351,7 @@ impl Shell {
     fn put_away(&mut self, ticket: Ticket, sweep: Sweep) {
         self.shipping.order(Order::Stop { ticket });
         self.broom.order(sweep);
-        // One that is still connected is on its way out, and is reaped when its connection ends.
+        // One that is still connected is on its way out, and is forgotten when its connection ends.
         if self.runners.get(&ticket).is_some_and(|runner| runner.connection.is_none()) {
             self.runners.remove(&ticket);
         }

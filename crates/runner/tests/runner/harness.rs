@@ -12,7 +12,7 @@ use protocol::attempt::*;
 use protocol::folder::*;
 use protocol::log::{Blocks, LineEnd, Stream};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use tempfile::TempDir;
 use uuid::Uuid;
 
@@ -22,7 +22,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 /// An attempt that is not started yet; change `spec` as needed.
 pub(crate) struct Plan {
     pub(crate) spec: FolderSpec,
-    home: TempDir,
+    pub(crate) home: TempDir,
 }
 
 impl Plan {
@@ -245,7 +245,7 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    fn new(stream: UnixStream) -> Self {
+    pub(crate) fn new(stream: UnixStream) -> Self {
         stream.set_read_timeout(Some(PATIENCE)).expect("timeout");
         Link { reader: BufReader::new(stream) }
     }
@@ -327,6 +327,10 @@ impl Process {
         panic!("{} was never written", path.display());
     }
 
+    pub(crate) fn kill(&self) {
+        let _ = pidfd_send_signal(&self.descriptor, Signal::KILL);
+    }
+
     pub(crate) fn is_alive(&self) -> bool {
         !self.dies_within(Duration::ZERO)
     }
@@ -355,7 +359,7 @@ pub(crate) fn connect(folder: &Path) -> UnixStream {
 }
 
 /// The example is built along with the tests.
-fn runner_program() -> PathBuf {
+pub(crate) fn runner_program() -> PathBuf {
     let test = std::env::current_exe().expect("own path");
     let program = test.parent().and_then(Path::parent).expect("target folder").join("examples/runner");
     assert!(program.exists(), "{} is missing: build it with `cargo build -p runner --examples`", program.display());

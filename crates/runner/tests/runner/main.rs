@@ -3,6 +3,7 @@
 mod ends;
 mod harness;
 mod logs;
+mod nursery;
 mod starts;
 mod stops;
 mod workers;

@@ -127,6 +127,22 @@ async fn a_cut_link_is_made_again_and_the_log_goes_on() {
 }
 
 #[tokio::test]
+async fn a_killed_nursery_is_replaced_and_what_runs_goes_on() {
+    let stage = Stage::new().await;
+    let finish = stage.folder.path().join("finish");
+    let _worker = stage.start();
+    let mut peer = stage.welcomed().await;
+    let pid = peer.run(counting(1, &finish)).await;
+    let nursery = parent_of(pid).and_then(parent_of).expect("the runner lives");
+    kill(nursery);
+    peer.run(script(2, "exit 5")).await;
+    assert_eq!(peer.ended(2).await.result, EndResult::Exited { code: 5 });
+    assert_eq!(parent_of(nursery), None);
+    std::fs::write(&finish, "").expect("writable");
+    assert_eq!(peer.ended(1).await.result, EndResult::Exited { code: 7 });
+}
+
+#[tokio::test]
 async fn a_killed_runner_takes_its_step_along_and_is_reported() {
     let stage = Stage::new().await;
     let _worker = stage.start();

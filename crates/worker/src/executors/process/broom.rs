@@ -1,4 +1,4 @@
-//! Puts away what has ended: runners are reaped, attempts that the server has are kept for a while, the rest is removed.
+//! Puts away what has ended: attempts that the server has are kept for a while, the rest is removed.
 //!
 //! A thread of its own, because nobody waits for it.
 
@@ -6,7 +6,6 @@ use std::collections::VecDeque;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::Path;
-use std::process::Child;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
@@ -18,8 +17,6 @@ use uuid::Uuid;
 use crate::options::Spool;
 use crate::state::Places;
 
-/// A process that has closed its socket is gone in no time; this is for the rare one that is not.
-const REAP_INTERVAL: Duration = Duration::from_millis(100);
 /// How often kept attempts are looked at for their age.
 const AGE_INTERVAL: Duration = Duration::from_secs(60);
 /// Kept attempts, however small: each costs some files.
@@ -32,10 +29,8 @@ const QUIET: Duration = Duration::from_secs(1);
 /// Removed in one go, so that orders do not wait long.
 const PRUNE_BATCH: usize = 500;
 
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) enum Sweep {
-    /// The runner has left.
-    Reap(Child),
     /// The server has all of it.
     Keep { ticket: Ticket },
     /// It never ran.
@@ -64,7 +59,6 @@ impl Broom {
 struct Sweeper {
     places: Places,
     spool: Spool,
-    leaving: Vec<Child>,
     /// Oldest first.
     kept: VecDeque<Kept>,
     kept_bytes: u64,
@@ -80,7 +74,7 @@ impl Sweeper {
     fn new(places: Places, spool: Spool) -> Self {
         let kept = find_kept(&places.kept);
         let kept_bytes = kept.iter().map(|kept| kept.bytes).sum();
-        Sweeper { places, spool, leaving: Vec::new(), kept, kept_bytes }
+        Sweeper { places, spool, kept, kept_bytes }
     }
 
     fn work(&mut self, inbox: &Receiver<Sweep>) {
@@ -93,24 +87,16 @@ impl Sweeper {
             while let Ok(sweep) = inbox.try_recv() {
                 self.perform(sweep);
             }
-            self.leaving.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
             self.prune(KEPT_UNDER_LOAD_MAX);
         }
     }
 
     fn patience(&self) -> Duration {
-        if !self.leaving.is_empty() {
-            REAP_INTERVAL
-        } else if self.kept.len() > KEPT_MAX {
-            QUIET
-        } else {
-            AGE_INTERVAL
-        }
+        if self.kept.len() > KEPT_MAX { QUIET } else { AGE_INTERVAL }
     }
 
     fn perform(&mut self, sweep: Sweep) {
         match sweep {
-            Sweep::Reap(child) => self.leaving.push(child),
             Sweep::Keep { ticket } if self.spool.keep_after_ack.is_zero() => remove(&self.places.attempt(ticket)),
             Sweep::Keep { ticket } => self.keep(ticket),
             Sweep::Discard { ticket } => remove(&self.places.attempt(ticket)),

@@ -3,7 +3,7 @@
 //! * `prepare`: an attempt's folder and its runner.
 //! * `workshop`: the threads that do what blocks: preparing, claiming, looking.
 //! * `connection`: the conversation with one runner.
-//! * `broom`: reaps runners that have left and puts away what they left.
+//! * `broom`: puts away what runners have left.
 
 mod broom;
 mod connection;
@@ -12,5 +12,5 @@ mod workshop;
 
 pub(crate) use broom::{Broom, Sweep};
 pub(crate) use connection::{Connection, Heard, reconnect};
-pub(crate) use prepare::{Launched, Prepare, PrepareError};
+pub(crate) use prepare::{Prepare, PrepareError};
 pub(crate) use workshop::{Done, Job, Workshop};

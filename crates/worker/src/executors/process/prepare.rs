@@ -5,13 +5,12 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::Child;
 
 use protocol::attempt::AttemptSpec;
 use protocol::folder::{FolderSpec, Local};
 use protocol::link::RefuseReason;
 use runner::folder_io::{self, FolderError};
-use runner::launch::launch;
+use runner::nursery::Nursery;
 use thiserror::Error;
 
 use crate::options::{RunnerCommand, Spool};
@@ -22,17 +21,11 @@ const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/s
 const BASE_VARIABLES: [&str; 4] = ["PATH", "HOME", "LANG", "TZ"];
 
 /// What all attempts of this worker have in common.
-#[derive(Debug, Clone)]
-pub(crate) struct Prepare {
-    runner: RunnerCommand,
-    local: Local,
-}
-
-/// A runner that was started and has not said anything yet.
 #[derive(Debug)]
-pub(crate) struct Launched {
-    pub(crate) child: Child,
-    pub(crate) stream: UnixStream,
+pub(crate) struct Prepare {
+    program: PathBuf,
+    nursery: Nursery,
+    local: Local,
 }
 
 #[derive(Debug, Error)]
@@ -44,18 +37,19 @@ pub(crate) enum PrepareError {
 }
 
 impl Prepare {
-    pub(crate) fn new(runner: RunnerCommand, spool: Spool) -> Self {
+    pub(crate) fn new(runner: &RunnerCommand, spool: Spool) -> Self {
         let local = Local {
             log_lines_max: spool.log_lines,
             log_bytes_max: spool.log_bytes,
             cgroup_parent: runner::cgroup::find_parent(),
             base_env: base_environment(),
         };
-        Prepare { runner, local }
+        let nursery = Nursery::new(&runner.program, &runner.arguments);
+        Prepare { program: runner.program.clone(), nursery, local }
     }
 
-    /// Leaves nothing behind when it fails.
-    pub(crate) fn prepare(&self, folder: &Path, spec: AttemptSpec) -> Result<Launched, PrepareError> {
+    /// Returns the line to a runner that has not said anything yet. Leaves nothing behind when it fails.
+    pub(crate) fn prepare(&self, folder: &Path, spec: AttemptSpec) -> Result<UnixStream, PrepareError> {
         let made = self.make(folder, spec);
         if made.is_err() && !is_taken(&made) {
             let _ = fs::remove_dir_all(folder);
@@ -63,12 +57,10 @@ impl Prepare {
         made
     }
 
-    fn make(&self, folder: &Path, spec: AttemptSpec) -> Result<Launched, PrepareError> {
+    fn make(&self, folder: &Path, spec: AttemptSpec) -> Result<UnixStream, PrepareError> {
         folder_io::create(folder, &FolderSpec::new(spec, self.local.clone()))?;
-        let launched = launch(&self.runner.program, &self.runner.arguments, folder);
-        let (child, stream) =
-            launched.map_err(|source| PrepareError::Launch { program: self.runner.program.clone(), source })?;
-        Ok(Launched { child, stream })
+        let launched = self.nursery.launch(folder);
+        launched.map_err(|source| PrepareError::Launch { program: self.program.clone(), source })
     }
 }
 
@@ -89,7 +81,7 @@ impl PrepareError {
 }
 
 /// A folder that was there before belongs to somebody else.
-fn is_taken(made: &Result<Launched, PrepareError>) -> bool {
+fn is_taken(made: &Result<UnixStream, PrepareError>) -> bool {
     let error = made.as_ref().err().and_then(PrepareError::io);
     error.is_some_and(|error| error.kind() == ErrorKind::AlreadyExists)
 }

@@ -1,6 +1,7 @@
 //! The threads that do what blocks, so that the shell never does.
 
 use std::io;
+use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -9,7 +10,7 @@ use protocol::attempt::{AttemptSpec, Ticket};
 use protocol::folder::Claim;
 use runner::folder_io::{self, FolderError};
 
-use super::prepare::{Launched, Prepare, PrepareError};
+use super::prepare::{Prepare, PrepareError};
 use crate::adopt::{self, Look};
 use crate::state::Places;
 
@@ -26,7 +27,7 @@ pub(crate) enum Job {
 
 #[derive(Debug)]
 pub(crate) enum Done {
-    Prepared { ticket: Ticket, launched: Result<Launched, PrepareError> },
+    Prepared { ticket: Ticket, launched: Result<UnixStream, PrepareError> },
     Claimed { ticket: Ticket, claim: Result<Claim, FolderError> },
     Looked { ticket: Ticket, look: Result<Look, FolderError> },
 }
