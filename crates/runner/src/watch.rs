@@ -168,8 +168,12 @@ impl<'a> Watch<'a> {
             }
         }
         let now = clock::boot_now();
-        let until_deadline =
-            self.next_deadline(hold_until.is_some()).into_iter().chain(hold_until).min().map(|deadline| deadline.saturating_sub(now));
+        let until_deadline = self
+            .next_deadline(hold_until.is_some())
+            .into_iter()
+            .chain(hold_until)
+            .min()
+            .map(|deadline| deadline.saturating_sub(now));
         set.wait(until_deadline.into_iter().chain(self.desk.control.patience()).min())
     }
 

@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::fs;
 use std::io::{self, ErrorKind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
@@ -24,6 +24,8 @@ const KEPT_MAX: usize = 1000;
 /// Under load more are kept, and the surplus goes when it is quiet: ext4 does not give out an inode again within a
 /// minute of its deletion, and searches past all of them whenever a file is made.
 const KEPT_UNDER_LOAD_MAX: usize = 20_000;
+/// How soon a folder that could not be removed is tried again.
+const STUBBORN_INTERVAL: Duration = Duration::from_millis(100);
 /// Nothing to do for this long is quiet.
 const QUIET: Duration = Duration::from_secs(1);
 /// Removed in one go, so that orders do not wait long.
@@ -62,6 +64,8 @@ struct Sweeper {
     /// Oldest first.
     kept: VecDeque<Kept>,
     kept_bytes: u64,
+    /// Folders that could not be removed whole, and are tried again.
+    stubborn: Vec<PathBuf>,
 }
 
 struct Kept {
@@ -74,7 +78,7 @@ impl Sweeper {
     fn new(places: Places, spool: Spool) -> Self {
         let kept = find_kept(&places.kept);
         let kept_bytes = kept.iter().map(|kept| kept.bytes).sum();
-        Sweeper { places, spool, kept, kept_bytes }
+        Sweeper { places, spool, kept, kept_bytes, stubborn: Vec::new() }
     }
 
     fn work(&mut self, inbox: &Receiver<Sweep>) {
@@ -87,19 +91,33 @@ impl Sweeper {
             while let Ok(sweep) = inbox.try_recv() {
                 self.perform(sweep);
             }
+            self.stubborn.retain(|folder| !remove(folder));
             self.prune(KEPT_UNDER_LOAD_MAX);
         }
     }
 
     fn patience(&self) -> Duration {
-        if self.kept.len() > KEPT_MAX { QUIET } else { AGE_INTERVAL }
+        if !self.stubborn.is_empty() {
+            STUBBORN_INTERVAL
+        } else if self.kept.len() > KEPT_MAX {
+            QUIET
+        } else {
+            AGE_INTERVAL
+        }
     }
 
     fn perform(&mut self, sweep: Sweep) {
         match sweep {
-            Sweep::Keep { ticket } if self.spool.keep_after_ack.is_zero() => remove(&self.places.attempt(ticket)),
+            Sweep::Keep { ticket } if self.spool.keep_after_ack.is_zero() => self.discard(ticket),
             Sweep::Keep { ticket } => self.keep(ticket),
-            Sweep::Discard { ticket } => remove(&self.places.attempt(ticket)),
+            Sweep::Discard { ticket } => self.discard(ticket),
+        }
+    }
+
+    fn discard(&mut self, ticket: Ticket) {
+        let folder = self.places.attempt(ticket);
+        if !remove(&folder) {
+            self.stubborn.push(folder);
         }
     }
 
@@ -157,11 +175,14 @@ fn log_bytes(folder: &Path) -> u64 {
     segments.filter_map(|segment| segment.metadata().ok()).map(|metadata| metadata.len()).sum()
 }
 
-fn remove(folder: &Path) {
+/// Whether it is gone. A runner that is about to leave may still write into it; then it is tried again.
+fn remove(folder: &Path) -> bool {
     match fs::remove_dir_all(folder) {
-        Ok(()) => {}
-        Err(error) if error.kind() == ErrorKind::NotFound => {}
-        // A runner that is about to leave may still write. The next start of the worker finds what is left.
-        Err(error) => tracing::debug!(folder = %folder.display(), %error, "a folder could not be removed whole"),
+        Ok(()) => true,
+        Err(error) if error.kind() == ErrorKind::NotFound => true,
+        Err(error) => {
+            tracing::debug!(folder = %folder.display(), %error, "a folder could not be removed whole");
+            false
+        }
     }
 }
