@@ -1,5 +1,6 @@
 //! `bowline server`: a server alone.
 
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -78,7 +79,8 @@ pub(crate) async fn start(config: &ServerConfig, data: &Path, tasks: Option<&Pat
         }
     };
     let folder = |e| Failed::usage(format!("cannot use the data folder {}: {e}", data.display()));
-    std::fs::create_dir_all(data).map_err(folder)?;
+    // Inputs and logs are nobody else's business.
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(data).map_err(folder)?;
     let store = SqliteStore::open(&path).map_err(Failed::other)?;
     let preset = std::env::var("BOWLINE_ADMIN_TOKEN").ok().filter(|token| !token.is_empty());
     ::server::run::start(store, config, data, tasks, preset).await.map_err(Failed::other)

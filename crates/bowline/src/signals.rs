@@ -2,6 +2,13 @@
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StopSignal {
+    /// Ctrl-C: a person, who may press it again.
+    Interrupt,
+    Terminate,
+}
+
 /// The signals that ask a process to end.
 pub(crate) struct StopSignals {
     interrupt: Signal,
@@ -14,10 +21,10 @@ impl StopSignals {
     }
 
     /// Returns with each signal.
-    pub(crate) async fn next(&mut self) {
+    pub(crate) async fn next(&mut self) -> StopSignal {
         tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => StopSignal::Interrupt,
+            _ = self.terminate.recv() => StopSignal::Terminate,
         }
     }
 }

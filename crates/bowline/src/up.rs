@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use cli::args::UpArgs;
 use cli::context::Context;
@@ -9,8 +10,11 @@ use spec::config::worker::LogFormat;
 
 use crate::local_worker::LocalWorker;
 use crate::server::{read_config, ready, start};
-use crate::signals::StopSignals;
+use crate::signals::{StopSignal, StopSignals};
 use crate::{Failed, limits, logging};
+
+/// How long `up` waits for a second Ctrl-C while steps run.
+const SECOND_THOUGHTS: Duration = Duration::from_secs(3);
 
 pub(crate) async fn run(args: UpArgs) -> ExitCode {
     logging::start("warn", LogFormat::Text);
@@ -52,21 +56,23 @@ async fn serve(args: UpArgs) -> Result<(), Failed> {
     eprintln!("  try     bowline exec -- echo hello");
     ready(&url);
 
-    signals.next().await;
-    eprintln!("stopping; running steps go on, and the next `bowline up` finds them again (once more: end them too)");
+    let signal = signals.next().await;
     if let Some(worker) = worker {
-        worker.stop();
-        let mut asked_again = false;
-        loop {
-            tokio::select! {
-                () = worker.ended() => break,
-                () = signals.next(), if !asked_again => {
-                    asked_again = true;
-                    eprintln!("ending the running steps");
-                    worker.stop();
-                }
+        let running = server.busy_slots().await;
+        let mut end_steps = false;
+        if running > 0 {
+            eprintln!("stopping; running steps go on, and the next `bowline up` finds them again");
+            if signal == StopSignal::Interrupt {
+                eprintln!("press Ctrl-C again within {} s to end them too", SECOND_THOUGHTS.as_secs());
+                end_steps = tokio::time::timeout(SECOND_THOUGHTS, signals.next()).await.is_ok();
             }
         }
+        worker.stop();
+        if end_steps {
+            eprintln!("ending the running steps");
+            worker.stop();
+        }
+        worker.ended().await;
         let ended = tokio::task::spawn_blocking(move || worker.join()).await;
         if let Ok(Err(error)) = ended {
             eprintln!("warning: the worker: {error}");

@@ -30,7 +30,7 @@ async fn serve(args: WorkerArgs) -> Result<(), Failed> {
     loop {
         tokio::select! {
             ended = &mut worker => return ended.map_err(Failed::other),
-            () = signals.next() => harden(&stop),
+            _ = signals.next() => harden(&stop),
         }
     }
 }

@@ -116,6 +116,12 @@ impl Server {
         Ok(self.app.access.create(new).await?.text)
     }
 
+    /// How many steps the connected workers hold now.
+    pub async fn busy_slots(&self) -> usize {
+        let busy = |roster: &crate::dispatch::Roster| roster.iter().map(|(_, w)| w.held.len()).sum();
+        self.app.ledger.inspect(busy).await.unwrap_or(0)
+    }
+
     /// Ends requests, streams and links, then commits all that was sent before.
     pub async fn stop(self) {
         // Whoever listens has to hear it; if nobody does, all have ended already.

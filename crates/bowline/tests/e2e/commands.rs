@@ -77,6 +77,8 @@ fn tokens_are_made_listed_and_revoked() {
     let made = house.bowline(&["token", "create", "--kind", "api", "--role", "viewer", "--json"]).ok().json();
     let (id, token) = (made["id"].as_str().expect("an id"), made["token"].as_str().expect("a token"));
     house.bowline(&["--token", token, "jobs"]).ok();
+    // A viewer may only look.
+    assert_ne!(house.bowline(&["--token", token, "exec", "--", "true"]).code, 0);
     assert!(house.bowline(&["token", "list"]).ok().out.contains(id));
     assert!(!house.bowline(&["token", "list", "--json"]).ok().out.contains(token));
     house.bowline(&["token", "revoke", id]).ok();

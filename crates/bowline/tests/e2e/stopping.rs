@@ -98,6 +98,21 @@ fn stopping_up_leaves_steps_running_and_the_next_up_finds_them() {
 }
 
 #[test]
+fn a_second_ctrl_c_ends_the_steps_as_well() {
+    let (mut house, mut up) = House::up();
+    let id = house.submit(&sleeper(&house));
+    let pid = pid(&house);
+    up.signal("INT");
+    house.await_file("roles.log", "press Ctrl-C again");
+    assert!(lives(&pid));
+    up.signal("INT");
+    assert!(up.wait().success());
+    await_that("the step has ended", || (!lives(&pid)).then_some(()));
+    let _up = house.start_up(&[]);
+    assert_eq!(house.end(&id)["state"], "failed");
+}
+
+#[test]
 fn nothing_that_was_answered_is_lost_by_a_stop() {
     let (mut house, up) = House::up();
     let ids: Vec<String> = (0..10)

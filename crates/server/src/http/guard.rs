@@ -6,7 +6,7 @@ use api::{ErrorCode, Role};
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
-use http::{HeaderMap, header};
+use http::{HeaderMap, Method, header};
 
 use crate::access::Caller;
 use crate::app::App;
@@ -20,6 +20,9 @@ pub(super) async fn want_token(
     next: Next,
 ) -> Result<Response, ApiError> {
     let caller = app.access.caller(bearer(request.headers())?).await?;
+    if caller.role == Role::Viewer && request.method() != Method::GET {
+        return Err(ApiError::new(ErrorCode::Forbidden, "a viewer's token may only look"));
+    }
     request.extensions_mut().insert(caller);
     Ok(next.run(request).await)
 }
