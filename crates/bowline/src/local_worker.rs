@@ -52,9 +52,9 @@ impl LocalWorker {
         Ok(LocalWorker { stop, thread })
     }
 
-    /// The first time it leaves its steps running, the next time it ends them.
-    pub(crate) fn stop(&self) {
-        crate::worker::harden(&self.stop);
+    /// `level`: whether it leaves its steps running.
+    pub(crate) fn stop(&self, level: StopLevel) {
+        self.stop.send_replace(level);
     }
 
     pub(crate) async fn ended(&self) {

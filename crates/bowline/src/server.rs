@@ -3,15 +3,21 @@
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use ::server::run::Server;
 use cli::args::ServerArgs;
 use spec::config::server::{Database, ServerConfig};
 use spec::config::worker::LogFormat;
+use store::StoreError;
 use store_sqlite::SqliteStore;
 
 use crate::signals::StopSignals;
 use crate::{Failed, limits, logging};
+
+/// How often, and how long apart, a database that another server has is tried again.
+const IN_USE_TRIES: u32 = 20;
+const IN_USE_PAUSE: Duration = Duration::from_millis(100);
 
 pub(crate) async fn run(args: ServerArgs) -> ExitCode {
     logging::start("info", LogFormat::Text);
@@ -69,6 +75,18 @@ pub(crate) fn environment() -> impl Iterator<Item = (String, String)> {
     std::env::vars_os().filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)))
 }
 
+/// One that was killed a moment ago may still be on its way out.
+async fn open(path: &Path) -> Result<SqliteStore, Failed> {
+    let mut tries = 0;
+    loop {
+        match SqliteStore::open(path) {
+            Err(StoreError::InUse { .. }) if tries < IN_USE_TRIES => tries += 1,
+            opened => return opened.map_err(Failed::other),
+        }
+        tokio::time::sleep(IN_USE_PAUSE).await;
+    }
+}
+
 /// Opens the store that the config names and starts a server on it.
 pub(crate) async fn start(config: &ServerConfig, data: &Path, tasks: Option<&Path>) -> Result<Server, Failed> {
     let path = match &config.database {
@@ -81,7 +99,7 @@ pub(crate) async fn start(config: &ServerConfig, data: &Path, tasks: Option<&Pat
     let folder = |e| Failed::usage(format!("cannot use the data folder {}: {e}", data.display()));
     // Inputs and logs are nobody else's business.
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(data).map_err(folder)?;
-    let store = SqliteStore::open(&path).map_err(Failed::other)?;
+    let store = open(&path).await?;
     let preset = std::env::var("BOWLINE_ADMIN_TOKEN").ok().filter(|token| !token.is_empty());
     ::server::run::start(store, config, data, tasks, preset).await.map_err(Failed::other)
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use cli::args::UpArgs;
 use cli::context::Context;
 use spec::config::worker::LogFormat;
+use worker::StopLevel;
 
 use crate::local_worker::LocalWorker;
 use crate::server::{read_config, ready, start};
@@ -67,11 +68,10 @@ async fn serve(args: UpArgs) -> Result<(), Failed> {
                 end_steps = tokio::time::timeout(SECOND_THOUGHTS, signals.next()).await.is_ok();
             }
         }
-        worker.stop();
         if end_steps {
             eprintln!("ending the running steps");
-            worker.stop();
         }
+        worker.stop(if end_steps { StopLevel::EndSteps } else { StopLevel::Leave });
         worker.ended().await;
         let ended = tokio::task::spawn_blocking(move || worker.join()).await;
         if let Ok(Err(error)) = ended {

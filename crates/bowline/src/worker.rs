@@ -36,7 +36,7 @@ async fn serve(args: WorkerArgs) -> Result<(), Failed> {
 }
 
 /// The first signal leaves steps running, the next one ends them.
-pub(crate) fn harden(stop: &watch::Sender<StopLevel>) {
+fn harden(stop: &watch::Sender<StopLevel>) {
     stop.send_modify(|level| {
         *level = match level {
             StopLevel::Run => StopLevel::Leave,

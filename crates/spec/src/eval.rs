@@ -28,7 +28,7 @@ impl Evaluator for Templates {
             "cancelled()" => Ok(scope.cancelled),
             "always()" | "true" => Ok(true),
             "false" => Ok(false),
-            _ => condition(expression, context(step, scope)),
+            _ => guarded(|| condition(expression, context(step, scope))),
         }
     }
 
@@ -36,8 +36,15 @@ impl Evaluator for Templates {
         if !body.templated {
             return Ok(body.clone());
         }
-        Filler { context: context(step, scope), bytes_left: TEXT_BYTES_MAX }.body(body)
+        guarded(|| Filler { context: context(step, scope), bytes_left: TEXT_BYTES_MAX }.body(body))
     }
+}
+
+/// A fault in the template engine fails the step whose text met it, and nothing else.
+fn guarded<T>(evaluate: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    // What the closure touches is made within it, so nothing half-changed is left behind.
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(evaluate))
+        .unwrap_or_else(|_| Err("the template engine failed on this text".to_owned()))
 }
 
 fn condition(expression: &str, context: Value) -> Result<bool, String> {

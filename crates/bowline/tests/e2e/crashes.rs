@@ -141,3 +141,11 @@ fn a_follower_survives_a_restart_of_the_server() {
         assert_eq!(*number, (index + 1).to_string(), "{}", ran.out);
     }
 }
+
+#[test]
+fn a_worker_whose_attempts_were_deleted_goes_on() {
+    let (house, _up) = House::up();
+    house.bowline(&["exec", "--", "true"]).ok();
+    std::fs::remove_dir_all(house.path("data/worker/attempts")).expect("removed");
+    assert_eq!(house.bowline(&["exec", "--", "echo", "still here"]).ok().out, "still here\n");
+}

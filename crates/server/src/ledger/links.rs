@@ -55,6 +55,7 @@ impl<S: Store> Core<S> {
                         w.blocked = true;
                     }
                 });
+                tracing::warn!(%worker, attempt = %ticket.attempt, ?reason, detail, "a worker refused an offer");
                 let reason = format!("{reason:?}: {detail}");
                 self.about_attempt(link, *ticket, "refuse", round, |t| Event::Refused { ticket: t, reason });
             }

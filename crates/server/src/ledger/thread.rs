@@ -87,8 +87,22 @@ pub fn start<S: Store + 'static>(core: Core<S>, clock: Arc<Clock>) -> std::io::R
     let healthy = Arc::new(AtomicBool::new(true));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
     let worker = Loop { core, clock, commands: command_queue, logs: log_queue, healthy: healthy.clone() };
-    let thread = std::thread::Builder::new().name("ledger".to_owned()).spawn(move || runtime.block_on(worker.run()))?;
+    let thread = std::thread::Builder::new().name("ledger".to_owned()).spawn(move || {
+        let _guard = AbortOnPanic;
+        runtime.block_on(worker.run());
+    })?;
     Ok((Ledger { commands, logs, healthy }, thread))
+}
+
+/// A server without its ledger could only pretend. Whoever supervises it starts it again, and the rows are the truth.
+struct AbortOnPanic;
+
+impl Drop for AbortOnPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            std::process::abort();
+        }
+    }
 }
 
 struct Loop<S> {

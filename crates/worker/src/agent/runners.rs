@@ -16,7 +16,7 @@ impl Agent {
         match held.phase {
             Phase::Preparing { give_up: None } => {
                 self.held.remove(&ticket);
-                self.refuse(ticket, reason, detail);
+                self.refuse_broken(ticket, reason, detail, now);
             }
             Phase::Preparing { give_up: Some(then) } => self.voided(ticket, then, &detail, now),
             _ => {}
@@ -92,7 +92,7 @@ impl Agent {
         match held.phase {
             Phase::Preparing { give_up: None } => {
                 self.held.remove(&ticket);
-                self.refuse(ticket, RefuseReason::Broken, why);
+                self.refuse_broken(ticket, RefuseReason::Broken, why, now);
                 self.out.push(Action::Discard { ticket });
             }
             Phase::Preparing { give_up: Some(then) } => self.voided(ticket, then, &why, now),
@@ -127,7 +127,7 @@ impl Agent {
             Finding::NeverStarted { detail } => match held.phase {
                 Phase::Preparing { give_up: None } => {
                     self.held.remove(&ticket);
-                    self.refuse(ticket, RefuseReason::Broken, detail);
+                    self.refuse_broken(ticket, RefuseReason::Broken, detail, now);
                     self.out.push(Action::Discard { ticket });
                 }
                 Phase::Preparing { give_up: Some(then) } | Phase::Voiding { then } => {

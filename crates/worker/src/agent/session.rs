@@ -81,6 +81,13 @@ impl Session {
         }
     }
 
+    /// The next heartbeat comes at this time at the latest.
+    pub(super) fn heartbeat_by(&mut self, at: Duration) {
+        if let Session::Up(up) = self {
+            up.heartbeat_at = up.heartbeat_at.min(at);
+        }
+    }
+
     pub(super) fn ask_for_slots_later(&mut self) {
         if let Session::Up(up) = self {
             up.slots_asked = true;

@@ -261,6 +261,10 @@ fn offers_are_refused_when_draining_or_unpreparable() {
     let actions = story.runner(2, FromRunner::Refused { why: "no".to_owned() });
     assert!(actions.iter().any(refused(2, RefuseReason::Broken)), "{actions:?}");
     assert_eq!(actions.last(), Some(&Action::Discard { ticket: ticket(2) }));
+    // Whoever refused gets no offer before its next heartbeat, so that comes soon.
+    let actions = story.agent.handle(Input::Tick, story.now + Duration::from_secs(1));
+    let heartbeat = |action: &Action| matches!(action, Action::Send(WorkerMessage::Heartbeat(beat)) if beat.free == 1);
+    assert!(actions.iter().any(heartbeat), "{actions:?}");
 }
 
 #[test]

@@ -9,6 +9,9 @@ use super::Agent;
 use super::event::Action;
 use super::held::{AfterVoid, Barrier, Held, Phase};
 
+/// How long a worker that could not prepare an attempt takes no other one.
+const AFTER_FAILURE: Duration = Duration::from_secs(1);
+
 impl Agent {
     pub(super) fn offered(&mut self, number: u64, spec: Box<AttemptSpec>) {
         self.session.number_seen(number);
@@ -30,6 +33,13 @@ impl Agent {
         }
         self.held.insert(ticket, Held::offered(&spec));
         self.out.push(Action::Prepare { spec });
+    }
+
+    /// Something went wrong here, maybe only this once: the slots are offered again soon, not at the next heartbeat's
+    /// usual time, and not at once, since it may go wrong again.
+    pub(super) fn refuse_broken(&mut self, ticket: Ticket, reason: RefuseReason, detail: String, now: Duration) {
+        self.refuse(ticket, reason, detail);
+        self.session.heartbeat_by(now + AFTER_FAILURE);
     }
 
     pub(super) fn refuse(&mut self, ticket: Ticket, reason: RefuseReason, detail: String) {

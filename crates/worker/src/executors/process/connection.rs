@@ -40,7 +40,8 @@ impl Connection {
         let (read_half, writer) = stream.into_split();
         let reader = tokio::spawn(async move {
             if let Err(error) = read(read_half, ticket, number, &heard).await {
-                tracing::warn!(attempt = %ticket.attempt, %error, "the connection to a runner broke");
+                // A runner that leaves while something was on its way to it resets the connection.
+                tracing::debug!(attempt = %ticket.attempt, %error, "the connection to a runner broke");
             }
             let _ = heard.send(Heard { ticket, number, said: None }).await;
         });

@@ -58,7 +58,14 @@ impl Prepare {
     }
 
     fn make(&self, folder: &Path, spec: AttemptSpec) -> Result<UnixStream, PrepareError> {
-        folder_io::create(folder, &FolderSpec::new(spec, self.local.clone()))?;
+        let spec = FolderSpec::new(spec, self.local.clone());
+        if let Err(error) = folder_io::create(folder, &spec) {
+            // Somebody tidied up too much: without the folder of attempts this worker would never run anything again.
+            let parent = folder.parent().filter(|parent| !parent.exists()).ok_or(error)?;
+            fs::create_dir_all(parent)
+                .map_err(|source| FolderError::Io { what: "create the folder of attempts", source })?;
+            folder_io::create(folder, &spec)?;
+        }
         let launched = self.nursery.launch(folder);
         launched.map_err(|source| PrepareError::Launch { program: self.program.clone(), source })
     }
