@@ -12,6 +12,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use protocol::attempt::Ticket;
 use serde::{Deserialize, Serialize};
@@ -176,16 +177,24 @@ fn parse(path: &Path, json: &[u8]) -> Result<StateFile, WorkerError> {
     }
 }
 
+/// How often, and how long apart, the lock is tried before another worker is believed to be there.
+const LOCK_TRIES: u32 = 40;
+const LOCK_PAUSE: Duration = Duration::from_millis(50);
+
 fn lock(root: &Path) -> Result<File, WorkerError> {
     let failed = |source| WorkerError::State { path: root.to_owned(), what: "lock it", source };
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(false).mode(0o600);
     let file = options.open(root.join(LOCK_FILE)).map_err(failed)?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(WorkerError::StateInUse { path: root.to_owned() }),
-        Err(TryLockError::Error(error)) => Err(failed(error)),
+    // A worker that ended a moment ago may leave the lock with a process that it was just starting.
+    for _ in 0..LOCK_TRIES {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
+        }
     }
+    Err(WorkerError::StateInUse { path: root.to_owned() })
 }
 
 fn make_folder(path: &Path) -> io::Result<()> {
