@@ -407,13 +407,40 @@ impl<S: Store> Core<S> {
         self.rebuild_index()?;
         let mut round = Round::new(now);
         self.links_gone(&mut round);
-        let batch = round.batch(&self.cache);
-        if !batch.is_empty() {
-            self.store.commit(&batch)?;
+        match self.commit_alone(round) {
+            Ok(()) => {}
+            Err(error @ StoreError::Unavailable { .. }) => return Err(error),
+            Err(_) => self.links_gone_one_by_one(now)?,
         }
         self.next_check = now;
         self.must_rebuild = false;
         Ok(())
+    }
+
+    /// One of them cannot be written: the others must not suffer for it, nor the ledger wait for it for ever.
+    fn links_gone_one_by_one(&mut self, now: Time) -> Result<(), StoreError> {
+        self.cache.clear();
+        self.rebuild_index()?;
+        for (attempt, place) in self.cut_off() {
+            let mut round = Round::new(now);
+            self.link_gone(attempt, place, &mut round);
+            match self.commit_alone(round) {
+                Ok(()) => {}
+                Err(error @ StoreError::Unavailable { .. }) => return Err(error),
+                Err(error) => {
+                    tracing::error!(job = %place.job, %error, "a lost link could not be written; its job is set aside");
+                    self.set_aside(place.job, now);
+                    self.cache.drop_job(place.job);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a round that nobody waits for.
+    fn commit_alone(&mut self, mut round: Round) -> Result<(), StoreError> {
+        let batch = round.batch(&self.cache);
+        if batch.is_empty() { Ok(()) } else { self.store.commit(&batch).map(drop) }
     }
 
     pub(super) fn ctx(&mut self, now: Time) -> (Ctx<'_>, &mut Cache) {

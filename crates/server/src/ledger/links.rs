@@ -211,15 +211,15 @@ impl<S: Store> Core<S> {
 
     /// Whatever is held by a worker without a link: offers are taken back, attempts get their recovery window.
     pub(super) fn links_gone(&mut self, round: &mut Round) {
-        let away: Vec<(AttemptId, Place)> = self
-            .roster
-            .iter()
-            .filter(|(_, w)| w.link.is_none())
-            .flat_map(|(_, w)| w.held.iter().map(|(attempt, place)| (*attempt, *place)))
-            .collect();
-        for (attempt, place) in away {
+        for (attempt, place) in self.cut_off() {
             self.link_gone(attempt, place, round);
         }
+    }
+
+    /// What workers without a link hold.
+    pub(super) fn cut_off(&self) -> Vec<(AttemptId, Place)> {
+        let away = self.roster.iter().filter(|(_, w)| w.link.is_none());
+        away.flat_map(|(_, w)| w.held.iter().map(|(attempt, place)| (*attempt, *place))).collect()
     }
 
     pub(super) fn link_gone(&mut self, attempt: AttemptId, place: Place, round: &mut Round) {

@@ -12,7 +12,7 @@ use store_sqlite::SqliteStore;
 use crate::desk::{Desk, ONE, submit};
 
 /// The real store, which refuses every batch that writes a job of the task `poison`, or changes one of the task
-/// `cursed`, or is away when told so.
+/// `cursed`, or lets one of the task `doomed` recover; or is away when told so.
 struct Faulty {
     inner: SqliteStore,
     away: Arc<AtomicBool>,
@@ -24,7 +24,8 @@ impl Store for Faulty {
             return Err(StoreError::Unavailable { message: "it is away".to_owned() });
         }
         let cursed = |job: &store::JobWrite| job.row.task == "cursed" && job.expected.is_some();
-        if batch.jobs.iter().any(|job| job.row.task == "poison" || cursed(job)) {
+        let doomed = |job: &store::JobWrite| job.row.task == "doomed" && job.row.state == "recovering";
+        if batch.jobs.iter().any(|job| job.row.task == "poison" || cursed(job) || doomed(job)) {
             return Err(StoreError::Refused { message: "it does not like this".to_owned() });
         }
         self.inner.commit(batch)
@@ -143,4 +144,22 @@ fn a_job_that_can_never_be_written_again_holds_up_nobody() {
     desk.check(cursed, "pending: queued");
     // Its check is not asked for without a pause.
     assert!(desk.core().wake_at() > desk.now);
+}
+
+#[test]
+fn one_attempt_that_cannot_be_marked_as_cut_off_does_not_stop_the_ledger() {
+    let (mut desk, _) = desk();
+    let mut w = desk.worker("w", "script", 2);
+    let doomed = desk.submit("name: doomed\nsteps:\n  a: { run: 'true' }\n");
+    desk.start(&mut w);
+    let job = desk.submit(ONE);
+    desk.start(&mut w);
+    desk.hang_up(&w);
+    desk.check(job, "recovering: recovering");
+    desk.check(doomed, "running: running");
+    let mut other = desk.worker("other", "script", 1);
+    let next = desk.submit(ONE);
+    let spec = desk.start(&mut other);
+    desk.ends(&other, spec.ticket, 0);
+    desk.check(next, "success: success");
 }
