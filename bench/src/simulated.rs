@@ -132,6 +132,7 @@ impl SimulatedWorker {
             processed: self.processed,
             held: self.held.iter().copied().collect(),
             free: self.slots.saturating_sub(busy),
+            ahead: 0,
             draining: false,
         })
     }

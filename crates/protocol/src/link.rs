@@ -184,6 +184,9 @@ pub struct Heartbeat {
     pub held: Vec<Ticket>,
     /// Slots that can take an offer now.
     pub free: u32,
+    /// Offers beyond its slots that the worker would prepare while they are taken: its steps are short at the moment.
+    #[serde(default)]
+    pub ahead: u32,
     /// Takes no new work.
     #[serde(default)]
     pub draining: bool,

@@ -15,9 +15,6 @@ use crate::error::translate;
 use crate::values::{micros, signed};
 use crate::{logs, sql, values};
 
-/// The counter that event numbers come from.
-pub(crate) const EVENTS_COUNTER: &str = "event";
-
 /// What can go wrong on the way: SQLite's own words, or ours.
 pub(crate) enum Failure {
     Sqlite(rusqlite::Error),
@@ -217,7 +214,7 @@ fn events(tx: &Transaction<'_>, rows: &[EventRow], plan: &Plan<'_>) -> Result<Ve
     if rows.is_empty() {
         return Ok(Vec::new());
     }
-    let mut last = counter(tx, EVENTS_COUNTER)?;
+    let mut last = last_event(tx)?;
     let mut ids = Vec::with_capacity(rows.len());
     let mut add = tx.prepare_cached(sql::ADD_EVENT)?;
     for row in rows {
@@ -240,7 +237,6 @@ fn events(tx: &Transaction<'_>, rows: &[EventRow], plan: &Plan<'_>) -> Result<Ve
         ])?;
         ids.push(Some(last));
     }
-    put_counter(tx, EVENTS_COUNTER, last)?;
     Ok(ids)
 }
 
@@ -281,6 +277,11 @@ fn seen(tx: &Transaction<'_>, batch: &Batch) -> Result<(), Failure> {
         touch.execute(params![worker.0.as_bytes(), at.0])?;
     }
     Ok(())
+}
+
+/// The highest number that an event ever had.
+pub(crate) fn last_event(connection: &Connection) -> rusqlite::Result<u64> {
+    connection.prepare_cached(sql::LAST_EVENT)?.query_row([], |row| values::unsigned(row, 0))
 }
 
 /// The highest number that was ever given under this name.

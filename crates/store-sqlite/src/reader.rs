@@ -1,14 +1,14 @@
 //! Looking, beside the writer. Each call sees one moment.
 
-use engine::{AttemptId, JobId};
+use engine::{AttemptId, JobId, StepIx};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use store::codec::Corrupt;
-use store::read::{AttemptView, EventView, JobSummary, LogChunk, LogState};
+use store::read::{AttemptView, EventView, JobSummary, LogChunk, LogState, StepGlance};
 use store::rows::{DefinitionRow, IdempotencyRow, LoadedJob, LoadedStep, StoredJob, TaskRow, TokenRow, WorkerRow};
 use store::{JobFilter, Page, Reader, StoreError};
 use uuid::Uuid;
 
-use crate::commit::{self, EVENTS_COUNTER};
+use crate::commit;
 use crate::error::translate;
 use crate::place::Place;
 use crate::pool::Pool;
@@ -85,6 +85,23 @@ impl Reader for SqliteReader {
         })
     }
 
+    fn definition_of(&self, job: JobId) -> Result<Option<[u8; 32]>, StoreError> {
+        self.look(|c| {
+            c.prepare_cached(sql::DEFINITION_OF_JOB)?.query_row([job.0.as_bytes()], |row| row.get(0)).optional()
+        })
+    }
+
+    fn step(&self, job: JobId, ix: StepIx) -> Result<Option<StepGlance>, StoreError> {
+        self.look(|c| {
+            let place = params![job.0.as_bytes(), ix.0];
+            let state = c.prepare_cached(sql::STATE_OF_STEP)?.query_row(place, |row| row.get(0)).optional()?;
+            let Some(state) = state else { return Ok(None) };
+            let mut select = c.prepare_cached(sql::ATTEMPTS_OF_STEP)?;
+            let attempts = select.query_map(place, |row| Ok((values::attempt(row, 0)?, row.get(1)?)))?;
+            Ok(Some(StepGlance { state, attempts: attempts.collect::<rusqlite::Result<_>>()? }))
+        })
+    }
+
     fn events(&self, job: Option<JobId>, after: u64, limit: usize) -> Result<Vec<EventView>, StoreError> {
         let (after, limit) = (clamped(after), clamped(limit));
         self.look(|c| match job {
@@ -97,7 +114,7 @@ impl Reader for SqliteReader {
     }
 
     fn last_event(&self) -> Result<u64, StoreError> {
-        self.look(|c| commit::counter(c, EVENTS_COUNTER))
+        self.look(commit::last_event)
     }
 
     fn log_state(&self, attempt: AttemptId) -> Result<LogState, StoreError> {

@@ -22,7 +22,9 @@ statements! {
     ADD_QUARANTINE = "add_quarantine";
     ADD_WORKER = "add_worker";
     ATTEMPTS_OF_JOB = "attempts_of_job";
+    ATTEMPTS_OF_STEP = "attempts_of_step";
     COUNTER = "counter";
+    DEFINITION_OF_JOB = "definition_of_job";
     DUE_JOBS = "due_jobs";
     DUE_STEPS = "due_steps";
     EVENTS = "events";
@@ -38,6 +40,7 @@ statements! {
     JOBS_OF_TASK_IN_STATE = "jobs_of_task_in_state";
     JOB_COUNTS = "job_counts";
     JOB_VERSION = "job_version";
+    LAST_EVENT = "last_event";
     LAST_JOB = "last_job";
     LOG_CHUNKS = "log_chunks";
     LOG_STATE = "log_state";
@@ -57,6 +60,7 @@ statements! {
     QUEUED_STEPS = "queued_steps";
     REVOKE_TOKEN = "revoke_token";
     SPEND_ENROLL_TOKEN = "spend_enroll_token";
+    STATE_OF_STEP = "state_of_step";
     STEPS_OF_JOB = "steps_of_job";
     TASKS = "tasks";
     TOKENS = "tokens";

@@ -20,6 +20,12 @@ pub trait Reader: Send + Sync {
 
     fn attempts(&self, job: JobId) -> Result<Vec<AttemptView>, StoreError>;
 
+    /// The hash of the definition that the job was submitted with.
+    fn definition_of(&self, job: JobId) -> Result<Option<[u8; 32]>, StoreError>;
+
+    /// One step of a job, whatever the number of the others.
+    fn step(&self, job: JobId, ix: StepIx) -> Result<Option<StepGlance>, StoreError>;
+
     /// Events after `after`, the oldest first; of one job, or of all.
     fn events(&self, job: Option<JobId>, after: u64, limit: usize) -> Result<Vec<EventView>, StoreError>;
 
@@ -79,6 +85,13 @@ pub struct JobSummary {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StepGlance {
+    pub state: String,
+    /// Ids and numbers, the oldest first.
+    pub attempts: Vec<(AttemptId, u32)>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
 pub struct AttemptView {
     pub id: AttemptId,
     pub ix: StepIx,

@@ -52,6 +52,7 @@ mod tests {
             hostname: String::new(),
             tags: tags(words),
             slots,
+            ahead: 0,
             epoch: Epoch(1),
             link: Some(LinkId(1)),
             draining: false,
@@ -139,5 +140,19 @@ mod tests {
         assert_eq!(plan(&queue, &roster), None);
         roster.update(id, |w| w.as_mut().expect("it is there").blocked = false);
         assert!(plan(&queue, &roster).is_some());
+    }
+
+    #[test]
+    fn a_free_slot_is_better_than_a_place_in_a_short_line() {
+        let mut queue = Queue::default();
+        for n in 1..=6 {
+            queue.insert(key(n, 0, n as i64), tags("script"), None);
+        }
+        let (brisk, mut worker_1) = worker(100, "script", 1);
+        worker_1.ahead = 2;
+        let mut roster = roster(vec![(brisk, worker_1), worker(101, "script", 2)]);
+        let made: Vec<u128> = run(&mut queue, &mut roster).into_iter().map(|(_, worker)| worker).collect();
+        assert_eq!(made.len(), 5, "three slots, and two places ahead");
+        assert_eq!(made[3..], [100, 100], "a place ahead is given when no slot is left: {made:?}");
     }
 }

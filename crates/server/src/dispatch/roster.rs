@@ -18,8 +18,9 @@ const SEEN_INTERVAL: Duration = Duration::from_secs(5);
 #[derive(Debug, Default)]
 pub struct Roster {
     workers: HashMap<WorkerId, Worker>,
-    /// Workers that can take an offer now, by their tags; within, the one with the most free slots last.
-    free: HashMap<TagSet, BTreeSet<(u32, WorkerId)>>,
+    /// Workers that can take an offer now, by their tags; within, the one with the most free slots last. Below zero are
+    /// those whose slots are all taken, and who prepare some more.
+    free: HashMap<TagSet, BTreeSet<(i64, WorkerId)>>,
     /// Where each held attempt belongs.
     places: HashMap<AttemptId, Place>,
 }
@@ -30,6 +31,8 @@ pub struct Worker {
     pub hostname: String,
     pub tags: TagSet,
     pub slots: u32,
+    /// Offers beyond its slots that it prepares, as it last said.
+    pub ahead: u32,
     pub epoch: Epoch,
     pub link: Option<LinkId>,
     pub draining: bool,
@@ -44,10 +47,14 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Slots that can take an offer now.
-    pub fn free(&self) -> u32 {
-        let held = u32::try_from(self.held.len()).unwrap_or(u32::MAX);
-        if self.takes_work() && !self.blocked { self.slots.saturating_sub(held) } else { 0 }
+    /// Whether it can take an offer now, be it only to prepare it.
+    pub fn has_room(&self) -> bool {
+        self.takes_work() && !self.blocked && self.free() > -i64::from(self.ahead)
+    }
+
+    /// Slots that are not taken; below zero where more was offered than there are.
+    fn free(&self) -> i64 {
+        i64::from(self.slots) - i64::try_from(self.held.len()).unwrap_or(i64::MAX)
     }
 
     /// Connected, and willing in general.
@@ -79,7 +86,7 @@ impl Roster {
         }
         change(&mut worker);
         if let Some(worker) = worker {
-            if worker.free() > 0 {
+            if worker.has_room() {
                 self.free.entry(worker.tags.clone()).or_default().insert((worker.free(), id));
             }
             self.workers.insert(id, worker);
@@ -111,6 +118,7 @@ impl Roster {
                 hostname: String::new(),
                 tags: TagSet::default(),
                 slots: 0,
+                ahead: 0,
                 epoch: Epoch::default(),
                 link: None,
                 draining: false,
@@ -148,7 +156,7 @@ impl Roster {
 
     /// The matching worker with the most free slots; `avoid` only if there is no other.
     pub(super) fn best(&self, wanted: &TagSet, avoid: Option<WorkerId>) -> Option<WorkerId> {
-        let mut best: Option<(u32, WorkerId)> = None;
+        let mut best: Option<(i64, WorkerId)> = None;
         let mut last_resort = None;
         for (_, class) in self.free.iter().filter(|(tags, _)| tags.contains_all(wanted)) {
             for &(free, id) in class.iter().rev().take(2) {

@@ -6,6 +6,7 @@ use api::log::StreamId;
 use api::{LogPage, LogsQuery, StepState};
 use axum::extract::State;
 use axum::response::Response;
+use engine::definition::Definition;
 use engine::{JobId, StepIx};
 use http::{HeaderMap, StatusCode};
 
@@ -65,16 +66,25 @@ enum Log {
 
 fn find(app: &App, id: &str, step: &str) -> Result<Log, ApiError> {
     let id = ids::resolve(app, id)?;
-    let stored = app.reader.job(id)?.ok_or_else(|| ids::no_such_job(&id.to_string()))?;
+    let hash = app.reader.definition_of(id)?.ok_or_else(|| ids::no_such_job(&id.to_string()))?;
     if step == SERVER {
         return Ok(Log::Server(id));
     }
-    let definition = app.definitions.get(&stored.definition).map_err(|error| ApiError::internal(&error))?;
+    let definition = definition(app, id, hash)?;
     match definition.find(step) {
         Some(ix) => Ok(Log::Step(id, ix)),
         None => Err(ApiError::not_found(format!("the job has no step `{step}`"))
             .hint(format!("`bowline job {id}` lists its steps; `{SERVER}` is the job's own log"))),
     }
+}
+
+/// The whole job is read only where its definition is not at hand: a job may have thousands of steps.
+fn definition(app: &App, id: JobId, hash: [u8; 32]) -> Result<Arc<Definition>, ApiError> {
+    if let Some(known) = app.definitions.known(&hash) {
+        return Ok(known);
+    }
+    let stored = app.reader.job(id)?.ok_or_else(|| ids::no_such_job(&id.to_string()))?;
+    app.definitions.get(&stored.definition).map_err(|error| ApiError::internal(&error))
 }
 
 fn step_page(app: &App, job: JobId, ix: StepIx, query: &LogsQuery, limit: usize) -> Result<LogPage, ApiError> {
@@ -93,11 +103,9 @@ fn step_page(app: &App, job: JobId, ix: StepIx, query: &LogsQuery, limit: usize)
 
 /// The step's attempts, the oldest first.
 pub(super) fn attempts(app: &App, job: JobId, ix: StepIx) -> Result<Vec<Subject>, ApiError> {
-    let rows = app.reader.attempts(job)?;
-    let ours = rows.into_iter().filter(|row| row.ix == ix);
-    let mut attempts: Vec<Subject> = ours.map(|row| Subject { id: row.id, number: row.number }).collect();
-    attempts.sort_by_key(|attempt| attempt.number);
-    Ok(attempts)
+    let step = app.reader.step(job, ix)?;
+    let attempts = step.into_iter().flat_map(|step| step.attempts);
+    Ok(attempts.map(|(id, number)| Subject { id, number }).collect())
 }
 
 /// The attempt that is asked for; the latest, if none is; none, if there is none yet.
@@ -113,8 +121,8 @@ pub(super) fn choose(attempts: &[Subject], number: Option<u32>) -> Result<Option
 }
 
 pub(super) fn is_final(app: &App, job: JobId, ix: StepIx) -> Result<bool, ApiError> {
-    let stored = app.reader.job(job)?.ok_or_else(|| ids::no_such_job(&job.to_string()))?;
-    let state = stored.steps.get(ix.get()).and_then(|step| StepState::from_word(&step.state));
+    let step = app.reader.step(job, ix)?.ok_or_else(|| ids::no_such_job(&job.to_string()))?;
+    let state = StepState::from_word(&step.state);
     Ok(state.is_some_and(StepState::is_final))
 }
 

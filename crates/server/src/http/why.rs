@@ -70,9 +70,9 @@ impl Member {
             tags: worker.tags.clone(),
             connected: worker.link.is_some(),
             takes_work: worker.takes_work(),
-            has_room: worker.free() > 0,
+            has_room: worker.has_room(),
             slots: worker.slots,
-            held: u32::try_from(worker.held.len()).unwrap_or(u32::MAX),
+            held: u32::try_from(worker.held.len()).unwrap_or(u32::MAX).min(worker.slots),
             last_seen: worker.last_seen,
         }
     }

@@ -41,7 +41,8 @@ impl Live {
         Live {
             connected: worker.link.is_some(),
             draining: worker.draining,
-            busy: u32::try_from(worker.held.len()).unwrap_or(u32::MAX),
+            // What it prepares ahead waits for a slot and takes none.
+            busy: u32::try_from(worker.held.len()).unwrap_or(u32::MAX).min(worker.slots),
             seen: worker.last_seen,
         }
     }

@@ -89,9 +89,13 @@ pub struct Definitions {
 }
 
 impl Definitions {
+    pub fn known(&self, hash: &[u8; 32]) -> Option<Arc<Definition>> {
+        self.lock().get(hash).cloned()
+    }
+
     pub fn get(&self, row: &DefinitionRow) -> Result<Arc<Definition>, String> {
-        if let Some(known) = self.lock().get(&row.hash) {
-            return Ok(known.clone());
+        if let Some(known) = self.known(&row.hash) {
+            return Ok(known);
         }
         let settings = DefinitionSettings::from_json(&row.settings)?;
         let (task, problems) = spec::task::parse(&row.source, "stored task", &settings.options());

@@ -51,6 +51,7 @@ impl<S: Store> Core<S> {
                 hostname: row.hostname.clone(),
                 tags,
                 slots: hello.slots,
+                ahead: 0,
                 epoch: row.epoch,
                 link: Some(link),
                 draining: row.draining || hello.caretaker,

@@ -64,6 +64,7 @@ impl<S: Store> Core<S> {
             WorkerMessage::Heartbeat(beat) => self.roster.update(worker, |w| {
                 if let Some(w) = w {
                     w.blocked = false;
+                    w.ahead = beat.ahead;
                     w.draining = beat.draining;
                 }
             }),

@@ -180,7 +180,7 @@ impl<S: Store> Desk<S> {
     }
 
     pub(crate) fn heartbeat(&mut self, mailbox: &Mailbox) {
-        let beat = Heartbeat { processed: 0, held: Vec::new(), free: 1, draining: false };
+        let beat = Heartbeat { processed: 0, held: Vec::new(), free: 1, ahead: 0, draining: false };
         self.says(mailbox, vec![WorkerMessage::Heartbeat(beat)]);
     }
 

@@ -201,6 +201,14 @@ pub fn attempts_keep_their_history(fixture: &mut dyn Fixture) {
     assert_eq!((running[1].state.as_str(), running[1].confirmed), ("running", false));
     assert_eq!((running[1].ended_at, running[1].worker_name.as_deref()), (None, None));
 
+    let glance = reader.step(job_id(1), FIRST).expect("a read").expect("the job has this step");
+    assert_eq!(glance.attempts, [(attempt_id(1), 1), (attempt_id(2), 2)]);
+    assert_eq!(glance.state, "running");
+    assert_eq!(reader.step(job_id(1), StepIx(1)).expect("a read"), None);
+    let stored = reader.job(job_id(1)).expect("a read").expect("the job is there");
+    assert_eq!(reader.definition_of(job_id(1)).expect("a read"), Some(stored.definition.hash));
+    assert_eq!(reader.definition_of(job_id(2)).expect("a read"), None);
+
     life.lose(store, second);
     let lost = reader.attempts(job_id(1)).expect("a read");
     assert_eq!(lost[0], *ended, "history does not change");

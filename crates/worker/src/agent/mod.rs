@@ -12,11 +12,12 @@
 //! ```
 //!
 //! In reading order: [`event`] (in and out), `held` (one attempt), `session` (the link), `work` (offers and
-//! orders), `runners` (what runners say), `leave` (stopping).
+//! orders), `pace` (work prepared ahead), `runners` (what runners say), `leave` (stopping).
 
 pub mod event;
 mod held;
 mod leave;
+mod pace;
 mod runners;
 mod session;
 #[cfg(test)]
@@ -32,6 +33,7 @@ use protocol::link::{Heartbeat, Hello, WorkerMessage};
 pub use event::{Action, ExitReason, Finding, Found, Input, StopLevel};
 use held::Held;
 use leave::Leaving;
+use pace::Pace;
 use session::Session;
 
 /// The one that decides.
@@ -45,6 +47,7 @@ pub struct Agent {
     /// Takes no new work.
     draining: bool,
     leaving: Option<Leaving>,
+    pace: Pace,
     out: Outbox,
 }
 
@@ -58,6 +61,7 @@ impl Agent {
             session: Session::Down,
             draining: false,
             leaving: None,
+            pace: Pace::default(),
             out: Outbox::default(),
         }
     }
@@ -76,6 +80,7 @@ impl Agent {
             Input::Stop(level) => self.stop(level, ExitReason::Stopped),
             Input::Tick => {}
         }
+        self.fill_slots(now);
         self.keep_time(now);
         self.leave_if_done(now);
         std::mem::take(&mut self.out.actions)
@@ -84,7 +89,7 @@ impl Agent {
     /// When to come back with a [`Input::Tick`], if nothing happens before.
     pub fn deadline(&self) -> Option<Duration> {
         let leaving = self.leaving.as_ref().and_then(Leaving::deadline);
-        [self.session.deadline(), leaving].into_iter().flatten().min()
+        [self.session.deadline(), leaving, self.pace.deadline()].into_iter().flatten().min()
     }
 
     fn free_slots(&self) -> u32 {
@@ -100,6 +105,7 @@ impl Agent {
             processed: self.session.processed(),
             held: self.held.keys().copied().collect(),
             free: self.free_slots(),
+            ahead: self.ahead(),
             draining: self.draining,
         };
         self.out.say(WorkerMessage::Heartbeat(heartbeat));

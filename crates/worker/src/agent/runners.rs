@@ -40,7 +40,7 @@ impl Agent {
             Phase::Preparing { give_up } => {
                 held.phase = Phase::Waiting;
                 match give_up {
-                    None => self.ask(ticket, now),
+                    None => self.ask_when_free(ticket, now),
                     Some(then) => self.make_void(ticket, then),
                 }
             }
@@ -81,6 +81,7 @@ impl Agent {
         }
         let last_seq = Some(end.log_last_seq);
         held.log_reached(end.log_last_seq);
+        self.pace.step_took(end.duration_ms);
         held.phase = Phase::Ended { end };
         self.say_report(ticket, now);
         self.out.push(Action::LogEnded { ticket, last_seq });

@@ -246,7 +246,7 @@ impl Agent {
     fn restate(&mut self, ticket: Ticket, now: Duration) {
         let Some(held) = self.held.get(&ticket) else { return };
         match held.phase {
-            Phase::Waiting if held.barrier.is_none() => self.ask(ticket, now),
+            Phase::Waiting if held.barrier.is_none() => self.ask_when_free(ticket, now),
             Phase::Running { pid: Some(pid) } => self.out.say(WorkerMessage::Started { ticket, pid }),
             _ => self.say_report(ticket, now),
         }
@@ -279,12 +279,13 @@ impl Agent {
             Session::Up(up) => {
                 let ping_due = now >= up.ping_at;
                 let slot_asked = up.slots_asked;
+                let brisk_unsaid = self.pace.is_news();
                 let heartbeat_due = now >= up.heartbeat_at;
                 let repeat_due = now >= up.repeat_at;
                 if ping_due {
                     self.ping(now);
                 }
-                if heartbeat_due || slot_asked && self.free_slots() > 0 {
+                if heartbeat_due || brisk_unsaid || slot_asked && self.free_slots() > 0 {
                     self.heartbeat(now);
                 }
                 if repeat_due {
@@ -310,6 +311,7 @@ impl Agent {
         if let Session::Up(up) = &mut self.session {
             up.heartbeat_at = now + up.heartbeat_interval();
             up.slots_asked = false;
+            self.brisk_was_told();
             self.say_heartbeat();
         }
     }
@@ -319,7 +321,8 @@ impl Agent {
         let patience = up.patience();
         up.repeat_at = now + patience / 2;
         let overdue = |said_at: Option<Duration>| said_at.is_none_or(|said_at| now >= said_at + patience);
-        let unanswered = self.held.iter().filter(|(_, held)| overdue(held.said_at));
+        let unanswered =
+            self.held.iter().filter(|(ticket, held)| overdue(held.said_at) && !self.pace.is_ahead(**ticket));
         let unanswered: Vec<Ticket> = unanswered.map(|(ticket, _)| *ticket).collect();
         for ticket in unanswered {
             match self.held[&ticket].phase {

@@ -239,7 +239,7 @@ fn offers_are_refused_when_busy_and_a_free_slot_is_announced() {
     story.hear(go(1));
     let actions =
         story.agent.handle(Input::Runner { ticket: ticket(1), said: FromRunner::Ended { end: end(0) } }, story.now);
-    let heartbeat = Heartbeat { processed: 11, held: vec![ticket(1)], free: 1, draining: false };
+    let heartbeat = Heartbeat { processed: 11, held: vec![ticket(1)], free: 1, ahead: 0, draining: false };
     assert!(actions.contains(&Action::Send(WorkerMessage::Heartbeat(heartbeat))), "{actions:?}");
 }
 
@@ -599,4 +599,64 @@ fn without_reconnect_a_lost_link_ends_the_steps() {
     assert!(matches!(story.give(Input::LinkDown)[..], [Action::StopRunner { .. }]));
     let actions = story.runner(1, FromRunner::Ended { end: end(0) });
     assert!(actions.contains(&Action::Exit(ExitReason::LinkLost)), "{actions:?}");
+}
+
+/// One slot, and enough short steps behind it that the next offer is prepared ahead.
+fn brisk() -> Story {
+    let mut story = Story::linked(1);
+    for id in 1..=4 {
+        story.hear(offer(id));
+        story.runner(id, ready());
+        story.hear(go(id));
+        story.runner(id, FromRunner::Ended { end: end(0) });
+        story.hear(forget(id));
+    }
+    story.hear(offer(5));
+    story.runner(5, ready());
+    story.hear(go(5));
+    story
+}
+
+#[test]
+fn short_steps_are_prepared_ahead_and_asked_for_with_the_report_that_frees_a_slot() {
+    let mut story = brisk();
+    assert!(matches!(story.hear(offer(6))[..], [Action::Prepare { .. }]));
+    assert_eq!(story.runner(6, ready()), [], "there is one slot, and it is taken");
+    let actions = story.runner(5, FromRunner::Ended { end: end(0) });
+    assert!(actions.contains(&accept(6)), "{actions:?}");
+}
+
+#[test]
+fn what_was_prepared_ahead_is_given_back_before_it_waits_for_long() {
+    let mut story = brisk();
+    story.hear(offer(6));
+    story.runner(6, ready());
+    let actions = story.pass(1);
+    assert!(actions.iter().any(refused(6, RefuseReason::Busy)), "{actions:?}");
+    assert!(actions.contains(&Action::Void { ticket: ticket(6) }), "{actions:?}");
+    let actions = story.hear(offer(7));
+    assert!(actions.iter().any(refused(7, RefuseReason::Busy)), "the pace was wrong: {actions:?}");
+}
+
+#[test]
+fn the_server_hears_at_once_that_steps_are_short_and_that_they_are_not() {
+    let aheads = |actions: Vec<Action>| -> Vec<u32> {
+        let beats = actions.into_iter().filter_map(|action| match action {
+            Action::Send(WorkerMessage::Heartbeat(beat)) => Some(beat.ahead),
+            _ => None,
+        });
+        beats.collect()
+    };
+    let mut story = Story::linked(3);
+    let mut told = Vec::new();
+    for id in 1..=5 {
+        story.hear(offer(id));
+        story.runner(id, ready());
+        story.hear(go(id));
+        let mut ended = end(0);
+        ended.duration_ms = if id == 5 { 60_000 } else { 2 };
+        let said = FromRunner::Ended { end: ended };
+        told.extend(aheads(story.agent.handle(Input::Runner { ticket: ticket(id), said }, story.now)));
+    }
+    assert_eq!(told, [3, 0]);
 }

@@ -26,7 +26,7 @@ impl Agent {
         if self.draining {
             return self.refuse(ticket, RefuseReason::Draining, "this worker is about to stop".to_owned());
         }
-        if self.free_slots() == 0 {
+        if self.free_slots() == 0 && !self.has_room_ahead() {
             self.session.ask_for_slots_later();
             let detail = format!("all {} slots are taken", self.hello.slots);
             return self.refuse(ticket, RefuseReason::Busy, detail);

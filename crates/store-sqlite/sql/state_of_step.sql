@@ -1,0 +1,1 @@
+SELECT state FROM steps WHERE job_id = ?1 AND ix = ?2
