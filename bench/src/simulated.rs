@@ -134,6 +134,7 @@ impl SimulatedWorker {
             free: self.slots.saturating_sub(busy),
             ahead: 0,
             draining: false,
+            runners: Vec::new(),
         })
     }
 }
@@ -188,6 +189,8 @@ fn hello(name: &str, slots: u32, state_id: Uuid) -> Outcome<Hello> {
         ephemeral: false,
         no_reconnect: false,
         caretaker: false,
+        processed: 0,
+        scan_complete: true,
         held: Vec::new(),
     })
 }

@@ -51,6 +51,10 @@ pub enum WorkerMessage {
         ticket: Ticket,
         end: End,
     },
+    /// May steps that stop when they are cut off go on? Each runner numbers its own questions.
+    Renew {
+        renewals: Vec<Renewal>,
+    },
     /// The attempt is certainly over and left no result.
     Lost {
         ticket: Ticket,
@@ -96,6 +100,10 @@ pub enum ServerMessage {
         number: u64,
         ticket: Ticket,
     },
+    /// The same renewals, as far as they are granted. A lease is counted from when its runner asked.
+    Renewed {
+        renewals: Vec<Renewal>,
+    },
     /// Lines up to `seq` are stored.
     LogAck {
         ticket: Ticket,
@@ -135,8 +143,9 @@ pub struct Hello {
     /// Random, new with every start of the worker process.
     pub session: Uuid,
     pub boot_id: String,
-    /// The state folder's own random id, and the machine it was made on.
+    /// The state folder's own random id.
     pub state_id: Uuid,
+    /// The fingerprint of the machine that this worker runs on now.
     pub machine: String,
     pub started_at_ms: i64,
     /// The epoch of the last welcome that this state folder saw; 0 if none.
@@ -148,6 +157,12 @@ pub struct Hello {
     pub no_reconnect: bool,
     #[serde(default)]
     pub caretaker: bool,
+    /// The highest number processed on the last link when `held` was taken.
+    #[serde(default)]
+    pub processed: u64,
+    /// Every folder of the state could be read: what is not in `held` is not there.
+    #[serde(default)]
+    pub scan_complete: bool,
     /// Every attempt in the state folder.
     #[serde(default)]
     pub held: Vec<HeldAttempt>,
@@ -163,6 +178,9 @@ pub struct HeldAttempt {
     /// The first and last log line that the worker still has; 0 and 0 if it has none.
     pub log_first_seq: u64,
     pub log_last_seq: u64,
+    /// Reports about it that wait to be heard.
+    #[serde(default)]
+    pub events: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -190,6 +208,24 @@ pub struct Heartbeat {
     /// Takes no new work.
     #[serde(default)]
     pub draining: bool,
+    /// When each runner here was last heard, by its own process.
+    #[serde(default)]
+    pub runners: Vec<RunnerBeat>,
+}
+
+/// The last sign of life of a runner, measured by the worker's own clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunnerBeat {
+    pub ticket: Ticket,
+    pub pid: u32,
+    pub age_ms: u64,
+}
+
+/// One question of one runner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Renewal {
+    pub ticket: Ticket,
+    pub n: u64,
 }
 
 /// The server's answer to a hello.
@@ -211,6 +247,12 @@ pub struct LinkSettings {
     pub ping_ms: u64,
     pub max_reconnect_delay_ms: u64,
     pub dispatch_ack_ms: u64,
+    /// How often a runner shows that it lives.
+    #[serde(default)]
+    pub runner_heartbeat_ms: u64,
+    /// After so long without its worker a runner starts one that looks after what lives there; none: never.
+    #[serde(default)]
+    pub caretaker_after_ms: Option<u64>,
 }
 
 /// What is to become of an attempt that a worker brought back.

@@ -153,6 +153,8 @@ fn core_config(config: &ServerConfig) -> CoreConfig {
             ping_ms: millis(recovery.link_ping),
             max_reconnect_delay_ms: millis(recovery.max_reconnect_delay),
             dispatch_ack_ms: millis(recovery.dispatch_ack),
+            runner_heartbeat_ms: millis(recovery.runner_heartbeat_interval),
+            caretaker_after_ms: recovery.caretaker_after.map(millis),
         },
     }
 }

@@ -110,6 +110,8 @@ fn hello(options: &WorkerOptions, state: &State) -> Hello {
         ephemeral: options.ephemeral || options.once,
         no_reconnect: options.no_reconnect,
         caretaker: false,
+        processed: 0,
+        scan_complete: true,
         held: Vec::new(),
     }
 }

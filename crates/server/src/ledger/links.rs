@@ -73,7 +73,7 @@ impl<S: Store> Core<S> {
             }
             // Pings are answered by the link itself; a second hello is refused there.
             WorkerMessage::Ping { .. } | WorkerMessage::Pong { .. } => {}
-            WorkerMessage::Hello(_) | WorkerMessage::Unknown => {}
+            WorkerMessage::Hello(_) | WorkerMessage::Renew { .. } | WorkerMessage::Unknown => {}
         }
     }
 
@@ -255,6 +255,7 @@ pub(super) fn ticket_of(message: &WorkerMessage) -> Option<Ticket> {
         | WorkerMessage::Lost { ticket, .. } => Some(*ticket),
         WorkerMessage::Hello(_)
         | WorkerMessage::Heartbeat(_)
+        | WorkerMessage::Renew { .. }
         | WorkerMessage::Ping { .. }
         | WorkerMessage::Pong { .. }
         | WorkerMessage::Unknown => None,

@@ -121,6 +121,8 @@ fn hello(name: &str, slots: u32) -> Hello {
         ephemeral: false,
         no_reconnect: false,
         caretaker: false,
+        processed: 0,
+        scan_complete: true,
         held: Vec::new(),
     }
 }

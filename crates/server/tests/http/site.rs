@@ -120,8 +120,14 @@ fn ledger(
     metrics: &Arc<Metrics>,
     clock: &Arc<Clock>,
 ) -> Ledger {
-    let link =
-        LinkSettings { heartbeat_ms: 30_000, ping_ms: 10_000, max_reconnect_delay_ms: 60_000, dispatch_ack_ms: 10_000 };
+    let link = LinkSettings {
+        heartbeat_ms: 30_000,
+        ping_ms: 10_000,
+        max_reconnect_delay_ms: 60_000,
+        dispatch_ack_ms: 10_000,
+        runner_heartbeat_ms: 30_000,
+        caretaker_after_ms: None,
+    };
     let config = CoreConfig { rules: Rules::default(), link };
     let random = Random::from_seed([7; 32]);
     let core = Core::new(store, config, definitions.clone(), bus.clone(), metrics.clone(), random, clock.now())

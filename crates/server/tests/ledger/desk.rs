@@ -180,7 +180,8 @@ impl<S: Store> Desk<S> {
     }
 
     pub(crate) fn heartbeat(&mut self, mailbox: &Mailbox) {
-        let beat = Heartbeat { processed: 0, held: Vec::new(), free: 1, ahead: 0, draining: false };
+        let beat =
+            Heartbeat { processed: 0, held: Vec::new(), free: 1, ahead: 0, draining: false, runners: Vec::new() };
         self.says(mailbox, vec![WorkerMessage::Heartbeat(beat)]);
     }
 
@@ -272,8 +273,14 @@ impl Mailbox {
 }
 
 fn core<S: Store>(store: S, now: Time) -> Core<S> {
-    let link =
-        LinkSettings { heartbeat_ms: 30_000, ping_ms: 10_000, max_reconnect_delay_ms: 60_000, dispatch_ack_ms: 10_000 };
+    let link = LinkSettings {
+        heartbeat_ms: 30_000,
+        ping_ms: 10_000,
+        max_reconnect_delay_ms: 60_000,
+        dispatch_ack_ms: 10_000,
+        runner_heartbeat_ms: 30_000,
+        caretaker_after_ms: None,
+    };
     let config = CoreConfig { rules: rules(), link };
     let random = Random::from_seed([u8::try_from(now.0.rem_euclid(251)).expect("small"); 32]);
     let (definitions, metrics) = (Arc::new(Definitions::default()), Arc::new(Metrics::default()));
@@ -318,6 +325,8 @@ fn hello(name: &str, tags: &str, slots: u32, held: Vec<HeldAttempt>) -> Hello {
         ephemeral: false,
         no_reconnect: false,
         caretaker: false,
+        processed: 0,
+        scan_complete: true,
         held,
     }
 }

@@ -69,6 +69,7 @@ fn a_log_goes_on_after_a_restart_of_the_server() {
         state: protocol::link::HeldState::Running,
         log_first_seq: 1,
         log_last_seq: 5,
+        events: 0,
     };
     let mut w = desk.connect(w.worker, "w", "script", 1, vec![held]);
     assert_eq!(w.welcome.verdicts[0].log_acked_seq, 3);

@@ -15,6 +15,7 @@ fn held(spec: &AttemptSpec, state: HeldState) -> HeldAttempt {
         state,
         log_first_seq: 0,
         log_last_seq: 0,
+        events: 0,
     }
 }
 

@@ -156,6 +156,7 @@ impl Held {
             state,
             log_first_seq: self.log_first_seq,
             log_last_seq: self.log_last_seq,
+            events: u32::from(self.report(ticket).is_some()),
         }
     }
 }

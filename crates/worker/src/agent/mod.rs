@@ -107,6 +107,7 @@ impl Agent {
             free: self.free_slots(),
             ahead: self.ahead(),
             draining: self.draining,
+            runners: Vec::new(),
         };
         self.out.say(WorkerMessage::Heartbeat(heartbeat));
     }

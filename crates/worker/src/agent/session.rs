@@ -199,7 +199,7 @@ impl Agent {
             ServerMessage::Ping { n } => self.out.say(WorkerMessage::Pong { n }),
             ServerMessage::Pong { n } => self.pong(n, now),
             ServerMessage::Refused { code, message } => self.refused(code, message),
-            ServerMessage::Welcome(_) | ServerMessage::Unknown => {}
+            ServerMessage::Welcome(_) | ServerMessage::Renewed { .. } | ServerMessage::Unknown => {}
         }
     }
 

@@ -14,8 +14,14 @@ use uuid::Uuid;
 
 use super::{Action, Agent, ExitReason, Finding, Found, Input, StopLevel};
 
-const SETTINGS: LinkSettings =
-    LinkSettings { heartbeat_ms: 30_000, ping_ms: 10_000, max_reconnect_delay_ms: 60_000, dispatch_ack_ms: 10_000 };
+const SETTINGS: LinkSettings = LinkSettings {
+    heartbeat_ms: 30_000,
+    ping_ms: 10_000,
+    max_reconnect_delay_ms: 60_000,
+    dispatch_ack_ms: 10_000,
+    runner_heartbeat_ms: 30_000,
+    caretaker_after_ms: None,
+};
 
 /// An agent with a clock. Heartbeats and pings are left out of what [`Story::give`] returns unless a test asks.
 struct Story {
@@ -114,6 +120,8 @@ fn hello(slots: u32) -> Hello {
         ephemeral: false,
         no_reconnect: false,
         caretaker: false,
+        processed: 0,
+        scan_complete: true,
         held: Vec::new(),
     }
 }
@@ -239,7 +247,8 @@ fn offers_are_refused_when_busy_and_a_free_slot_is_announced() {
     story.hear(go(1));
     let actions =
         story.agent.handle(Input::Runner { ticket: ticket(1), said: FromRunner::Ended { end: end(0) } }, story.now);
-    let heartbeat = Heartbeat { processed: 11, held: vec![ticket(1)], free: 1, ahead: 0, draining: false };
+    let heartbeat =
+        Heartbeat { processed: 11, held: vec![ticket(1)], free: 1, ahead: 0, draining: false, runners: Vec::new() };
     assert!(actions.contains(&Action::Send(WorkerMessage::Heartbeat(heartbeat))), "{actions:?}");
 }
 

@@ -239,6 +239,8 @@ impl Peer {
             ping_ms: 10_000,
             max_reconnect_delay_ms: 1000,
             dispatch_ack_ms: 10_000,
+            runner_heartbeat_ms: 30_000,
+            caretaker_after_ms: None,
         };
         let welcome = Welcome {
             protocol: PROTOCOL_VERSION,
