@@ -77,6 +77,9 @@ pub struct JobSummary {
     pub error: Option<JobError>,
     #[serde(default)]
     pub submitted_by: String,
+    /// What `bowline exec` ran, as one would type it, cut if it is long. Null for other jobs.
+    #[serde(default)]
+    pub command: Option<String>,
 }
 
 /// The first failure that counts, and whose it was.

@@ -37,8 +37,6 @@ pub struct Token {
     pub created_at: Timestamp,
     #[serde(default)]
     pub expires_at: Option<Timestamp>,
-    #[serde(default)]
-    pub last_used_at: Option<Timestamp>,
     /// How many uses are left; null where they are not counted.
     #[serde(default)]
     pub uses_left: Option<u32>,

@@ -67,7 +67,7 @@ impl CliError {
     }
 
     /// Whoever read our output has seen enough, as `head` does: that is no error.
-    fn is_quiet(&self) -> bool {
+    pub(crate) fn is_quiet(&self) -> bool {
         matches!(self, CliError::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }
 }

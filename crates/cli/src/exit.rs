@@ -16,6 +16,9 @@ pub enum Exit {
     Cancelled,
     /// The server could not be reached, or refused the token.
     NoServer,
+    /// Whoever read our output went away before the job ended, and it goes on: its result is not known. The number is
+    /// what a shell shows for any tool that this happens to.
+    Detached,
 }
 
 impl Exit {
@@ -26,6 +29,7 @@ impl Exit {
             Exit::Usage => 2,
             Exit::Cancelled => 3,
             Exit::NoServer => 4,
+            Exit::Detached => 141,
         }
     }
 
@@ -49,6 +53,7 @@ impl Exit {
             Exit::Failed => 2,
             Exit::Usage => 3,
             Exit::NoServer => 4,
+            Exit::Detached => 5,
         };
         if rank(other) > rank(self) { other } else { self }
     }

@@ -13,6 +13,7 @@ mod error;
 mod exit;
 mod follow;
 mod print;
+mod stdin;
 mod style;
 mod table;
 mod times;

@@ -25,7 +25,9 @@ pub(crate) fn step_mark(state: StepState) -> char {
 }
 
 #[derive(Clone, Copy)]
-enum Tone {
+pub(crate) enum Tone {
+    Plain,
+    Strong,
     Good,
     Bad,
     Odd,
@@ -33,8 +35,10 @@ enum Tone {
     Quiet,
 }
 
-fn coloured(tone: Tone, text: &str) -> String {
+pub(crate) fn coloured(tone: Tone, text: &str) -> String {
     match tone {
+        Tone::Plain => text.to_owned(),
+        Tone::Strong => text.bold().to_string(),
         Tone::Good => text.green().to_string(),
         Tone::Bad => text.red().to_string(),
         Tone::Odd => text.yellow().to_string(),
@@ -43,7 +47,7 @@ fn coloured(tone: Tone, text: &str) -> String {
     }
 }
 
-fn step_tone(state: StepState) -> Tone {
+pub(crate) fn step_tone(state: StepState) -> Tone {
     match state {
         StepState::Success => Tone::Good,
         StepState::Failed => Tone::Bad,
@@ -53,7 +57,7 @@ fn step_tone(state: StepState) -> Tone {
     }
 }
 
-fn job_tone(state: JobState) -> Tone {
+pub(crate) fn job_tone(state: JobState) -> Tone {
     match state {
         JobState::Success => Tone::Good,
         JobState::Failed => Tone::Bad,

@@ -66,6 +66,8 @@ pub struct MatchView {
     pub matching: u32,
     /// Those of the matching ones that have no free slot.
     pub busy: u32,
+    /// Those of the matching ones that refused an offer, and are left alone for a moment.
+    pub refusals: Vec<Refusal>,
     /// Slots of the matching ones, and how many of them are taken.
     pub slots: u32,
     pub slots_taken: u32,
@@ -73,6 +75,14 @@ pub struct MatchView {
     pub away: u32,
     /// Tags that no known worker has.
     pub missing: Vec<Arc<str>>,
+}
+
+/// A worker that would not take a step now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    pub worker: String,
+    /// Its reason, as in `its disk is full`, if it is known.
+    pub why: Option<String>,
 }
 
 /// Explains `job` as it stands at `now`.

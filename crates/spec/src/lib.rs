@@ -24,4 +24,5 @@ pub mod task;
 pub use check::{FileKind, check};
 pub use diagnostic::{Code, Diagnostic, Place, Severity};
 pub use lower::duration::parse as parse_duration;
+pub use lower::nearest::nearest;
 pub use render::render;

@@ -1,10 +1,13 @@
 //! Bowline from the outside: the real binary, real processes, real signals, as a user meets them.
 
+mod emulator;
 mod house;
 
 mod commands;
 mod crashes;
 mod graphs;
 mod input;
+mod manners;
 mod output;
 mod stopping;
+mod terminal;

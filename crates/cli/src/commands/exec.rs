@@ -11,10 +11,12 @@ use super::run::submit;
 use crate::connect::ConnectArgs;
 use crate::error::CliError;
 use crate::exit::Exit;
+use crate::stdin::StdinNotice;
 
 /// Run one command as a job
 ///
-/// Its output and its result become ours. With a server on this machine it runs in the current folder.
+/// Its output and its result become ours; its stdin is closed. With a server on this machine it runs in the current
+/// folder.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -82,7 +84,11 @@ pub(crate) async fn run(client: &Client, args: &ExecArgs) -> Result<Exit, CliErr
     let spec = one_step_task(args, workdir.as_deref())?;
     let request =
         SubmitRequest { spec: Some(spec.to_string()), file: Some("exec".to_owned()), ..SubmitRequest::default() };
-    submit(client, &request, args.detach, args.json).await
+    let mut stdin = StdinNotice::default();
+    stdin.look();
+    let result = submit(client, &request, args.detach, args.json).await;
+    stdin.look();
+    result
 }
 
 /// JSON is YAML, so this is a task file.

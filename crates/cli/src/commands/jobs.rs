@@ -11,6 +11,9 @@ use crate::print::{put_json, say};
 use crate::table::put_table;
 use crate::times::{took, when};
 
+/// How much of a command a list shows.
+const COMMAND_WIDTH: usize = 40;
+
 /// List jobs, newest first
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -56,14 +59,23 @@ pub(crate) async fn run(client: &Client, args: &JobsArgs) -> Result<Exit, CliErr
             job.state.to_string(),
             when(Some(job.created_at)),
             took(job.started_at, job.ended_at),
+            job.command.as_deref().map(brief).unwrap_or_default(),
             job.error.as_ref().map(|error| error.message.clone()).unwrap_or_default(),
         ]
     });
-    put_table(&["id", "task", "state", "created", "took", "error"], rows.collect(), "no jobs")?;
+    put_table(&["id", "task", "state", "created", "took", "command", "error"], rows.collect(), "no jobs")?;
     if let Some(next) = page.next {
         say(&format!("more with --cursor {next}"));
     }
     Ok(Exit::Success)
+}
+
+/// Enough to tell commands apart.
+fn brief(command: &str) -> String {
+    match command.char_indices().nth(COMMAND_WIDTH) {
+        None => command.to_owned(),
+        Some(_) => command.chars().take(COMMAND_WIDTH - 1).chain(['…']).collect(),
+    }
 }
 
 fn state(word: &str) -> Result<String, String> {

@@ -55,7 +55,7 @@ pub(crate) async fn run(client: &Client, args: &LogsArgs) -> Result<Exit, CliErr
     let mut view = Raw::new(steps.len() > 1, args.timestamps);
     if args.follow && args.attempt.is_none() && args.step.as_deref() != Some(SERVER_STEP) {
         let latest = Some(Latest { tail: args.tail });
-        let options = Options { step: args.step.clone(), latest, interrupt_cancels: false };
+        let options = Options { step: args.step.clone(), latest, ..Options::default() };
         follow::follow(client, &job, &options, &mut view).await?;
         return Ok(Exit::Success);
     }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use api::{Job, SubmitRequest};
 use clap::Args;
@@ -12,7 +13,10 @@ use crate::connect::ConnectArgs;
 use crate::error::{CliError, tell};
 use crate::exit::Exit;
 use crate::follow::{self, Ended, Options};
-use crate::print::{put, put_json};
+use crate::print::{put, put_json, say};
+
+/// When our stdout is closed, a job that is about to end may do so.
+const RESULT_PATIENCE: Duration = Duration::from_millis(500);
 
 /// Run a task and follow it to its end
 ///
@@ -78,20 +82,38 @@ pub(crate) async fn submit(
 
 /// Follows a job on the screen and makes its result ours. Also what `attach` does.
 pub(crate) async fn follow_to_result(client: &Client, job: &Job, json: bool) -> Result<Exit, CliError> {
-    let options = Options { interrupt_cancels: true, ..Options::default() };
+    let options = Options { interrupt_cancels: true, tells_waits: true, ..Options::default() };
     let mut view = follow::choose(job, json);
-    let ended = follow::follow(client, job, &options, view.as_mut()).await?;
+    let ended = follow::follow(client, job, &options, view.as_mut()).await;
     drop(view);
     match ended {
-        Ended::Left => Ok(Exit::Cancelled),
-        Ended::Over(job) => {
-            if json {
-                put_json(&job)?;
-            }
+        Ok(Ended::Left) => Ok(Exit::Cancelled),
+        Ok(Ended::Over(job)) => {
+            let printed = if json { put_json(&job) } else { Ok(()) };
             tell_failure(&job);
-            Ok(Exit::of_job(job.state))
+            // The result is known, also to a caller who did not wait for its text.
+            match printed {
+                Err(error) if !error.is_quiet() => Err(error),
+                Ok(()) | Err(_) => Ok(Exit::of_job(job.state)),
+            }
         }
+        Err(error) if error.is_quiet() => detached(client, job).await,
+        Err(error) => Err(error),
     }
+}
+
+/// Nobody reads our stdout any more. That is no wish to end the job; and its result is ours only if it is known.
+async fn detached(client: &Client, job: &Job) -> Result<Exit, CliError> {
+    let id = job.id;
+    let known = client.job_wait(&id.to_string(), RESULT_PATIENCE).await;
+    if let Ok(job) = known
+        && job.state.is_final()
+    {
+        tell_failure(&job);
+        return Ok(Exit::of_job(job.state));
+    }
+    say(&format!("bowline: stdout was closed; job {id} goes on (`bowline attach {id}` follows it)"));
+    Ok(Exit::Detached)
 }
 
 fn tell_failure(job: &Job) {

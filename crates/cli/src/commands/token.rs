@@ -44,7 +44,7 @@ pub struct CreateArgs {
     /// How long it is good, such as `24h` [default: until revoked]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub ttl: Option<String>,
-    /// The tags that its workers may have (only for `enroll`) [default: any]
+    /// The tags that its workers may have (only for `enroll`; not supported yet) [default: any]
     #[arg(long, value_name = "TAG", value_delimiter = ',')]
     pub tags: Vec<String>,
     /// How many workers it lets in (only for `enroll`) [default: 1]
@@ -68,7 +68,7 @@ pub struct ListArgs {
 
 #[derive(Debug, Args)]
 pub struct RevokeArgs {
-    /// The token's id, as `token list` shows it
+    /// The token's id, or a unique prefix of it, as `token list` shows it
     pub id: String,
     #[command(flatten)]
     pub connect: ConnectArgs,
@@ -138,11 +138,10 @@ async fn list(client: &Client, args: &ListArgs) -> Result<Exit, CliError> {
             when(Some(token.created_at)),
             when(token.expires_at),
             token.uses_left.map_or_else(|| "-".to_owned(), |uses| uses.to_string()),
-            when(token.last_used_at),
             if token.revoked_at.is_some() { "revoked" } else { "" }.to_owned(),
         ]
     });
-    let headings = ["id", "kind", "role", "created", "expires", "uses left", "last used", ""];
+    let headings = ["id", "kind", "role", "created", "expires", "uses left", ""];
     put_table(&headings, rows.collect(), "no tokens")?;
     Ok(Exit::Success)
 }

@@ -17,9 +17,12 @@ mod live;
 mod logs;
 mod prefixed;
 mod raw;
+mod screen;
 mod text;
 mod track;
+mod tree;
 mod view;
+mod waits;
 
 use std::time::Duration;
 
@@ -30,6 +33,7 @@ use tokio::time::{Instant, interval, sleep, sleep_until};
 use self::interrupt::Interrupts;
 use self::logs::{LogEnd, LogReaders, News, What};
 use self::track::Track;
+use self::waits::Waits;
 
 pub(crate) use self::raw::Raw;
 pub(crate) use self::view::{View, choose};
@@ -56,6 +60,8 @@ pub(crate) struct Options {
     pub(crate) latest: Option<Latest>,
     /// Ctrl-C asks for the job's end instead of just leaving.
     pub(crate) interrupt_cancels: bool,
+    /// Why a step has no worker is told, if it takes long.
+    pub(crate) tells_waits: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -85,9 +91,11 @@ pub(crate) async fn follow(
         track: Track::new(job),
         logs: LogReaders::new(client.clone(), job.id.to_string()),
         interrupts: Interrupts::new(options.interrupt_cancels)?,
+        waits: options.tells_waits.then(Waits::default),
         view,
     };
     follower.view.begin(&follower.track)?;
+    follower.look_for_waits();
     follower.open_known(job, options.latest);
     if follower.until_over(job.last_event).await? == Flow::Leave {
         return Ok(Ended::Left);
@@ -102,6 +110,7 @@ struct Follower<'a> {
     track: Track,
     logs: LogReaders,
     interrupts: Interrupts,
+    waits: Option<Waits>,
     view: &'a mut dyn View,
 }
 
@@ -127,12 +136,17 @@ impl Follower<'_> {
                     None => break,
                 },
                 news = self.logs.next() => self.news(news)?,
+                notices = waits(self.waits.as_mut(), self.client, &self.id) => {
+                    for notice in notices {
+                        self.view.notice(&notice)?;
+                    }
+                }
                 () = self.interrupts.next() => {
                     if self.interrupted()? == Flow::Leave {
                         return Ok(Flow::Leave);
                     }
                 }
-                _ = ticks.tick(), if self.view.is_live() => self.view.tick(&self.track),
+                _ = ticks.tick(), if self.view.is_live() => self.view.tick(&self.track)?,
             }
         }
         Ok(Flow::GoOn)
@@ -145,6 +159,7 @@ impl Follower<'_> {
         tokio::pin!(fetch);
         let mut last_word: Option<Box<Job>> = None;
         let mut give_up_at = Instant::now() + LOG_PATIENCE;
+        let mut ticks = interval(TICK);
         loop {
             if last_word.is_some() && self.logs.outstanding() == 0 {
                 break;
@@ -168,6 +183,7 @@ impl Follower<'_> {
                         return Ok(Ended::Left);
                     }
                 }
+                _ = ticks.tick(), if self.view.is_live() => self.view.tick(&self.track)?,
                 () = sleep_until(give_up_at), if last_word.is_some() => {
                     self.view.notice("some log lines are still on their way; see them later with `bowline logs`")?;
                     break;
@@ -192,9 +208,10 @@ impl Follower<'_> {
                 self.logs.open(&step.name, step.attempt);
             }
             self.view.step_changed(&self.track, index)?;
+            self.look_for_waits();
         }
         if event.kind == EventKind::Job {
-            self.view.tick(&self.track);
+            self.view.tick(&self.track)?;
         }
         Ok(())
     }
@@ -229,6 +246,12 @@ impl Follower<'_> {
         }
     }
 
+    fn look_for_waits(&mut self) {
+        if let Some(waits) = &mut self.waits {
+            waits.look(&self.track);
+        }
+    }
+
     fn interrupted(&mut self) -> Result<Flow, CliError> {
         let id = &self.id;
         match self.interrupts.count() {
@@ -241,6 +264,13 @@ impl Follower<'_> {
         }
         self.interrupts.ask(self.client.clone(), id.clone());
         Ok(Flow::GoOn)
+    }
+}
+
+async fn waits(waits: Option<&mut Waits>, client: &Client, id: &str) -> Vec<String> {
+    match waits {
+        Some(waits) => waits.next(client, id).await,
+        None => std::future::pending().await,
     }
 }
 

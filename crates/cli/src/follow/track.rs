@@ -6,9 +6,11 @@ use api::{Event, EventKind, Job, JobState, StepState, Timestamp};
 
 #[derive(Debug)]
 pub(crate) struct Track {
+    pub(crate) id: String,
     pub(crate) task: String,
     pub(crate) state: JobState,
     pub(crate) created_at: Timestamp,
+    pub(crate) ended_at: Option<Timestamp>,
     /// In the job's order.
     pub(crate) steps: Vec<TrackedStep>,
     by_name: HashMap<String, usize>,
@@ -31,7 +33,15 @@ impl Track {
     pub(crate) fn new(job: &Job) -> Track {
         let steps: Vec<TrackedStep> = job.steps.iter().map(TrackedStep::new).collect();
         let by_name = steps.iter().enumerate().map(|(index, step)| (step.name.clone(), index)).collect();
-        Track { task: job.task.clone(), state: job.state, created_at: job.created_at, steps, by_name }
+        Track {
+            id: job.id.to_string(),
+            task: job.task.clone(),
+            state: job.state,
+            created_at: job.created_at,
+            ended_at: job.ended_at,
+            steps,
+            by_name,
+        }
     }
 
     pub(crate) fn step(&self, name: &str) -> Option<&TrackedStep> {
@@ -44,6 +54,7 @@ impl Track {
             EventKind::Job => {
                 if let Some(state) = event.to.as_deref().and_then(JobState::from_word) {
                     self.state = state;
+                    self.ended_at = state.is_final().then_some(event.at);
                 }
                 None
             }
@@ -60,6 +71,7 @@ impl Track {
     /// Takes the whole truth in; gives the places of the steps that changed.
     pub(crate) fn absorb(&mut self, job: &Job) -> Vec<usize> {
         self.state = job.state;
+        self.ended_at = job.ended_at;
         let mut changed = Vec::new();
         for step in &job.steps {
             let Some(&index) = self.by_name.get(&step.name) else { continue };

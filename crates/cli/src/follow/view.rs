@@ -25,7 +25,9 @@ pub(crate) trait View {
         false
     }
 
-    fn tick(&mut self, _track: &Track) {}
+    fn tick(&mut self, _track: &Track) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// `data_on_stdout`: something else will be printed there, so nothing of this may be.

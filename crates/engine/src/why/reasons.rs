@@ -8,7 +8,7 @@ use crate::state::{Cancelling, End, Ground, Held, Live, Queued, Recovering, Stat
 use crate::time::Time;
 
 use super::words::{ago, count, list, span, until};
-use super::{MatchView, NextCheck, StepWhy, View};
+use super::{MatchView, NextCheck, Refusal, StepWhy, View};
 
 impl View<'_> {
     pub(super) fn step(&self, ix: StepIx) -> StepWhy {
@@ -276,10 +276,16 @@ fn supply(def: &StepDef, found: &MatchView) -> String {
             (all, 0) => format!("{all} match"),
             (all, busy) => format!("{all} match, {busy} of them busy"),
         };
-        return format!(
-            "waits for a worker with tags {tags}: {who} ({} of {} slots taken)",
-            found.slots_taken, found.slots
-        );
+        let slots = format!("{} of {} slots taken", found.slots_taken, found.slots);
+        let refused: Vec<String> = found.refusals.iter().map(refused_by).collect();
+        return match refused.len() {
+            0 => format!("waits for a worker with tags {tags}: {who} ({slots})"),
+            _ => format!(
+                "waits for a worker with tags {tags}: {who} ({slots}); an offer was refused by {}, to be asked again \
+                 after a heartbeat",
+                list(&refused)
+            ),
+        };
     }
     if found.away > 0 {
         let who = if found.away == 1 { "the one that has them is" } else { "those that have them are" };
@@ -291,6 +297,13 @@ fn supply(def: &StepDef, found: &MatchView) -> String {
         0 => format!("no single worker has all of the tags {tags}"),
         1 => format!("no worker has tag {}", list(&missing)),
         _ => format!("no worker has tags {}", list(&missing)),
+    }
+}
+
+fn refused_by(refusal: &Refusal) -> String {
+    match &refusal.why {
+        Some(why) => format!("worker {} ({why})", refusal.worker),
+        None => format!("worker {}", refusal.worker),
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::why::{MatchView, Roster, WorkerView, why};
+use engine::why::{MatchView, Refusal, Roster, WorkerView, why};
 use engine::{Time, WorkerId};
 use expect_test::{Expect, expect};
 use uuid::Uuid;
@@ -537,6 +537,13 @@ fn a_queued_step_says_precisely_what_it_waits_for() {
         MatchView { connected: 5, matching: 5, busy: 5, slots: 20, slots_taken: 20, ..MatchView::default() },
         MatchView { connected: 3, matching: 3, busy: 1, slots: 6, slots_taken: 2, ..MatchView::default() },
         MatchView { connected: 1, matching: 1, slots: 2, ..MatchView::default() },
+        MatchView {
+            connected: 1,
+            matching: 1,
+            slots: 8,
+            refusals: vec![Refusal { worker: "w1".to_owned(), why: Some("its disk is full".to_owned()) }],
+            ..MatchView::default()
+        },
         MatchView { connected: 1, away: 1, ..MatchView::default() },
         MatchView { connected: 1, missing: vec!["gpu".into()], ..MatchView::default() },
         MatchView { connected: 1, missing: vec!["arm".into(), "gpu".into()], ..MatchView::default() },
@@ -550,6 +557,7 @@ fn a_queued_step_says_precisely_what_it_waits_for() {
         waits for a worker with tags [gpu, script]: 5 match, all busy (20 of 20 slots taken)
         waits for a worker with tags [gpu, script]: 3 match, 1 of them busy (2 of 6 slots taken)
         waits for a worker with tags [gpu, script]: 1 matches (0 of 2 slots taken)
+        waits for a worker with tags [gpu, script]: 1 matches (0 of 8 slots taken); an offer was refused by worker w1 (its disk is full), to be asked again after a heartbeat
         waits for a worker with tags [gpu, script]: the one that has them is not to be had now
         no worker has tag `gpu`; fails as unmatched in 12s
         no worker has tags `arm` and `gpu`; fails as unmatched in 12s

@@ -126,7 +126,7 @@ fn page(app: &App, query: JobsQuery) -> Result<Page<JobSummary>, ApiError> {
     more |= items.len() > limit;
     items.truncate(limit);
     let next = items.last().filter(|_| more).map(|job| job.id.to_string());
-    Ok(Page { items: items.into_iter().map(view::summary).collect::<Result<_, _>>()?, next })
+    Ok(Page { items: items.into_iter().map(|row| view::summary(app, row)).collect::<Result<_, _>>()?, next })
 }
 
 /// The states that are asked for, each once; one `None` for all.

@@ -22,6 +22,7 @@ mod log_stream;
 mod logs;
 mod server_log;
 
+mod command;
 mod enroll;
 mod health;
 mod names;

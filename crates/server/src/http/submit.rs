@@ -105,7 +105,11 @@ fn overrides(settings: &DefinitionSettings, request: &SubmitRequest) -> Result<O
 async fn by_name(app: &Arc<App>, name: &str, settings: Option<DefinitionSettings>) -> Result<Arc<KnownTask>, ApiError> {
     let Some(listing) = app.tasks.get(name) else {
         let message = format!("there is no task `{name}`");
-        let hint = "`bowline tasks` lists them; push a file, or put it into the task folder";
+        let known = app.tasks.all();
+        let hint = match spec::nearest(name, known.iter().map(|listing| listing.name.as_str())) {
+            Some(near) => format!("did you mean `{near}`? `bowline tasks` lists them all"),
+            None => "`bowline tasks` lists them; push a file, or put it into the task folder".to_owned(),
+        };
         return Err(ApiError::not_found(message).hint(hint));
     };
     match (&listing.good, settings) {

@@ -22,6 +22,14 @@ use super::guard::want_admin;
 /// Workers that one token may bring in; a fleet that is larger gets another token.
 const USES_MAX: u32 = 1_000_000;
 
+/// Shorter beginnings fit by accident: ids begin with the time.
+const PREFIX_CHARS_MIN: usize = 4;
+
+/// Ids that are named in the answer to an ambiguous one.
+const NAMED_MAX: usize = 3;
+
+const LIST_HINT: &str = "`bowline token list` shows them; the id is not the token's text";
+
 pub(super) async fn list(State(app): State<Arc<App>>) -> Result<Response, ApiError> {
     let rows = app.read(|app| Ok(app.reader.tokens()?)).await?;
     let tokens: Vec<Token> = rows.into_iter().filter_map(token).collect();
@@ -56,15 +64,43 @@ pub(super) async fn revoke(
     Path(id): Path<String>,
 ) -> Result<Response, ApiError> {
     want_admin(&caller, "revoke tokens")?;
-    let known = match id.parse::<Uuid>() {
-        Ok(id) => app.access.revoke(id).await?,
-        Err(_) => false,
+    let whole = match id.parse::<Uuid>() {
+        Ok(whole) => whole,
+        Err(_) => {
+            let prefix = id.clone();
+            app.read(move |app| by_prefix(&prefix, &app.reader.tokens()?)).await?
+        }
     };
-    if known {
+    if app.access.revoke(whole).await? {
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
-    let message = format!("there is no valid token with the id `{id}`");
-    Err(ApiError::not_found(message).hint("`bowline token list` shows them; the id is not the token's text"))
+    Err(no_such_token(&id))
+}
+
+/// The one good token whose id begins so.
+fn by_prefix(prefix: &str, tokens: &[TokenRow]) -> Result<Uuid, ApiError> {
+    let wanted = prefix.to_ascii_lowercase();
+    if wanted.len() < PREFIX_CHARS_MIN {
+        let message =
+            format!("`{prefix}` is too short for a token; give at least {PREFIX_CHARS_MIN} characters of its id");
+        return Err(ApiError::bad_request(message).hint(LIST_HINT));
+    }
+    let good = tokens.iter().filter(|token| token.revoked_at.is_none());
+    let found: Vec<Uuid> = good.map(|token| token.id).filter(|id| id.to_string().starts_with(&wanted)).collect();
+    match found.as_slice() {
+        [] => Err(no_such_token(prefix)),
+        [id] => Ok(*id),
+        several => {
+            let named: Vec<String> = several.iter().take(NAMED_MAX).map(ToString::to_string).collect();
+            let more = if several.len() > NAMED_MAX { ", …" } else { "" };
+            let message = format!("`{prefix}` fits several tokens: {}{more}", named.join(", "));
+            Err(ApiError::new(ErrorCode::AmbiguousId, message))
+        }
+    }
+}
+
+fn no_such_token(id: &str) -> ApiError {
+    ApiError::not_found(format!("there is no valid token with the id `{id}`")).hint(LIST_HINT)
 }
 
 fn wanted(request: &CreateTokenRequest, now: Time) -> Result<NewToken, ApiError> {
@@ -114,7 +150,6 @@ fn token(row: TokenRow) -> Option<Token> {
         tags: row.tags,
         created_at: row.created_at.into(),
         expires_at: row.expires_at.map(Timestamp::from),
-        last_used_at: None,
         uses_left: row.uses_left,
         revoked_at: row.revoked_at.map(Timestamp::from),
     })

@@ -12,7 +12,7 @@ use store::read::AttemptView;
 use crate::app::App;
 
 use super::error::ApiError;
-use super::ids;
+use super::{command, ids};
 
 /// One job with its steps and attempts.
 pub(super) fn job(app: &App, id: JobId) -> Result<Job, ApiError> {
@@ -51,11 +51,12 @@ pub(super) fn job(app: &App, id: JobId) -> Result<Job, ApiError> {
 }
 
 /// A job in a list.
-pub(super) fn summary(row: store::read::JobSummary) -> Result<JobSummary, ApiError> {
+pub(super) fn summary(app: &App, row: store::read::JobSummary) -> Result<JobSummary, ApiError> {
     let Some(state) = JobState::from_word(&row.state) else {
         return Err(ApiError::internal(&format!("job {} is in the unknown state {}", row.id, row.state)));
     };
     Ok(JobSummary {
+        command: command::of(app, &row),
         id: row.id.0,
         task: row.task,
         state,

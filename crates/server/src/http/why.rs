@@ -6,8 +6,8 @@ use std::sync::Arc;
 use api::{Why, WhyNext, WhyStep};
 use axum::extract::State;
 use axum::response::Response;
-use engine::why::{MatchView, Roster, StepWhy, WorkerView};
-use engine::{Time, WorkerId};
+use engine::why::{MatchView, Refusal, Roster, StepWhy, WorkerView};
+use engine::{JobId, Time, WorkerId};
 use http::StatusCode;
 use store::rows::WorkerRow;
 
@@ -17,6 +17,12 @@ use crate::dispatch::{self, TagSet};
 use super::error::ApiError;
 use super::extract::Path;
 use super::{answer, ids};
+
+/// The verb of a refused offer in a job's history.
+const REFUSED: &str = "refused";
+
+/// Events that are read at once.
+const EVENTS_PAGE: usize = 1_000;
 
 pub(super) async fn get(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Response, ApiError> {
     let live =
@@ -29,7 +35,10 @@ fn explain(app: &App, id: &str, live: HashMap<WorkerId, Member>) -> Result<Why, 
     let id = ids::resolve(app, id)?;
     let stored = app.reader.job(id)?.ok_or_else(|| ids::no_such_job(&id.to_string()))?;
     let (job, _) = app.definitions.load(&stored)?;
-    let fleet = Fleet::new(live, app.reader.workers()?);
+    let mut fleet = Fleet::new(live, app.reader.workers()?);
+    if fleet.members.values().any(|member| member.blocked) {
+        fleet.hear_refusals(app, id)?;
+    }
     let why = engine::why::why(&job, &fleet, app.clock.now());
     Ok(Why { summary: why.summary, steps: why.steps.into_iter().map(step).collect() })
 }
@@ -57,6 +66,10 @@ struct Member {
     connected: bool,
     takes_work: bool,
     has_room: bool,
+    /// It refused an offer, and gets no other before its next heartbeat.
+    blocked: bool,
+    /// Why, if the offer was one of this job.
+    refusal: Option<String>,
     slots: u32,
     held: u32,
     last_seen: Option<Time>,
@@ -71,6 +84,8 @@ impl Member {
             connected: worker.link.is_some(),
             takes_work: worker.takes_work(),
             has_room: worker.has_room(),
+            blocked: worker.blocked,
+            refusal: None,
             slots: worker.slots,
             held: u32::try_from(worker.held.len()).unwrap_or(u32::MAX).min(worker.slots),
             last_seen: worker.last_seen,
@@ -85,6 +100,8 @@ impl Member {
             connected: false,
             takes_work: false,
             has_room: false,
+            blocked: false,
+            refusal: None,
             slots: row.slots,
             held: 0,
             last_seen: row.last_seen_at,
@@ -109,6 +126,21 @@ impl Fleet {
         });
         Fleet { members: members.collect() }
     }
+
+    /// Takes from the job's history why workers refused its offers; their last word counts.
+    fn hear_refusals(&mut self, app: &App, job: JobId) -> Result<(), ApiError> {
+        let mut after = 0;
+        loop {
+            let events = app.reader.events(Some(job), after, EVENTS_PAGE)?;
+            let Some(last) = events.last() else { return Ok(()) };
+            after = last.id;
+            for event in events.iter().filter(|event| event.verb.as_deref() == Some(REFUSED)) {
+                if let Some(member) = event.worker.and_then(|worker| self.members.get_mut(&worker)) {
+                    member.refusal = Some(refusal(&event.reason));
+                }
+            }
+        }
+    }
 }
 
 impl Roster for Fleet {
@@ -131,7 +163,11 @@ impl Roster for Fleet {
             view.away += u32::from(fits && !member.takes_work);
             if fits && member.takes_work {
                 view.matching += 1;
-                view.busy += u32::from(!member.has_room);
+                if member.blocked {
+                    view.refusals.push(Refusal { worker: member.name.clone(), why: member.refusal.clone() });
+                } else {
+                    view.busy += u32::from(!member.has_room);
+                }
                 view.slots += member.slots;
                 view.slots_taken += member.held;
             }
@@ -139,5 +175,30 @@ impl Roster for Fleet {
         let known = |tag: &str| self.members.values().any(|member| member.tags.iter().any(|has| has == tag));
         view.missing = tags.iter().filter(|tag| !known(tag)).cloned().collect();
         view
+    }
+}
+
+/// The worker's reason as history keeps it, `DiskFull: …`, in words.
+fn refusal(reason: &str) -> String {
+    let (code, detail) = reason.split_once(": ").unwrap_or((reason, ""));
+    let why = match code {
+        "Busy" => "it is busy",
+        "Draining" => "it is draining",
+        "DiskFull" => "its disk is full",
+        "Broken" => "it could not prepare the step",
+        _ => return reason.to_owned(),
+    };
+    if detail.is_empty() { why.to_owned() } else { format!("{why}: {detail}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::refusal;
+
+    #[test]
+    fn refusals_are_told_in_words() {
+        assert_eq!(refusal("DiskFull: no space left on device"), "its disk is full: no space left on device");
+        assert_eq!(refusal("Busy: "), "it is busy");
+        assert_eq!(refusal("something new: x"), "something new: x");
     }
 }

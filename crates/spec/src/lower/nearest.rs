@@ -9,7 +9,7 @@ const WORD_CHARS_MAX: usize = 64;
 const SLIPS_MAX: usize = 3;
 
 /// The candidate that is a slip or two away from `word`, if there is one.
-pub(crate) fn nearest<'c>(word: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
+pub fn nearest<'c>(word: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
     if word.chars().count() > WORD_CHARS_MAX {
         return None;
     }
