@@ -13,7 +13,7 @@ use store::{Batch, Committed, JobWrite, StoreError};
 
 use crate::error::translate;
 use crate::values::{micros, signed};
-use crate::{logs, sql, values};
+use crate::{beats, logs, sql, values};
 
 /// What can go wrong on the way: SQLite's own words, or ours.
 pub(crate) enum Failure {
@@ -39,7 +39,8 @@ fn write(connection: &mut Connection, batch: &Batch) -> Result<Committed, Failur
     idempotency(&tx, batch, &plan)?;
     outbox(&tx, batch, &plan)?;
     evidence(&tx, batch, &plan)?;
-    logs::append(&tx, &batch.logs)?;
+    logs::write(&tx, batch)?;
+    beats::write(&tx, &batch.beats)?;
     seen(&tx, batch)?;
     tx.commit()?;
     Ok(Committed { conflicts: plan.conflicts, event_ids })

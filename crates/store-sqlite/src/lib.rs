@@ -13,6 +13,7 @@ mod lock;
 mod migrate;
 mod place;
 
+mod beats;
 mod commit;
 mod logs;
 mod writer;

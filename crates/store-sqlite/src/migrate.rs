@@ -18,8 +18,16 @@ pub(crate) struct Migration {
 }
 
 /// In order. A migration that was ever released is never edited: its checksum is in every database.
-pub(crate) const MIGRATIONS: &[Migration] =
-    &[Migration { version: 1, name: "init", sql: include_str!("../migrations/0001_init.sql"), min_reader: 1 }];
+pub(crate) const MIGRATIONS: &[Migration] = &[
+    Migration { version: 1, name: "init", sql: include_str!("../migrations/0001_init.sql"), min_reader: 1 },
+    // An older build would take a log that was closed without its last lines for a whole one.
+    Migration {
+        version: 2,
+        name: "signs_of_life",
+        sql: include_str!("../migrations/0002_signs_of_life.sql"),
+        min_reader: 2,
+    },
+];
 
 pub(crate) fn run(connection: &mut Connection, path: &str, migrations: &[Migration]) -> Result<(), StoreError> {
     let known = migrations.last().map_or(0, |m| m.version);

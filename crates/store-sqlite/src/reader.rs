@@ -1,10 +1,12 @@
 //! Looking, beside the writer. Each call sees one moment.
 
-use engine::{AttemptId, JobId, StepIx};
+use engine::{AttemptId, JobId, StepIx, Time};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use store::codec::Corrupt;
-use store::read::{AttemptView, EventView, JobSummary, LogChunk, LogState, StepGlance};
-use store::rows::{DefinitionRow, IdempotencyRow, LoadedJob, LoadedStep, StoredJob, TaskRow, TokenRow, WorkerRow};
+use store::read::{AttemptView, EventView, JobSummary, LogChunk, LogMarkView, LogState, StaleAttempt, StepGlance};
+use store::rows::{
+    BeatRow, DefinitionRow, IdempotencyRow, LoadedJob, LoadedStep, StoredJob, TaskRow, TokenRow, WorkerRow,
+};
 use store::{JobFilter, Page, Reader, StoreError};
 use uuid::Uuid;
 
@@ -13,7 +15,7 @@ use crate::error::translate;
 use crate::place::Place;
 use crate::pool::Pool;
 use crate::values::{self, clamped};
-use crate::{logs, prefix, sql};
+use crate::{beats, logs, prefix, sql};
 
 /// Greater than any id, which has a byte less.
 const AFTER_ALL_IDS: [u8; 17] = [0xff; 17];
@@ -120,7 +122,7 @@ impl Reader for SqliteReader {
     fn log_state(&self, attempt: AttemptId) -> Result<LogState, StoreError> {
         self.look(|c| {
             let mut state = c.prepare_cached(sql::LOG_STATE)?;
-            Ok(state.query_row([attempt.0.as_bytes()], logs::state).optional()?.unwrap_or_default())
+            state.query_row([attempt.0.as_bytes()], logs::state)
         })
     }
 
@@ -137,6 +139,33 @@ impl Reader for SqliteReader {
                 chunks.push(log_chunk(row)?);
             }
             Ok(chunks)
+        })
+    }
+
+    fn log_marks(
+        &self,
+        attempt: AttemptId,
+        from_seq: u64,
+        to_seq: u64,
+        limit: usize,
+    ) -> Result<Vec<LogMarkView>, StoreError> {
+        self.look(|c| {
+            let wanted = params![attempt.0.as_bytes(), clamped(from_seq), clamped(to_seq), clamped(limit)];
+            c.prepare_cached(sql::LOG_MARKS)?.query_map(wanted, logs::mark)?.collect()
+        })
+    }
+
+    fn beats(&self, attempt: AttemptId) -> Result<Vec<BeatRow>, StoreError> {
+        self.look(|c| {
+            let mut select = c.prepare_cached(sql::BEATS_OF_ATTEMPT)?;
+            select.query_map([attempt.0.as_bytes()], |row| beats::beat(attempt, row))?.collect()
+        })
+    }
+
+    fn stale(&self, before: Time, limit: usize) -> Result<Vec<StaleAttempt>, StoreError> {
+        self.look(|c| {
+            let mut select = c.prepare_cached(sql::STALE_ATTEMPTS)?;
+            select.query_map(params![before.0, clamped(limit)], beats::stale)?.collect()
         })
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 use store::rows::{NewWorker, QueuedStep, StoredJob, TaskRow, TokenRow, WorkerHello, WorkerRow};
-use store::{Batch, Committed, Due, Enrolled, Reader, Store, StoreError};
+use store::{Batch, Committed, Due, DueLog, Enrolled, Reader, Store, StoreError};
 use uuid::Uuid;
 
 use crate::commit::{self, Failure, refused};
@@ -15,8 +15,8 @@ use crate::lock::ServerLock;
 use crate::migrate;
 use crate::place::Place;
 use crate::reader::{self, SqliteReader};
-use crate::sql;
 use crate::values::{self, clamped, micros, tags_text};
+use crate::{beats, logs, sql};
 
 /// The counter that fences come from.
 const FENCES_COUNTER: &str = "fence";
@@ -119,11 +119,16 @@ impl Store for SqliteStore {
         Ok(due)
     }
 
+    fn due_logs(&mut self, now: Time, limit: usize) -> Result<Vec<DueLog>, StoreError> {
+        self.run(|c| c.prepare_cached(sql::DUE_LOGS)?.query_map(params![now.0, clamped(limit)], logs::due)?.collect())
+    }
+
     fn next_check(&mut self) -> Result<Option<Time>, StoreError> {
         self.run(|c| {
             let least = |text| c.prepare_cached(text)?.query_row([], |row| values::maybe_time(row, 0));
-            let (job, step) = (least(sql::NEXT_CHECK_OF_JOBS)?, least(sql::NEXT_CHECK_OF_STEPS)?);
-            Ok(job.into_iter().chain(step).min())
+            let times =
+                [least(sql::NEXT_CHECK_OF_JOBS)?, least(sql::NEXT_CHECK_OF_STEPS)?, least(sql::NEXT_CHECK_OF_LOGS)?];
+            Ok(times.into_iter().flatten().min())
         })
     }
 
@@ -184,6 +189,10 @@ impl Store for SqliteStore {
             let row = tx.prepare_cached(sql::WORKER)?.query_row([hello.id.0.as_bytes()], reader::worker_row)?;
             Ok(row)
         })
+    }
+
+    fn prune_beats(&mut self, before: Time, limit: usize) -> Result<usize, StoreError> {
+        self.change(|tx| beats::prune(tx, before, limit))
     }
 
     fn put_token(&mut self, token: &TokenRow) -> Result<(), StoreError> {

@@ -140,15 +140,15 @@ fn damage_after_a_crash_is_found_at_the_start() {
 
 #[test]
 fn a_newer_database_is_refused() {
-    let folder = Folder::tampered("UPDATE meta SET value = '7' WHERE key = 'min_reader'");
+    let folder = Folder::tampered("UPDATE meta SET value = '99' WHERE key = 'min_reader'");
     let error = folder.open().expect_err("a database from the future");
-    assert!(matches!(error, StoreError::TooNew { needs: 7, knows: 1, .. }), "{error}");
+    assert!(matches!(error, StoreError::TooNew { needs: 99, .. }), "{error}");
     assert!(error.to_string().contains("use a newer build"), "{error}");
 }
 
 #[test]
 fn a_newer_migration_that_we_may_read_is_fine() {
-    let folder = Folder::tampered("INSERT INTO schema_migrations VALUES (2, 'more', zeroblob(32), 0)");
+    let folder = Folder::tampered("INSERT INTO schema_migrations VALUES (99, 'more', zeroblob(32), 0)");
     folder.open().expect("a database that says that we may");
 }
 

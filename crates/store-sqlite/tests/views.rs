@@ -165,4 +165,8 @@ fn heartbeats_can_be_asked_for() {
     assert_eq!(operated.rows("SELECT * FROM heartbeats"), [expected]);
     let joined = "SELECT q.step, h.hostname FROM dispatch_queue q JOIN heartbeats h ON h.task_id = q.run_id";
     assert_eq!(operated.rows(joined), [["running", "host"]]);
+    // What came before a break is there as well, under an id of its own.
+    connection.execute_batch("INSERT INTO beat_history SELECT * FROM beats").expect("a stretch that ended");
+    let ids = operated.rows("SELECT id FROM heartbeats ORDER BY id").concat();
+    assert_eq!(ids, [id.clone(), format!("{id}/1")]);
 }

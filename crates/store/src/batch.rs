@@ -1,11 +1,13 @@
 //! One transaction's worth of changes.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use engine::{AttemptId, JobId, Time};
 
 use crate::rows::{
-    AttemptRow, DefinitionRow, EventRow, IdempotencyRow, JobRow, LateOutcome, OutboxRow, QuarantineRow, StepRow,
+    AttemptRow, BeatRow, DefinitionRow, EventRow, IdempotencyRow, JobRow, LateOutcome, OutboxRow, QuarantineRow,
+    StepRow,
 };
 
 /// Everything that the ledger decided in one round. Rows of one job stand or fall together.
@@ -22,6 +24,10 @@ pub struct Batch {
     pub late_outcomes: Vec<LateOutcome>,
     pub quarantine: Vec<QuarantineRow>,
     pub logs: Vec<LogAppend>,
+    pub marks: Vec<LogMark>,
+    pub log_deadlines: Vec<LogDeadline>,
+    pub log_closes: Vec<LogClose>,
+    pub beats: Beats,
     /// Workers heard from since the last batch, with the time; only `last_seen_at` is written.
     pub seen: Vec<(engine::WorkerId, Time)>,
 }
@@ -47,6 +53,43 @@ pub struct LogAppend {
     pub complete: bool,
 }
 
+/// A line that the server puts into an attempt's log, after line `after_seq`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogMark {
+    pub attempt: AttemptId,
+    pub after_seq: u64,
+    pub at: Time,
+    /// Lines right after `after_seq` that it says are gone.
+    pub missing: u64,
+    pub text: String,
+}
+
+/// The attempt is over: its log is closed at `close_at`, unless it is whole by then. Nothing for one that is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogDeadline {
+    pub attempt: AttemptId,
+    pub close_at: Time,
+    /// The attempt's last line, where it is known.
+    pub end_seq: Option<u64>,
+}
+
+/// Closes a log whose time is over; opened again by the next line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogClose {
+    pub attempt: AttemptId,
+    /// Where the log stands, and its last words there; none where no line is missing.
+    pub after_seq: u64,
+    pub text: Option<String>,
+}
+
+/// Signs of life since the last time, one row per attempt, sender and role.
+#[derive(Debug, Default)]
+pub struct Beats {
+    pub rows: Vec<BeatRow>,
+    /// A longer silence begins a new stretch, and the one before goes to the history.
+    pub silence: Duration,
+}
+
 /// What became of a batch.
 #[derive(Debug, Default)]
 pub struct Committed {
@@ -68,6 +111,10 @@ impl Batch {
             && self.late_outcomes.is_empty()
             && self.quarantine.is_empty()
             && self.logs.is_empty()
+            && self.marks.is_empty()
+            && self.log_deadlines.is_empty()
+            && self.log_closes.is_empty()
+            && self.beats.rows.is_empty()
             && self.seen.is_empty()
     }
 }

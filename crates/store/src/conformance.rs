@@ -4,6 +4,7 @@
 //! one test of every case. A case opens a database of its own, and asks only through the two traits.
 
 pub mod access;
+pub mod beats;
 pub mod checks;
 pub mod events;
 pub mod jobs;
@@ -58,6 +59,12 @@ macro_rules! conformance_tests {
             logs::complete_is_a_word_of_its_own,
             logs::lines_after_the_end_open_it_again,
             logs::pages_hold_at_least_one_chunk,
+            logs::marks_stand_between_lines,
+            logs::a_log_is_closed_in_time_and_opened_again,
+            logs::a_whole_log_has_no_deadline,
+            beats::beats_add_up,
+            beats::a_break_begins_a_new_stretch,
+            beats::the_longest_silent_is_the_most_stale,
             listing::the_newest_come_first_page_by_page,
             listing::filters_narrow_it,
             listing::a_prefix_finds_its_jobs,

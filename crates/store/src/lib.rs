@@ -14,7 +14,7 @@ pub mod rows;
 
 use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
 
-pub use batch::{Batch, Committed, JobWrite, LogAppend};
+pub use batch::{Batch, Beats, Committed, JobWrite, LogAppend, LogClose, LogDeadline, LogMark};
 pub use read::{JobFilter, Page, Reader};
 
 /// The writer's side of a database. Synchronous: the ledger's thread runs it inline, and so does a simulation.
@@ -32,7 +32,10 @@ pub trait Store: Send {
     /// Jobs and steps whose check time has come, the earliest first.
     fn due(&mut self, now: Time, limit: usize) -> Result<Vec<Due>, StoreError>;
 
-    /// The earliest check time of all.
+    /// Logs of attempts that are over, whose own time is over too and who are not whole, the earliest first.
+    fn due_logs(&mut self, now: Time, limit: usize) -> Result<Vec<DueLog>, StoreError>;
+
+    /// The earliest check time of all jobs, steps and logs.
     fn next_check(&mut self) -> Result<Option<Time>, StoreError>;
 
     /// Every queued step without an offer, to fill the dispatcher's queue when a server starts.
@@ -49,6 +52,9 @@ pub trait Store: Send {
 
     /// A worker said hello: gives it the next epoch and saves what it says of itself.
     fn worker_hello(&mut self, hello: &rows::WorkerHello, now: Time) -> Result<rows::WorkerRow, StoreError>;
+
+    /// Deletes signs of life that ended before `before`, at most `limit` of each kind; returns how many.
+    fn prune_beats(&mut self, before: Time, limit: usize) -> Result<usize, StoreError>;
 
     fn put_token(&mut self, token: &rows::TokenRow) -> Result<(), StoreError>;
 
@@ -73,6 +79,15 @@ pub struct Due {
     pub job: JobId,
     /// None: the job itself.
     pub step: Option<StepIx>,
+}
+
+/// A log that is to be closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DueLog {
+    pub attempt: AttemptId,
+    pub last_seq: u64,
+    /// The attempt's last line, where it is known.
+    pub end_seq: Option<u64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

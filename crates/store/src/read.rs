@@ -4,7 +4,7 @@ use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
 use uuid::Uuid;
 
 use crate::StoreError;
-use crate::rows::{IdempotencyRow, StoredJob, TaskRow, TokenRow, WorkerRow};
+use crate::rows::{BeatRow, IdempotencyRow, StoredJob, TaskRow, TokenRow, WorkerRow};
 
 /// Everything that is read for people and programs. Safe to call from many threads at once.
 pub trait Reader: Send + Sync {
@@ -35,6 +35,21 @@ pub trait Reader: Send + Sync {
 
     /// Stored chunks that hold lines from `from_seq` on, in order; at least one if there is any, then up to `bytes_max`.
     fn log_chunks(&self, attempt: AttemptId, from_seq: u64, bytes_max: usize) -> Result<Vec<LogChunk>, StoreError>;
+
+    /// The server's own lines that stand after the lines `from_seq` to `to_seq`, in order, at most `limit` of them.
+    fn log_marks(
+        &self,
+        attempt: AttemptId,
+        from_seq: u64,
+        to_seq: u64,
+        limit: usize,
+    ) -> Result<Vec<LogMarkView>, StoreError>;
+
+    /// The newest signs of life of one attempt.
+    fn beats(&self, attempt: AttemptId) -> Result<Vec<BeatRow>, StoreError>;
+
+    /// What workers hold without a sign of life since `before`, the longest silent first, at most `limit` of them.
+    fn stale(&self, before: Time, limit: usize) -> Result<Vec<StaleAttempt>, StoreError>;
 
     fn workers(&self) -> Result<Vec<WorkerRow>, StoreError>;
 
@@ -131,7 +146,42 @@ pub struct EventView {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LogState {
     pub last_seq: u64,
+    /// Nothing more is waited for.
     pub complete: bool,
+    /// `complete` only because its time was over: there may be more lines, somewhere.
+    pub closed: bool,
+    /// Lines right after `last_seq` that a mark says are gone.
+    pub announced: u64,
+}
+
+/// A line that the server put into a log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogMarkView {
+    pub after_seq: u64,
+    pub sub: u32,
+    pub at: Time,
+    pub missing: u64,
+    /// The end of a log that was closed without its last lines.
+    pub closing: bool,
+    pub text: String,
+}
+
+/// An attempt, granted or only offered, that nothing was heard of for long.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StaleAttempt {
+    pub job: JobId,
+    pub ix: StepIx,
+    pub step: String,
+    /// The step's state; `queued` where the attempt is only offered.
+    pub state: String,
+    pub attempt: AttemptId,
+    pub worker: WorkerId,
+    pub worker_name: Option<String>,
+    pub hostname: String,
+    pub claimer_at: Option<Time>,
+    pub runner_at: Option<Time>,
+    /// The last sign of life: the runner's, else the worker's, else the step's own last change.
+    pub last_sign: Time,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

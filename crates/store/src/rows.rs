@@ -1,5 +1,7 @@
 //! The shapes of storage: what a row holds, in words and numbers that outlive this build.
 
+use std::time::Duration;
+
 use engine::{AttemptId, Epoch, Fence, JobId, StepIx, Time, WorkerId};
 use uuid::Uuid;
 
@@ -136,6 +138,42 @@ pub struct QuarantineRow {
     pub at: Time,
     pub event: String,
     pub error: String,
+}
+
+/// Signs of life of one sender for one attempt, without a break.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BeatRow {
+    pub attempt: AttemptId,
+    pub sender: WorkerId,
+    pub role: BeatRole,
+    pub hostname: String,
+    pub pid: u32,
+    pub first_at: Time,
+    pub last_at: Time,
+    pub count: u64,
+    pub longest_gap: Duration,
+}
+
+/// Who shows that it lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum BeatRole {
+    /// The worker, which has the attempt among what it holds.
+    Claimer,
+    /// The runner's own process.
+    Runner,
+}
+
+impl BeatRole {
+    pub fn word(self) -> &'static str {
+        match self {
+            BeatRole::Claimer => "claimer",
+            BeatRole::Runner => "runner",
+        }
+    }
+
+    pub fn from_word(word: &str) -> Option<BeatRole> {
+        [BeatRole::Claimer, BeatRole::Runner].into_iter().find(|role| role.word() == word)
+    }
 }
 
 /// A job with all that the engine needs to go on with it.

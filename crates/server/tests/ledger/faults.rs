@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
 use server::ledger::{Commit, SubmitError};
 use store::rows::{self, QueuedStep, StoredJob, WorkerHello, WorkerRow};
-use store::{Batch, Committed, Due, Enrolled, Reader, Store, StoreError};
+use store::{Batch, Committed, Due, DueLog, Enrolled, Reader, Store, StoreError};
 use store_sqlite::SqliteStore;
 
 use crate::desk::{Desk, ONE, submit};
@@ -40,6 +40,9 @@ impl Store for Faulty {
     fn due(&mut self, now: Time, limit: usize) -> Result<Vec<Due>, StoreError> {
         self.inner.due(now, limit)
     }
+    fn due_logs(&mut self, now: Time, limit: usize) -> Result<Vec<DueLog>, StoreError> {
+        self.inner.due_logs(now, limit)
+    }
     fn next_check(&mut self) -> Result<Option<Time>, StoreError> {
         self.inner.next_check()
     }
@@ -57,6 +60,9 @@ impl Store for Faulty {
     }
     fn worker_hello(&mut self, hello: &WorkerHello, now: Time) -> Result<WorkerRow, StoreError> {
         self.inner.worker_hello(hello, now)
+    }
+    fn prune_beats(&mut self, before: Time, limit: usize) -> Result<usize, StoreError> {
+        self.inner.prune_beats(before, limit)
     }
     fn put_token(&mut self, token: &rows::TokenRow) -> Result<(), StoreError> {
         self.inner.put_token(token)

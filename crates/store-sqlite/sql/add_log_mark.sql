@@ -1,0 +1,2 @@
+INSERT INTO log_marks (attempt_id, after_seq, sub, at, missing, closing, text)
+SELECT ?1, ?2, 1 + coalesce(max(sub), 0), ?3, ?4, ?5, ?6 FROM log_marks WHERE attempt_id = ?1 AND after_seq = ?2
