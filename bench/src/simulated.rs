@@ -6,8 +6,8 @@ use std::time::Duration;
 use futures_util::{SinkExt, StreamExt};
 use protocol::attempt::{End, EndResult, Ticket};
 use protocol::link::{
-    EnrollRequest, EnrollResponse, Heartbeat, Hello, LINK_PATH, LogHeader, PROTOCOL_VERSION, ServerMessage, Welcome,
-    WorkerMessage, decode_text, encode_log, encode_text,
+    EnrollRequest, EnrollResponse, Heartbeat, Hello, LINK_PATH, LogHeader, MissingCause, PROTOCOL_VERSION,
+    ServerMessage, Welcome, WorkerMessage, decode_text, encode_log, encode_text,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -98,7 +98,14 @@ impl SimulatedWorker {
                 ServerMessage::Go { number, ticket } => {
                     self.processed = number;
                     answers.messages.push(WorkerMessage::Ended { ticket, end: end() });
-                    answers.logs.push(LogHeader { ticket, first_seq: 1, last_seq: 0, missing: 0, complete: true });
+                    answers.logs.push(LogHeader {
+                        ticket,
+                        first_seq: 1,
+                        last_seq: 0,
+                        missing: 0,
+                        cause: MissingCause::Limit,
+                        complete: true,
+                    });
                 }
                 ServerMessage::Forget { number, ticket } => {
                     self.processed = number;
@@ -191,6 +198,7 @@ fn hello(name: &str, slots: u32, state_id: Uuid) -> Outcome<Hello> {
         caretaker: false,
         processed: 0,
         scan_complete: true,
+        offline_ms: 0,
         held: Vec::new(),
     })
 }

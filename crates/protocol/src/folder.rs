@@ -263,6 +263,9 @@ pub enum FromRunner {
     },
     /// A hint that the log grew; several are merged into one.
     Log {
+        /// The first line that is still there; 0 if there is none, or from an older runner.
+        #[serde(default)]
+        first_seq: u64,
         last_seq: u64,
         bytes: u64,
     },

@@ -163,6 +163,9 @@ pub struct Hello {
     /// Every folder of the state could be read: what is not in `held` is not there.
     #[serde(default)]
     pub scan_complete: bool,
+    /// How long this worker process has been without a link, by its own clock; 0 on its first.
+    #[serde(default)]
+    pub offline_ms: u64,
     /// Every attempt in the state folder.
     #[serde(default)]
     pub held: Vec<HeldAttempt>,
@@ -316,12 +319,30 @@ pub struct LogHeader {
     pub ticket: Ticket,
     pub first_seq: u64,
     pub last_seq: u64,
-    /// Lines right before `first_seq` that the worker had to give up: a limit or a full disk took them.
+    /// Lines right before `first_seq` that the worker does not have: they will never come.
     #[serde(default)]
     pub missing: u64,
+    /// What took them.
+    #[serde(default)]
+    pub cause: MissingCause,
     /// With this the log is whole: `last_seq` is the attempt's last line.
     #[serde(default)]
     pub complete: bool,
+}
+
+/// Why a worker does not have lines that a step wrote.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MissingCause {
+    /// The log outgrew its limit while it could not be sent: the oldest lines were dropped.
+    #[default]
+    Limit,
+    /// The disk did not take them.
+    Unwritten,
+    /// The file that holds them cannot be read.
+    Damaged,
+    #[serde(other)]
+    Other,
 }
 
 /// What a worker sends to `POST /api/worker/enroll` (with its enroll token as bearer token).

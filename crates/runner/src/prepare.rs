@@ -52,7 +52,11 @@ impl Desk {
     }
 
     pub(crate) fn log_hint(&self) -> FromRunner {
-        FromRunner::Log { last_seq: self.spool.last_seq(), bytes: self.spool.written_bytes() }
+        FromRunner::Log {
+            first_seq: self.spool.first_seq(),
+            last_seq: self.spool.last_seq(),
+            bytes: self.spool.written_bytes(),
+        }
     }
 
     pub(crate) fn status(&self, phase: RunnerPhase) -> FromRunner {

@@ -40,6 +40,8 @@ struct Segment {
     number: u64,
     bytes: u64,
     lines: u64,
+    /// 0 while it is empty.
+    first_seq: u64,
     last_seq: u64,
 }
 
@@ -62,6 +64,11 @@ impl Spool {
     /// The number of the last line, in the log or still to be flushed; 0 if there is none.
     pub(crate) fn last_seq(&self) -> u64 {
         self.encoder.next_seq() - 1
+    }
+
+    /// The number of the first line that is still there; 0 if none is.
+    pub(crate) fn first_seq(&self) -> u64 {
+        self.segments.iter().map(|segment| segment.first_seq).find(|seq| *seq > 0).unwrap_or(0)
     }
 
     pub(crate) fn lines_max(&self) -> u64 {
@@ -135,6 +142,9 @@ impl Spool {
         segment.bytes += bytes;
         segment.lines += lines;
         segment.last_seq = self.encoder.next_seq() - 1;
+        if segment.first_seq == 0 {
+            segment.first_seq = self.encoder.next_seq() - lines;
+        }
         self.written_bytes += bytes;
         Ok(())
     }
@@ -151,7 +161,7 @@ impl Spool {
         match create_segment(number) {
             Ok(file) => {
                 self.file = Some(file);
-                self.segments.push_back(Segment { number, bytes: 0, lines: 0, last_seq: 0 });
+                self.segments.push_back(Segment { number, bytes: 0, lines: 0, first_seq: 0, last_seq: 0 });
                 Ok(())
             }
             Err(error) if self.segments.is_empty() => Err(error),

@@ -112,6 +112,7 @@ fn hello(options: &WorkerOptions, state: &State) -> Hello {
         caretaker: false,
         processed: 0,
         scan_complete: true,
+        offline_ms: 0,
         held: Vec::new(),
     }
 }

@@ -310,6 +310,7 @@ impl Shell {
                 self.tell(ticket, &ToRunner::Acked { seq });
             }
             Action::LogEnded { ticket, last_seq } => self.shipping.order(Order::Ended { ticket, last_seq }),
+            Action::StopShipping { ticket } => self.shipping.order(Order::Stop { ticket }),
             Action::Forget { ticket } => self.put_away(ticket, Sweep::Keep { ticket }),
             Action::Discard { ticket } => self.put_away(ticket, Sweep::Discard { ticket }),
             Action::Exit(reason) => self.exit = Some(result_of(reason)),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use engine::WorkerId;
 use protocol::attempt::{AttemptSpec, End, EndResult};
-use protocol::link::{Hello, LogHeader, PROTOCOL_VERSION, ServerMessage, WorkerMessage};
+use protocol::link::{Hello, LogHeader, MissingCause, PROTOCOL_VERSION, ServerMessage, WorkerMessage};
 use protocol::log::{BlockEncoder, LineEnd, Stream};
 use serde_json::json;
 use server::dispatch::LinkId;
@@ -59,7 +59,8 @@ impl Hand {
         }
         let blocks = encoder.seal().map(<[u8]>::to_vec).unwrap_or_default();
         let last_seq = first_seq + lines.len() as u64 - 1;
-        let header = LogHeader { ticket: spec.ticket, first_seq, last_seq, missing: 0, complete };
+        let header =
+            LogHeader { ticket: spec.ticket, first_seq, last_seq, missing: 0, cause: MissingCause::Limit, complete };
         let log = Command::Link(LinkEvent::Log { link: self.link, header, blocks });
         self.ledger.send_log(log).await.expect("the ledger runs");
         loop {
@@ -123,6 +124,7 @@ fn hello(name: &str, slots: u32) -> Hello {
         caretaker: false,
         processed: 0,
         scan_complete: true,
+        offline_ms: 0,
         held: Vec::new(),
     }
 }

@@ -327,6 +327,7 @@ fn hello(name: &str, tags: &str, slots: u32, held: Vec<HeldAttempt>) -> Hello {
         caretaker: false,
         processed: 0,
         scan_complete: true,
+        offline_ms: 0,
         held,
     }
 }

@@ -1,6 +1,6 @@
 //! Whole lives of jobs, from submit to forget.
 
-use protocol::link::{LogHeader, ServerMessage, WorkerMessage};
+use protocol::link::{LogHeader, MissingCause, ServerMessage, WorkerMessage};
 use server::ledger::{IdempotencyKey, SubmitError};
 use uuid::Uuid;
 
@@ -24,7 +24,14 @@ fn submit_offer_accept_go_end_log_forget() {
     desk.check(job, "success: success");
     // The result is on record, the log is not: the worker keeps it.
     w.none();
-    let header = LogHeader { ticket: spec.ticket, first_seq: 1, last_seq: 0, missing: 0, complete: true };
+    let header = LogHeader {
+        ticket: spec.ticket,
+        first_seq: 1,
+        last_seq: 0,
+        missing: 0,
+        cause: MissingCause::Limit,
+        complete: true,
+    };
     desk.log(&w, header, Vec::new());
     let messages = w.take();
     assert!(

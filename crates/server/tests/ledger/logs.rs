@@ -1,7 +1,7 @@
 //! Log blocks: whole, once, in order, acknowledged after the commit.
 
 use protocol::attempt::Ticket;
-use protocol::link::{LogHeader, ServerMessage};
+use protocol::link::{LogHeader, MissingCause, ServerMessage};
 use protocol::log::{BlockEncoder, LineEnd, Stream};
 
 use crate::desk::{Desk, Mailbox, ONE};
@@ -20,7 +20,8 @@ fn blocks(first: u64, last: u64) -> Vec<u8> {
 }
 
 fn send(desk: &mut Desk, w: &mut Mailbox, ticket: Ticket, first: u64, last: u64, complete: bool) -> u64 {
-    let header = LogHeader { ticket, first_seq: first, last_seq: last, missing: 0, complete };
+    let header =
+        LogHeader { ticket, first_seq: first, last_seq: last, missing: 0, cause: MissingCause::Limit, complete };
     desk.log(w, header, blocks(first, last));
     match &w.take()[0] {
         ServerMessage::LogAck { seq, .. } => *seq,
@@ -84,7 +85,14 @@ fn lines_of_an_attempt_that_was_never_granted_are_not_stored() {
     desk.submit(ONE);
     let stranger = Ticket { attempt: uuid::Uuid::from_u128(42), fence: 1 };
     w.take();
-    let header = LogHeader { ticket: stranger, first_seq: 1, last_seq: 1, missing: 0, complete: false };
+    let header = LogHeader {
+        ticket: stranger,
+        first_seq: 1,
+        last_seq: 1,
+        missing: 0,
+        cause: MissingCause::Limit,
+        complete: false,
+    };
     desk.log(&w, header, blocks(1, 1));
     assert!(matches!(w.one(), ServerMessage::StaleDispatch { .. }));
 }
@@ -96,11 +104,13 @@ fn lines_that_a_worker_had_to_give_up_do_not_hold_up_the_rest() {
     desk.submit(ONE);
     let ticket = desk.start(&mut w).ticket;
     send(&mut desk, &mut w, ticket, 1, 3, false);
-    let header = LogHeader { ticket, first_seq: 10, last_seq: 12, missing: 6, complete: false };
+    let header =
+        LogHeader { ticket, first_seq: 10, last_seq: 12, missing: 6, cause: MissingCause::Limit, complete: false };
     desk.log(&w, header, blocks(10, 12));
     assert!(matches!(w.one(), ServerMessage::LogAck { seq: 12, .. }));
     // And at the very end, where nothing is left to send.
-    let header = LogHeader { ticket, first_seq: 16, last_seq: 15, missing: 3, complete: true };
+    let header =
+        LogHeader { ticket, first_seq: 16, last_seq: 15, missing: 3, cause: MissingCause::Limit, complete: true };
     desk.log(&w, header, Vec::new());
     assert!(matches!(w.one(), ServerMessage::LogAck { seq: 15, .. }));
     assert_eq!(lines(&desk, ticket), [1, 2, 3, 10, 11, 12]);

@@ -100,6 +100,10 @@ pub enum Action {
         ticket: Ticket,
         last_seq: Option<u64>,
     },
+    /// The server does not want this log on this link.
+    StopShipping {
+        ticket: Ticket,
+    },
     /// The server has all of it.
     Forget {
         ticket: Ticket,

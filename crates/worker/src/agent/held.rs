@@ -118,6 +118,11 @@ impl Held {
         }
     }
 
+    /// Its runner may have dropped the oldest lines.
+    pub(super) fn log_begins_at(&mut self, seq: u64) {
+        self.log_first_seq = self.log_first_seq.max(seq);
+    }
+
     pub(super) fn has_lines_after(&self, seq: u64) -> bool {
         self.log_last_seq > seq
     }

@@ -44,6 +44,8 @@ pub struct Agent {
     once: bool,
     held: BTreeMap<Ticket, Held>,
     session: Session,
+    /// When the last link that stood was lost; `None` while one stands, and before the first.
+    offline_since: Option<Duration>,
     /// Takes no new work.
     draining: bool,
     leaving: Option<Leaving>,
@@ -59,6 +61,7 @@ impl Agent {
             once,
             held: found.into_iter().map(Held::found).collect(),
             session: Session::Down,
+            offline_since: None,
             draining: false,
             leaving: None,
             pace: Pace::default(),
@@ -70,7 +73,7 @@ impl Agent {
     pub fn handle(&mut self, input: Input, now: Duration) -> Vec<Action> {
         match input {
             Input::LinkUp => self.link_up(now),
-            Input::LinkDown => self.link_down(),
+            Input::LinkDown => self.link_down(now),
             Input::Frame(messages) => self.hear(messages, now),
             Input::PrepareFailed { ticket, reason, detail } => self.prepare_failed(ticket, reason, detail, now),
             Input::Runner { ticket, said } => self.runner_said(ticket, said, now),

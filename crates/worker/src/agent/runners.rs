@@ -27,7 +27,7 @@ impl Agent {
         match said {
             FromRunner::Ready { .. } => self.runner_ready(ticket, now),
             FromRunner::Started { pid, .. } => self.started(ticket, pid),
-            FromRunner::Log { last_seq, .. } => self.log_grew(ticket, last_seq),
+            FromRunner::Log { first_seq, last_seq, .. } => self.log_grew(ticket, first_seq, last_seq),
             FromRunner::Ended { end } => self.ended(ticket, Box::new(end), now),
             FromRunner::Refused { why } => self.runner_refused(ticket, why, now),
             FromRunner::Status { .. } | FromRunner::Unknown => {}
@@ -66,8 +66,9 @@ impl Agent {
         }
     }
 
-    fn log_grew(&mut self, ticket: Ticket, last_seq: u64) {
+    fn log_grew(&mut self, ticket: Ticket, first_seq: u64, last_seq: u64) {
         if let Some(held) = self.held.get_mut(&ticket) {
+            held.log_begins_at(first_seq);
             held.log_reached(last_seq);
             self.out.push(Action::LogGrew { ticket });
         }

@@ -125,6 +125,10 @@ impl Up {
     }
 }
 
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// A server's zero must not make the worker spin.
 fn at_least_a_moment(ms: u64) -> Duration {
     Duration::from_millis(ms.max(10))
@@ -135,11 +139,16 @@ impl Agent {
         self.out.link_stands = false;
         self.session = Session::Greeting { since: now };
         let mut hello = self.hello.clone();
+        hello.offline_ms = self.offline_since.map_or(0, |since| millis(now.saturating_sub(since)));
         hello.held = self.held.iter().map(|(ticket, held)| held.describe(*ticket)).collect();
         self.out.push(Action::Send(WorkerMessage::Hello(hello)));
     }
 
-    pub(super) fn link_down(&mut self) {
+    pub(super) fn link_down(&mut self, now: Duration) {
+        // A link that never came to a welcome ends nothing: the outage goes on.
+        if self.offline_since.is_none() {
+            self.offline_since = Some(now);
+        }
         self.out.link_stands = false;
         self.session = Session::Down;
         self.held.values_mut().for_each(held::Held::forget_link);
@@ -206,6 +215,7 @@ impl Agent {
     fn welcome(&mut self, welcome: &Welcome, hello_at: Duration, now: Duration) {
         self.session = Session::Up(Box::new(Up::new(welcome.settings, now)));
         self.out.link_stands = true;
+        self.offline_since = None;
         self.hello.last_epoch = welcome.epoch;
         self.out.push(Action::Welcomed {
             worker: welcome.worker,

@@ -122,6 +122,7 @@ fn hello(slots: u32) -> Hello {
         caretaker: false,
         processed: 0,
         scan_complete: true,
+        offline_ms: 0,
         held: Vec::new(),
     }
 }
@@ -226,7 +227,10 @@ fn a_step_from_offer_to_forget() {
     assert_eq!(story.hear(go(1)), [Action::Go { ticket: ticket(1) }, Action::Ship { ticket: ticket(1), after_seq: 0 }]);
     let started = Action::Send(WorkerMessage::Started { ticket: ticket(1), pid: 77 });
     assert_eq!(story.runner(1, FromRunner::Started { pid: 77, start_time: 1 }), [started]);
-    assert_eq!(story.runner(1, FromRunner::Log { last_seq: 3, bytes: 90 }), [Action::LogGrew { ticket: ticket(1) }]);
+    assert_eq!(
+        story.runner(1, FromRunner::Log { first_seq: 1, last_seq: 3, bytes: 90 }),
+        [Action::LogGrew { ticket: ticket(1) }]
+    );
     let ack = ServerMessage::LogAck { ticket: ticket(1), seq: 3 };
     assert_eq!(story.hear(ack), [Action::LogAcked { ticket: ticket(1), seq: 3 }]);
     let expected =
@@ -444,6 +448,38 @@ fn everything_held_is_named_in_the_hello_and_judged() {
         Action::Send(lost),
     ];
     assert_eq!(actions, expected);
+}
+
+#[test]
+fn the_hello_says_what_is_left_of_a_log_and_how_long_there_was_no_link() {
+    let mut story = Story::running();
+    let hello = |actions: Vec<Action>| match actions.into_iter().next() {
+        Some(Action::Send(WorkerMessage::Hello(hello))) => hello,
+        other => panic!("a hello, not {other:?}"),
+    };
+    story.give(Input::LinkDown);
+    story.runner(1, FromRunner::Log { first_seq: 1, last_seq: 300, bytes: 9 });
+    story.pass(40);
+    // The runner had to drop its oldest segment.
+    story.runner(1, FromRunner::Log { first_seq: 101, last_seq: 450, bytes: 9 });
+    let first = hello(story.give(Input::LinkUp));
+    assert_eq!((first.held[0].log_first_seq, first.held[0].log_last_seq), (101, 450));
+    assert_eq!(first.offline_ms, 40_000);
+    // Nobody said welcome: it is still the same outage.
+    story.give(Input::LinkDown);
+    story.pass(5);
+    assert_eq!(hello(story.give(Input::LinkUp)).offline_ms, 45_000);
+    story.hear(welcome(vec![verdict(1, VerdictKind::Continue, 450)]));
+    story.pass(7);
+    story.give(Input::LinkDown);
+    assert_eq!(hello(story.give(Input::LinkUp)).offline_ms, 0);
+}
+
+#[test]
+fn a_log_that_the_server_does_not_want_is_not_sent_any_more() {
+    let mut story = Story::running();
+    let stale = ServerMessage::StaleDispatch { ticket: ticket(1), about: "log".to_owned() };
+    assert_eq!(story.hear(stale), [Action::StopShipping { ticket: ticket(1) }]);
 }
 
 #[test]

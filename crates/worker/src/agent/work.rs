@@ -109,6 +109,11 @@ impl Agent {
     /// What was said changed nothing.
     pub(super) fn stale(&mut self, ticket: Ticket, about: &str) {
         let Some(held) = self.held.get_mut(&ticket) else { return };
+        if about == "log" {
+            // Nobody there takes these lines; what is on its way must not fill the window for ever.
+            self.out.push(Action::StopShipping { ticket });
+            return;
+        }
         match &held.phase {
             Phase::Preparing { .. } | Phase::Waiting => self.make_void(ticket, AfterVoid::Discard),
             // It never started and nobody wants to know: there is no evidence to keep.

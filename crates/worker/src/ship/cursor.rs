@@ -6,6 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use protocol::folder::{LOG_FOLDER, segment_name, segment_number};
+use protocol::link::MissingCause;
 use protocol::log::{BLOCK_BYTES_MAX, Block, Blocks, LogError, Span, trim_to};
 
 /// A place in a log. Opening it costs nothing; files are opened when there is something to read.
@@ -14,6 +15,8 @@ pub(crate) struct Cursor {
     folder: PathBuf,
     segment: Option<Segment>,
     next_seq: u64,
+    /// What took the lines before the next piece, if some are missing.
+    cause: MissingCause,
 }
 
 #[derive(Debug)]
@@ -28,12 +31,15 @@ struct Segment {
 pub(crate) struct Piece {
     pub(crate) span: Span,
     pub(crate) blocks: Vec<u8>,
+    /// Why lines are missing before it; without meaning where none are.
+    pub(crate) cause: MissingCause,
 }
 
 impl Cursor {
     /// Begins after line `after_seq` of the attempt in `attempt_folder`.
     pub(crate) fn new(attempt_folder: &Path, after_seq: u64) -> Self {
-        Cursor { folder: attempt_folder.join(LOG_FOLDER), segment: None, next_seq: after_seq.saturating_add(1) }
+        let (folder, next_seq) = (attempt_folder.join(LOG_FOLDER), after_seq.saturating_add(1));
+        Cursor { folder, segment: None, next_seq, cause: MissingCause::Unwritten }
     }
 
     /// The number of the next line to read, unless that one is missing.
@@ -58,7 +64,7 @@ impl Cursor {
                     match self.read_segment(buffer)? {
                         Progress::Piece(piece) => return Ok(Some(piece)),
                         Progress::Skipped => {}
-                        Progress::Nothing => self.segment = open_segment(&self.folder, next)?,
+                        Progress::Nothing => self.move_on(next)?,
                     }
                 }
             }
@@ -78,6 +84,9 @@ impl Cursor {
                 Err(error) => {
                     if taken + skipped == 0 {
                         tracing::warn!(folder = %self.folder.display(), segment = segment.number, %error, "the rest of a log segment is skipped");
+                    }
+                    if taken == 0 && self.cause == MissingCause::Unwritten {
+                        self.cause = MissingCause::Damaged;
                     }
                     break;
                 }
@@ -102,7 +111,8 @@ impl Cursor {
             trim_to(blocks, self.next_seq - 1).map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
         span.first_seq = span.first_seq.max(self.next_seq);
         self.next_seq = span.last_seq + 1;
-        Ok(Progress::Piece(Piece { span, blocks: blocks.into_owned() }))
+        let cause = std::mem::replace(&mut self.cause, MissingCause::Unwritten);
+        Ok(Progress::Piece(Piece { span, blocks: blocks.into_owned(), cause }))
     }
 
     /// Opens the segment that holds the next line, or the first one after it. `false`: there is no segment yet.
@@ -119,8 +129,21 @@ impl Cursor {
             }
         }
         let Some(number) = chosen else { return Ok(false) };
+        if number > 1 && numbers.first() == chosen.as_ref() {
+            // The segments before this one were there once: the log outgrew its limit.
+            self.cause = MissingCause::Limit;
+        }
         self.segment = open_segment(&self.folder, number)?;
         Ok(self.segment.is_some())
+    }
+
+    /// This segment holds no more: on to the next one that is there.
+    fn move_on(&mut self, next: u64) -> io::Result<()> {
+        if self.segment.as_ref().is_some_and(|current| next > current.number + 1) {
+            self.cause = MissingCause::Limit;
+        }
+        self.segment = open_segment(&self.folder, next)?;
+        Ok(())
     }
 
     fn following(&self) -> io::Result<Option<u64>> {

@@ -6,7 +6,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use protocol::attempt::Ticket;
-use protocol::link::{LOG_WINDOW_BYTES, LogHeader, encode_log};
+use protocol::link::{LOG_WINDOW_BYTES, LogHeader, MissingCause, encode_log};
 use protocol::log::BLOCK_BYTES_MAX;
 
 use super::cursor::Cursor;
@@ -24,11 +24,20 @@ pub(crate) struct Shipper {
 struct Shipment {
     cursor: Cursor,
     end: LogEnd,
-    /// Sent and not acknowledged: last line and size of each frame.
-    on_the_way: VecDeque<(u64, usize)>,
+    on_the_way: VecDeque<Sent>,
+    /// Answers that are still to come to frames from before the last rewind. Every frame is answered once.
+    old_answers: usize,
     has_turn: bool,
     /// The frame that says so was sent.
     complete: bool,
+}
+
+/// A frame that was sent and not acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Sent {
+    last_seq: u64,
+    /// What it takes of the window.
+    bytes: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,8 +59,14 @@ impl Shipper {
     pub(crate) fn start(&mut self, ticket: Ticket, after_seq: u64) {
         self.stop(ticket);
         let cursor = Cursor::new(&self.places.attempt(ticket), after_seq);
-        let shipment =
-            Shipment { cursor, end: LogEnd::Open, on_the_way: VecDeque::new(), has_turn: false, complete: false };
+        let shipment = Shipment {
+            cursor,
+            end: LogEnd::Open,
+            on_the_way: VecDeque::new(),
+            old_answers: 0,
+            has_turn: false,
+            complete: false,
+        };
         self.logs.insert(ticket, shipment);
     }
 
@@ -68,14 +83,33 @@ impl Shipper {
 
     pub(crate) fn acknowledged(&mut self, ticket: Ticket, seq: u64) {
         let Some(shipment) = self.logs.get_mut(&ticket) else { return };
-        while let Some((_, bytes)) = shipment.on_the_way.pop_front_if(|(last_seq, _)| *last_seq <= seq) {
-            self.unacknowledged -= bytes;
+        let mut taken = false;
+        while let Some(sent) = shipment.on_the_way.pop_front_if(|sent| sent.last_seq <= seq) {
+            self.unacknowledged -= sent.bytes;
+            taken = true;
         }
+        if shipment.old_answers > 0 {
+            shipment.old_answers -= 1;
+        } else if !taken && !shipment.on_the_way.is_empty() {
+            self.rewind(ticket, seq);
+        }
+    }
+
+    /// The server did not take what was sent, and says where it stands: all that comes after is sent again.
+    fn rewind(&mut self, ticket: Ticket, seq: u64) {
+        let Some(shipment) = self.logs.get(&ticket) else { return };
+        tracing::debug!(attempt = %ticket.attempt, seq, "a log is sent again from here");
+        let (end, old_answers) = (shipment.end, shipment.on_the_way.len() - 1);
+        self.start(ticket, seq);
+        if let Some(shipment) = self.logs.get_mut(&ticket) {
+            (shipment.end, shipment.old_answers) = (end, old_answers);
+        }
+        self.give_turn(ticket);
     }
 
     pub(crate) fn stop(&mut self, ticket: Ticket) {
         if let Some(shipment) = self.logs.remove(&ticket) {
-            self.unacknowledged -= shipment.on_the_way.iter().map(|(_, bytes)| bytes).sum::<usize>();
+            self.unacknowledged -= shipment.on_the_way.iter().map(|sent| sent.bytes).sum::<usize>();
         }
     }
 
@@ -128,7 +162,7 @@ impl Shipper {
 
 struct Frame {
     bytes: Vec<u8>,
-    /// What it takes of the window. Nothing for a frame without lines, since nothing acknowledges it.
+    /// What it takes of the window.
     weight: usize,
 }
 
@@ -144,8 +178,9 @@ impl Shipment {
         let missing = piece.span.first_seq - expected;
         let last_seq = piece.span.last_seq;
         self.complete = self.end == LogEnd::At(last_seq);
-        self.on_the_way.push_back((last_seq, piece.blocks.len()));
-        let header = LogHeader { ticket, first_seq: piece.span.first_seq, last_seq, missing, complete: self.complete };
+        self.on_the_way.push_back(Sent { last_seq, bytes: piece.blocks.len() });
+        let (first_seq, cause, complete) = (piece.span.first_seq, piece.cause, self.complete);
+        let header = LogHeader { ticket, first_seq, last_seq, missing, cause, complete };
         Some(Frame { bytes: encode_log(&header, &piece.blocks), weight: piece.blocks.len() })
     }
 
@@ -168,9 +203,11 @@ impl Shipment {
             LogEnd::WhereFilesEnd => self.cursor.next_seq() - 1,
         };
         self.complete = true;
+        self.on_the_way.push_back(Sent { last_seq, bytes: 0 });
         // The disk was full to the end: the last lines were printed, and are nowhere.
         let missing = (last_seq + 1).saturating_sub(self.cursor.next_seq());
-        let header = LogHeader { ticket, first_seq: last_seq + 1, last_seq, missing, complete: true };
+        let cause = if missing > 0 { MissingCause::Unwritten } else { MissingCause::default() };
+        let header = LogHeader { ticket, first_seq: last_seq + 1, last_seq, missing, cause, complete: true };
         Some(Frame { bytes: encode_log(&header, &[]), weight: 0 })
     }
 }

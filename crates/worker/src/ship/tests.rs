@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use protocol::attempt::Ticket;
 use protocol::folder::{LOG_FOLDER, segment_name};
-use protocol::link::{LOG_WINDOW_BYTES, LogHeader, decode_log};
+use protocol::link::{LOG_WINDOW_BYTES, LogHeader, MissingCause, decode_log};
 use protocol::log::{BlockEncoder, Blocks, LineEnd, Span, Stream};
 use uuid::Uuid;
 
@@ -241,4 +241,70 @@ fn a_stopped_log_gives_its_part_of_the_window_back() {
     shipper.start(ticket(1), 0);
     shipper.grew(ticket(1));
     assert!(shipper.next_frame().is_some(), "nothing is on its way any more");
+}
+
+#[test]
+fn what_the_server_did_not_get_is_sent_again() {
+    let logs = Logs::new();
+    let mut shipper = Shipper::new(logs.places());
+    logs.write(1, 1, 1..=2, 4);
+    shipper.start(ticket(1), 0);
+    shipper.grew(ticket(1));
+    assert_eq!(said(&mut shipper), [(1, 1, 2, false)]);
+    logs.write(1, 1, 3..=4, 4);
+    shipper.ended(ticket(1), Some(4));
+    assert_eq!(said(&mut shipper), [(1, 3, 4, true)]);
+    // The first frame went astray, so the second did not fit either: each is answered with where the server stands.
+    shipper.acknowledged(ticket(1), 0);
+    assert_eq!(said(&mut shipper), [(1, 1, 4, true)]);
+    shipper.acknowledged(ticket(1), 0);
+    assert_eq!(said(&mut shipper), [], "the answer to what was sent before the rewind");
+    shipper.acknowledged(ticket(1), 4);
+    assert_eq!(said(&mut shipper), []);
+}
+
+#[test]
+fn an_acknowledgement_before_missing_lines_is_no_reason_to_start_again() {
+    let logs = Logs::new();
+    let mut shipper = Shipper::new(logs.places());
+    logs.write(1, 1, 1..=2, 4);
+    logs.write(1, 1, 8..=9, 4);
+    shipper.start(ticket(1), 0);
+    shipper.grew(ticket(1));
+    assert_eq!(said(&mut shipper), [(1, 1, 2, false), (1, 8, 9, false)]);
+    shipper.acknowledged(ticket(1), 2);
+    assert_eq!(said(&mut shipper), []);
+    shipper.acknowledged(ticket(1), 9);
+    assert_eq!(said(&mut shipper), []);
+}
+
+/// First line, how many are missing before it, and why.
+fn gaps(shipper: &mut Shipper) -> Vec<(u64, u64, MissingCause)> {
+    let headers = std::iter::from_fn(|| shipper.next_frame()).map(|frame| header(&frame));
+    headers.filter(|header| header.missing > 0).map(|h| (h.first_seq, h.missing, h.cause)).collect()
+}
+
+#[test]
+fn missing_lines_have_a_cause() {
+    let logs = Logs::new();
+    let mut shipper = Shipper::new(logs.places());
+    // Segments 1 and 2 outgrew the limit.
+    logs.write(1, 3, 10..=11, 4);
+    // The disk was full for a moment.
+    logs.write(1, 3, 15..=16, 4);
+    logs.write(1, 4, 20..=20, 4);
+    // Something else wrote here.
+    logs.append(1, 4, b"not a block at all, and long enough to be one");
+    logs.write(1, 5, 23..=24, 4);
+    logs.write(1, 9, 30..=30, 4);
+    shipper.start(ticket(1), 4);
+    shipper.grew(ticket(1));
+    let expected = [
+        (10, 5, MissingCause::Limit),
+        (15, 3, MissingCause::Unwritten),
+        (20, 3, MissingCause::Unwritten),
+        (23, 2, MissingCause::Damaged),
+        (30, 5, MissingCause::Limit),
+    ];
+    assert_eq!(gaps(&mut shipper), expected);
 }

@@ -1,7 +1,7 @@
 //! Steps that go well, or fail in the ordinary ways.
 
 use protocol::attempt::{EndResult, StopMode, StopReason};
-use protocol::link::{EnrollRequest, LogHeader, Loss, RefuseReason, ServerMessage, WorkerMessage};
+use protocol::link::{EnrollRequest, LogHeader, Loss, MissingCause, RefuseReason, ServerMessage, WorkerMessage};
 use worker::WorkerError;
 
 use crate::kit::{CREDENTIAL, Stage, Worker, command, eventually, script, ticket};
@@ -38,7 +38,14 @@ async fn an_empty_log_is_complete_at_once() {
     peer.go(1).await;
     assert_eq!(peer.ended(1).await.result, EndResult::Exited { code: 0 });
     peer.until("the empty log", |peer| peer.complete.is_some()).await;
-    let expected = LogHeader { ticket: ticket(1), first_seq: 1, last_seq: 0, missing: 0, complete: true };
+    let expected = LogHeader {
+        ticket: ticket(1),
+        first_seq: 1,
+        last_seq: 0,
+        missing: 0,
+        cause: MissingCause::Limit,
+        complete: true,
+    };
     assert_eq!(peer.complete, Some(expected));
 }
 
