@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use pause::Point;
 use protocol::attempt::{End, EndResult};
 use protocol::folder::{FromRunner, RunnerPhase, ToRunner};
 
@@ -29,7 +30,9 @@ pub(crate) fn spawn_failed(desk: &Desk, message: String) -> End {
 
 /// Records the end, reports it, and returns when it was heard or nobody listens.
 pub(crate) fn report(desk: &mut Desk, end: End) {
+    pause::at(Point::EndedNotRecorded);
     let end = desk.record.write_end(end);
+    pause::at(Point::RecordedNotReported);
     let report = FromRunner::Ended { end };
     desk.control.send(&report);
     let leave_at = clock::boot_now() + BYE_WAIT;

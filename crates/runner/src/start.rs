@@ -4,6 +4,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Duration;
 
+use pause::Point;
 use protocol::attempt::Effects;
 use protocol::folder::{Claim, FOLDER_FORMAT, FromRunner, RunnerPhase, Tally, ToRunner};
 
@@ -86,7 +87,7 @@ fn claim_and_spawn(desk: &mut Desk) -> Start {
     // A step that only reads may run again anyway, so its claim need not survive a power cut.
     let durable = desk.spec.attempt.effects != Effects::None;
     match folder_io::try_claim(&desk.root, Claim::Intent, durable) {
-        Ok(Claimed::Ours) => {}
+        Ok(Claimed::Ours) => pause::at(Point::Intent),
         Ok(Claimed::Earlier(Claim::Void)) => return leave(desk, "the attempt was declared void"),
         Ok(Claimed::Earlier(Claim::Intent)) => {
             // It may have run, so this is no refusal; the folder tells the worker more than we could.
@@ -101,6 +102,7 @@ fn claim_and_spawn(desk: &mut Desk) -> Start {
     };
     match child::spawn(image, desk.spec.cgroup().as_deref()) {
         Ok(child) => {
+            pause::at(Point::Exec);
             announce(desk, &child);
             Start::Running(child)
         }

@@ -14,6 +14,7 @@ use std::collections::HashMap;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use pause::Point;
 use protocol::attempt::{StopMode, StopReason, Ticket};
 use protocol::folder::{Claim, ToRunner};
 use protocol::link::{Loss, RefusedCode};
@@ -297,7 +298,10 @@ impl Shell {
                 self.link = None;
             }
             Action::Welcomed { worker, epoch, .. } => self.welcomed(worker, epoch),
-            Action::Prepare { spec } => self.workshop.order(Job::Prepare { spec }),
+            Action::Prepare { spec } => {
+                pause::at(Point::Offered);
+                self.workshop.order(Job::Prepare { spec });
+            }
             Action::Go { ticket } => self.tell(ticket, &ToRunner::Go),
             Action::Void { ticket } => self.workshop.order(Job::Void { ticket }),
             Action::StopRunner { ticket, mode, reason } => self.stop_runner(ticket, ToRunner::Stop { mode, reason }),

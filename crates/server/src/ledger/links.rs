@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use engine::attempt::{Loss, Outcome, Report, Stopped, Usage};
 use engine::{AttemptId, Event, Rejection, State, WorkerId};
+use pause::Point;
 use protocol::attempt::{End, EndResult, StopReason, Ticket};
 use protocol::link::{self as wire, ServerMessage, WorkerMessage};
 use serde_json::Value;
@@ -78,6 +79,7 @@ impl<S: Store> Core<S> {
     }
 
     fn accepted(&mut self, link: LinkId, worker: WorkerId, ticket: Ticket, round: &mut Round) {
+        pause::at(Point::Accepted);
         let epoch = self.roster.get(worker).map(|w| w.epoch).unwrap_or_default();
         self.about_attempt(link, ticket, "accept", round, |t| Event::Accepted { ticket: t, epoch });
     }
@@ -179,6 +181,11 @@ impl<S: Store> Core<S> {
 
     /// Numbers what must be numbered, and sends. A worker that does not read is cut off; it will come back.
     pub(super) fn send(&mut self, link: LinkId, mut message: ServerMessage) {
+        match &message {
+            ServerMessage::Go { .. } => pause::at(Point::Granted),
+            ServerMessage::Forget { .. } => pause::at(Point::ReportedNotAcknowledged),
+            _ => {}
+        }
         let Some(known) = self.links.get_mut(&link) else { return };
         if let ServerMessage::Offer { number, .. }
         | ServerMessage::Go { number, .. }

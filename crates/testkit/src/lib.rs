@@ -1,0 +1,28 @@
+//! What tests of several crates need: Bowline as real processes, and everything that may happen to them.
+//!
+//! Nothing in here imitates Bowline. It starts the binary that was built with the tests ([`House`]), stops its
+//! processes at chosen points ([`Pauses`]), kills and freezes them ([`process`]), cuts their network ([`Proxy`]), takes
+//! their disk ([`SmallDisk`]) and moves their clock ([`FakeClock`]). Whether a step ran twice is not asked of Bowline
+//! but of a file that each execution writes to itself ([`Outside`]).
+
+mod clock;
+mod disk;
+mod house;
+mod outside;
+mod pauses;
+pub mod process;
+mod proxy;
+mod ran;
+mod role;
+mod wait;
+
+pub use clock::FakeClock;
+pub use disk::SmallDisk;
+pub use house::{House, states, step_of};
+pub use outside::Outside;
+pub use pause::Point;
+pub use pauses::Pauses;
+pub use proxy::{Direction, Fault, Proxy};
+pub use ran::{Ran, finish};
+pub use role::Role;
+pub use wait::{PATIENCE, await_that, within};
