@@ -17,12 +17,12 @@ impl Outside {
 
     /// For a script: the first thing that it does. One `write` to a file opened for appending is never torn.
     pub fn begin(&self) -> String {
-        format!("echo \"begin $BOWLINE_ATTEMPT_ID $$\" >> {}", self.path.display())
+        format!("echo \"begin $BOWLINE_FENCE $$\" >> {}", self.path.display())
     }
 
     /// For a script: the last thing that it does.
     pub fn end(&self) -> String {
-        format!("echo \"end $BOWLINE_ATTEMPT_ID $$\" >> {}", self.path.display())
+        format!("echo \"end $BOWLINE_FENCE $$\" >> {}", self.path.display())
     }
 
     /// How often a step was really executed.

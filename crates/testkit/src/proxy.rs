@@ -207,8 +207,7 @@ impl Connection {
         };
         let mut buffer = vec![0; BUFFER_BYTES];
         loop {
-            let fault = lock(&*shared.upgrade()?).faults[direction as usize];
-            if fault == Fault::Hold {
+            if Connection::fault(direction, shared)? == Fault::Hold {
                 std::thread::sleep(LOOK);
                 continue;
             }
@@ -218,15 +217,26 @@ impl Connection {
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => continue,
                 Err(_) => return Some(direction),
             };
-            match fault {
+            // Asked again: it may have been switched while nothing came.
+            match Connection::fault(direction, shared)? {
+                Fault::None => {}
                 Fault::Swallow => self.dead[direction as usize].store(true, Ordering::Relaxed),
                 Fault::Delay(delay) => std::thread::sleep(delay),
-                Fault::None | Fault::Hold => {}
+                Fault::Hold => {
+                    while Connection::fault(direction, shared)? == Fault::Hold {
+                        std::thread::sleep(LOOK);
+                    }
+                }
             }
             if !self.is_dead(direction) && to.write_all(&buffer[..length]).is_err() {
                 return Some(direction.opposite());
             }
         }
+    }
+
+    /// `None`: the proxy is gone.
+    fn fault(direction: Direction, shared: &Weak<Mutex<Shared>>) -> Option<Fault> {
+        Some(lock(&*shared.upgrade()?).faults[direction as usize])
     }
 
     fn is_dead(&self, direction: Direction) -> bool {
@@ -284,7 +294,6 @@ mod tests {
     fn what_is_held_arrives_later() {
         let (proxy, mut worker, server) = connected();
         proxy.set(Direction::ToServer, Fault::Hold);
-        std::thread::sleep(LOOK * 4);
         worker.write_all(b"late").expect("said");
         assert!(silent(&server));
         proxy.heal();
@@ -296,7 +305,6 @@ mod tests {
     fn a_half_open_connection_stays_so_and_nobody_is_told() {
         let (proxy, mut worker, mut server) = connected();
         proxy.set_both(Fault::Swallow);
-        std::thread::sleep(LOOK * 4);
         worker.write_all(b"lost").expect("said");
         assert!(silent(&server));
         proxy.heal();
@@ -310,7 +318,6 @@ mod tests {
     fn one_way_is_one_way() {
         let (proxy, mut worker, mut server) = connected();
         proxy.set(Direction::ToServer, Fault::Swallow);
-        std::thread::sleep(LOOK * 4);
         worker.write_all(b"lost").expect("said");
         server.write_all(b"heard").expect("said");
         hear(&worker, b"heard");

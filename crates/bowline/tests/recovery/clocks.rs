@@ -1,0 +1,55 @@
+//! Wall clocks that are moved under a running server or worker.
+
+use std::time::Duration;
+
+use testkit::{FakeClock, House};
+
+use crate::story::{STEP, await_lines, check_ran_once, counting, each, open_gate, pass};
+
+const HOUR: i64 = 3600;
+
+/// A server and a worker on a clock that the test moves; recovery window two seconds.
+fn on_a_clock(house: &mut House) -> Option<FakeClock> {
+    let clock = FakeClock::new(house.folder.path())?;
+    house.env.extend(clock.variables());
+    house.recovery(&[("MAX_RECONNECT_DELAY_SECS", "1")]);
+    Some(clock)
+}
+
+#[test]
+fn a_clock_that_jumps_costs_no_step() {
+    each(&[HOUR, -HOUR], |jump| {
+        let mut house = House::new();
+        let Some(clock) = on_a_clock(&mut house) else { return };
+        let _server = house.start_server();
+        let _worker = house.start_worker("w", &[]);
+        let id = house.submit(&counting(&house, "effects: writes"));
+        house.outside().await_executions(1);
+        await_lines(&house, &id);
+        clock.step(jump);
+        pass(Duration::from_secs(1));
+        house.await_state(&id, Some(STEP), "running");
+        open_gate(&house);
+        check_ran_once(&house, &id);
+    });
+}
+
+#[test]
+fn a_clock_that_jumps_while_a_step_is_recovering_decides_nothing() {
+    each(&[HOUR, -HOUR], |jump| {
+        let mut house = House::new();
+        let Some(clock) = on_a_clock(&mut house) else { return };
+        let _server = house.start_server();
+        let worker = house.start_worker("w", &[]);
+        let id = house.submit(&counting(&house, "effects: writes"));
+        house.outside().await_executions(1);
+        await_lines(&house, &id);
+        worker.kill();
+        house.await_state(&id, Some(STEP), "recovering");
+        clock.step(jump);
+        let _worker = house.start_worker("w", &[]);
+        house.await_state(&id, Some(STEP), "running");
+        open_gate(&house);
+        check_ran_once(&house, &id);
+    });
+}

@@ -1,0 +1,82 @@
+//! Runners that die or freeze, while everybody else is well.
+
+use std::time::Duration;
+
+use testkit::process::{self, Frozen};
+use testkit::{House, await_that};
+
+use crate::story::{await_lines, check_ran_once, check_whole_log, counting, open_gate, pass, step};
+
+#[test]
+fn everything_but_the_runner_is_killed_and_the_step_goes_on_alone() {
+    let (mut house, server, worker) = House::patient();
+    let id = house.submit(&counting(&house, "effects: writes"));
+    let child = house.outside().await_executions(1)[0];
+    await_lines(&house, &id);
+    server.kill();
+    worker.kill();
+    open_gate(&house);
+    // With nobody there it ends, writes its record, and is found by those who come later.
+    await_that("the step has ended", || (house.outside().completed() == 1).then_some(()));
+    await_that("its process is gone", || (!process::lives(child)).then_some(()));
+    let _server = house.start_server();
+    let _worker = house.start_worker("w", &[]);
+    check_ran_once(&house, &id);
+}
+
+#[test]
+fn only_the_runner_is_killed_and_a_step_that_writes_fails_with_its_child_gone() {
+    let (house, _server, _worker) = House::patient();
+    let id = house.submit(&counting(&house, "effects: writes"));
+    let child = house.outside().await_executions(1)[0];
+    process::kill(process::parent(child));
+    let job = house.end(&id);
+    assert_eq!(job["error"]["code"], "runner_lost");
+    assert!(job["error"]["message"].as_str().expect("words").starts_with("Job failed: the step's runner died"));
+    assert!(!process::lives(child), "its child is gone before anything is said");
+    assert_eq!(house.outside().executions(), 1);
+    assert_eq!(step(&house, &id)["attempts"][0]["confirmed"], true, "the end was seen");
+}
+
+#[test]
+fn only_the_runner_is_killed_and_a_step_that_reads_is_repeated() {
+    let (house, _server, _worker) = House::patient();
+    let id = house.submit(&counting(&house, "effects: none"));
+    let first = house.outside().await_executions(1)[0];
+    process::kill(process::parent(first));
+    let second = house.outside().await_executions(2)[1];
+    assert!(!process::lives(first), "never two at once after a certain loss");
+    assert!(process::lives(second));
+    open_gate(&house);
+    assert_eq!(house.end(&id)["state"], "success");
+    assert_eq!(house.outside().executions(), 2);
+    check_whole_log(&house, &id);
+}
+
+#[test]
+fn a_runner_that_is_frozen_for_a_while_loses_nothing() {
+    let (house, _server, _worker) = House::patient();
+    let id = house.submit(&counting(&house, "effects: writes"));
+    let child = house.outside().await_executions(1)[0];
+    await_lines(&house, &id);
+    let frozen = Frozen::new(process::parent(child));
+    pass(Duration::from_millis(800));
+    open_gate(&house);
+    await_that("the child has ended by itself", || (house.outside().completed() == 1).then_some(()));
+    assert_eq!(step(&house, &id)["state"], "running", "nobody knows yet");
+    frozen.thaw();
+    check_ran_once(&house, &id);
+}
+
+#[test]
+fn a_step_that_keeps_losing_its_runner_is_poison() {
+    let (house, _server, _worker) = House::patient();
+    let id = house.submit(&counting(&house, "effects: none"));
+    for count in 1..=3 {
+        let pids = house.outside().await_executions(count);
+        process::kill(process::parent(pids[count - 1]));
+    }
+    let job = house.end(&id);
+    assert_eq!(job["error"]["code"], "poison", "{job:#}");
+    assert_eq!(house.outside().executions(), 3, "the third loss is the last");
+}

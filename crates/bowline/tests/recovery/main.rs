@@ -1,0 +1,14 @@
+//! What happens to steps when servers, workers, runners, networks, disks and clocks fail: real processes, real signals,
+//! real sockets. Whether a step ran twice is judged by a file that Bowline does not know.
+//!
+//! Scenarios that only wait run side by side in one test (`story::each`): each has a house of its own.
+
+mod story;
+
+mod clocks;
+mod cuts;
+mod disks;
+mod losses;
+mod outages;
+mod silence;
+mod stages;

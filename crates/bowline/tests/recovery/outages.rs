@@ -1,0 +1,72 @@
+//! Servers that are away: for a moment, for longer than the window, again and again.
+
+use std::time::Duration;
+
+use testkit::{House, await_that, within};
+
+use crate::story::{STEP, await_lines, check_ran_once, counting, open_gate, pass, step};
+
+/// Longer than the window of `House::hasty`, with room for a busy machine.
+const LONG: Duration = Duration::from_secs(4);
+
+#[test]
+fn an_outage_longer_than_the_window_costs_no_step() {
+    let (mut house, server, _worker) = House::hasty();
+    let id = house.submit(&counting(&house, "effects: writes"));
+    house.outside().await_executions(1);
+    await_lines(&house, &id);
+    server.kill();
+    pass(LONG);
+    let _server = house.start_server();
+    house.await_state(&id, Some(STEP), "running");
+    open_gate(&house);
+    check_ran_once(&house, &id);
+}
+
+#[test]
+fn a_server_that_crashes_again_and_again_costs_no_step() {
+    let (mut house, mut server, _worker) = House::patient();
+    let id = house.submit(&counting(&house, "effects: writes"));
+    house.outside().await_executions(1);
+    await_lines(&house, &id);
+    for _ in 0..5 {
+        server.kill();
+        server = house.start_server();
+    }
+    house.await_state(&id, Some(STEP), "running");
+    open_gate(&house);
+    check_ran_once(&house, &id);
+    drop(server);
+}
+
+#[test]
+fn a_server_that_is_stopped_and_started_costs_no_step() {
+    let (mut house, server, _worker) = House::patient();
+    let id = house.submit(&counting(&house, "effects: writes"));
+    house.outside().await_executions(1);
+    await_lines(&house, &id);
+    assert!(server.stop().success());
+    let _server = house.start_server();
+    house.await_state(&id, Some(STEP), "running");
+    open_gate(&house);
+    check_ran_once(&house, &id);
+}
+
+#[test]
+fn a_worker_deep_in_its_back_off_is_back_within_three_seconds() {
+    let mut house = House::new();
+    house.recovery(&[("MAX_RECONNECT_DELAY_SECS", "60")]);
+    let server = house.start_server();
+    let _worker = house.start_worker("w", &[]);
+    let id = house.submit(&counting(&house, "effects: writes"));
+    house.outside().await_executions(1);
+    server.kill();
+    // By now the pause between two of its tries has grown beyond three seconds.
+    await_that("the back-off has grown", || {
+        (house.read("roles.log").matches("no link to the server").count() >= 4).then_some(())
+    });
+    let _server = house.start_server();
+    within(Duration::from_secs(3), "the step is back", || (step(&house, &id)["state"] == "running").then_some(()));
+    open_gate(&house);
+    check_ran_once(&house, &id);
+}
