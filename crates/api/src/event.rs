@@ -47,6 +47,8 @@ pub enum EventKind {
     Step,
     /// An offer to a worker came or went; the step's state is the same.
     Offer,
+    /// News of an attempt that change no state: `unconfirmed`, `confirmed`, `late_outcome`, `stale`.
+    Attempt,
     /// Someone asked for the job's end.
     CancelAsked,
     /// A worker came, went or changed.

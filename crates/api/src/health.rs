@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::time::Timestamp;
+use crate::worker::Dispatch;
 
 /// The process answers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -23,6 +24,9 @@ pub struct Readiness {
     /// The sweeper's last run.
     #[serde(default)]
     pub sweep: Option<Sweep>,
+    /// Null if it cannot be read.
+    #[serde(default)]
+    pub dispatch: Option<Dispatch>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -33,4 +33,4 @@ pub use task::{Diagnostic, PutTaskRequest, Severity, Task, TaskSummary};
 pub use time::Timestamp;
 pub use token::{CreateTokenRequest, CreatedToken, Role, Token, TokenKind};
 pub use why::{Why, WhyNext, WhyStep};
-pub use worker::{Worker, WorkerKind, WorkerStatus};
+pub use worker::{Dispatch, DrainRequest, Removal, Worker, WorkerKind, WorkerStatus};

@@ -12,7 +12,7 @@ use crate::query::{EventsQuery, JobQuery, JobsQuery, LogsQuery};
 use crate::task::{PutTaskRequest, Task, TaskSummary};
 use crate::token::{CreateTokenRequest, CreatedToken, Token};
 use crate::why::Why;
-use crate::worker::Worker;
+use crate::worker::{Dispatch, DrainRequest, Removal, Worker};
 
 /// Submit a job
 ///
@@ -104,6 +104,40 @@ pub(crate) fn events() {}
 #[utoipa::path(get, path = "/api/workers", tag = "workers",
     responses((status = 200, description = "All workers", body = Page<Worker>)))]
 pub(crate) fn list_workers() {}
+
+/// Give a worker no new work
+///
+/// What it has goes on. With `draining: false` it gets work again.
+#[utoipa::path(post, path = "/api/workers/{id}/drain", tag = "workers",
+    params(("id" = String, Path, description = "A worker's id, or its name where only one has it")),
+    request_body(content = DrainRequest, description = "May be left out"),
+    responses((status = 200, description = "The worker as it now is", body = Worker)))]
+pub(crate) fn drain_worker() {}
+
+/// Take a worker out of the fleet
+///
+/// Offers go elsewhere; what it runs is decided as lost, by policy and effects, and the worker is told to stop it.
+#[utoipa::path(delete, path = "/api/workers/{id}", tag = "workers",
+    params(("id" = String, Path, description = "A worker's id, or its name where only one has it")),
+    responses((status = 200, description = "What it came to", body = Removal)))]
+pub(crate) fn remove_worker() {}
+
+/// Is anything new handed out?
+#[utoipa::path(get, path = "/api/dispatch", tag = "workers",
+    responses((status = 200, description = "Whether it is", body = Dispatch)))]
+pub(crate) fn get_dispatch() {}
+
+/// Hand nothing new out
+///
+/// What runs goes on; what is queued stays, and does not fail for want of a worker.
+#[utoipa::path(post, path = "/api/dispatch/pause", tag = "workers",
+    responses((status = 200, description = "Since when, and by whom", body = Dispatch)))]
+pub(crate) fn pause_dispatch() {}
+
+/// Hand out again
+#[utoipa::path(post, path = "/api/dispatch/resume", tag = "workers",
+    responses((status = 200, description = "It goes on", body = Dispatch)))]
+pub(crate) fn resume_dispatch() {}
 
 /// Tasks that can be run by name, and those whose files have errors
 #[utoipa::path(get, path = "/api/tasks", tag = "tasks",

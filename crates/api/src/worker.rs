@@ -28,6 +28,52 @@ pub struct Worker {
     pub platform: Option<String>,
     pub hostname: Option<String>,
     pub pid: Option<u32>,
+    /// Who wants it to get no new work: `operator`, `worker` (about to stop), `caretaker`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub draining_by: Vec<String>,
+}
+
+/// Whether a worker is to get new work. The body may be left out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DrainRequest {
+    /// `false` takes an earlier drain back.
+    #[serde(default = "yes")]
+    pub draining: bool,
+}
+
+impl Default for DrainRequest {
+    fn default() -> Self {
+        DrainRequest { draining: true }
+    }
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// What the removal of a worker came to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Removal {
+    #[schema(value_type = String, format = "uuid")]
+    pub id: Uuid,
+    pub name: String,
+    pub hostname: Option<String>,
+    /// Offers that were taken back; their steps are queued again.
+    pub offers: u32,
+    /// Attempts that may still run there until the worker says otherwise.
+    pub attempts: u32,
+}
+
+/// Whether anything new is handed out.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Dispatch {
+    pub paused: bool,
+    #[serde(default)]
+    pub since: Option<Timestamp>,
+    /// Who paused it.
+    #[serde(default)]
+    pub by: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    attach, cancel, check, completions, exec, job, jobs, logs, run, tasks, token, wait, why, workers,
+    attach, cancel, check, completions, dispatch, exec, job, jobs, logs, run, tasks, token, wait, why, worker_drain,
+    worker_remove, workers,
 };
 use crate::connect::ConnectArgs;
 
@@ -54,6 +55,9 @@ pub enum ClientCommand {
     Why(why::WhyArgs),
     Cancel(cancel::CancelArgs),
     Workers(workers::WorkersArgs),
+    WorkerDrain(worker_drain::WorkerDrainArgs),
+    WorkerRemove(worker_remove::WorkerRemoveArgs),
+    Dispatch(dispatch::DispatchArgs),
     Token(token::TokenArgs),
     Tasks(tasks::TasksArgs),
     Check(check::CheckArgs),

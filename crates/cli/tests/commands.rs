@@ -287,3 +287,56 @@ async fn await_cancels(server: &Scripted, count: usize) {
     };
     tokio::time::timeout(PATIENCE, all_there).await.expect("the request comes");
 }
+
+fn fleet_worker(busy: u32) -> String {
+    format!(
+        r#"{{"id":"{ID}","name":"build-1","status":"draining","connected":true,"kind":"static","tags":[],"slots":2,
+            "busy":{busy},"session_id":null,"boot_id":null,"started_at":null,"last_seen_at":null,"version":null,
+            "platform":null,"hostname":"h1","pid":null,"draining_by":["operator"]}}"#
+    )
+}
+
+#[tokio::test]
+async fn a_drain_can_wait_until_nothing_is_left() {
+    let looks = AtomicU32::new(0);
+    let server = Scripted::start(move |request| match request.line.as_str() {
+        "POST /api/workers/build-1/drain" => Answer::json(200, &fleet_worker(2)),
+        "GET /api/workers" => {
+            let busy = if looks.fetch_add(1, Ordering::Relaxed) == 0 { 1 } else { 0 };
+            Answer::json(200, &format!(r#"{{"items":[{}],"next":null}}"#, fleet_worker(busy)))
+        }
+        _ => not_found(),
+    })
+    .await;
+    let (code, stdout, stderr) = output(&server.url, &["worker-drain", "build-1"]).await;
+    let told = "worker build-1 (h1) gets no new work; 2 of its slots are still taken\n";
+    assert_eq!((code, stdout.as_str(), stderr.as_str()), (0, "", told));
+    let (code, _, stderr) = output(&server.url, &["worker-drain", "build-1", "--wait"]).await;
+    assert_eq!((code, stderr.as_str()), (0, "worker build-1 (h1) gets no new work and has nothing left\n"));
+    let (code, ..) = output(&server.url, &["worker-drain", "build-1", "--wait", "--off"]).await;
+    assert_eq!(code, 2);
+}
+
+#[tokio::test]
+async fn a_removal_and_a_pause_say_what_they_did() {
+    let server = Scripted::start(move |request| match request.line.as_str() {
+        "DELETE /api/workers/build-1" => {
+            Answer::json(200, &format!(r#"{{"id":"{ID}","name":"build-1","hostname":"h1","offers":1,"attempts":2}}"#))
+        }
+        "POST /api/dispatch/pause" | "GET /api/dispatch" => {
+            Answer::json(200, r#"{"paused":true,"since":"2026-01-01T00:00:00Z","by":"ann"}"#)
+        }
+        "GET /api/workers" => Answer::json(200, r#"{"items":[],"next":null}"#),
+        _ => not_found(),
+    })
+    .await;
+    let (code, _, stderr) = output(&server.url, &["worker-remove", "build-1"]).await;
+    assert!(code == 0 && stderr.starts_with("worker build-1 (h1) is removed\n1 steps"), "{stderr}");
+    let paused = "dispatch was paused by ann 2026-01-01T00:00:00Z: nothing new is handed out\n";
+    let (code, _, stderr) = output(&server.url, &["dispatch", "pause"]).await;
+    assert_eq!((code, stderr.as_str()), (0, paused));
+    let (code, _, stderr) = output(&server.url, &["workers"]).await;
+    assert!(code == 0 && stderr.contains(paused), "{stderr}");
+    let (code, stdout, _) = output(&server.url, &["dispatch", "status", "--json"]).await;
+    assert!(code == 0 && stdout.contains(r#""by": "ann""#), "{stdout}");
+}

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use api::query::WAIT_MAX;
 use api::{
-    CancelRequest, CreateTokenRequest, CreatedToken, ErrorAnswer, ErrorBody, Health, Job, JobSummary, JobsQuery,
-    LogPage, LogsQuery, Page, PutTaskRequest, SubmitRequest, Task, TaskSummary, Token, Wait, Why, Worker,
+    CancelRequest, CreateTokenRequest, CreatedToken, Dispatch, DrainRequest, ErrorAnswer, ErrorBody, Health, Job,
+    JobSummary, JobsQuery, LogPage, LogsQuery, Page, PutTaskRequest, Removal, SubmitRequest, Task, TaskSummary, Token,
+    Wait, Why, Worker,
 };
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue, USER_AGENT};
@@ -135,6 +136,30 @@ impl Client {
 
     pub async fn workers(&self) -> Result<Page<Worker>, Error> {
         self.get("/api/workers").await
+    }
+
+    /// `worker` may be an id or a name that only one has; `draining: false` takes it back.
+    pub async fn drain_worker(&self, worker: &str, draining: bool) -> Result<Worker, Error> {
+        let path = format!("/api/workers/{}/drain", coded(worker));
+        let body = to_json(&DrainRequest { draining });
+        self.exchange(self.request(Method::POST, &path, Some(&body)), ANSWER_TIMEOUT).await
+    }
+
+    pub async fn remove_worker(&self, worker: &str) -> Result<Removal, Error> {
+        let path = format!("/api/workers/{}", coded(worker));
+        self.exchange(self.request(Method::DELETE, &path, None), ANSWER_TIMEOUT).await
+    }
+
+    pub async fn dispatch(&self) -> Result<Dispatch, Error> {
+        self.get("/api/dispatch").await
+    }
+
+    pub async fn pause_dispatch(&self) -> Result<Dispatch, Error> {
+        self.exchange(self.request(Method::POST, "/api/dispatch/pause", None), ANSWER_TIMEOUT).await
+    }
+
+    pub async fn resume_dispatch(&self) -> Result<Dispatch, Error> {
+        self.exchange(self.request(Method::POST, "/api/dispatch/resume", None), ANSWER_TIMEOUT).await
     }
 
     pub async fn tasks(&self) -> Result<Page<TaskSummary>, Error> {

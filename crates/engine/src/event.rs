@@ -62,6 +62,11 @@ pub enum Event {
         epoch: Epoch,
         loss: Loss,
     },
+    /// An operator took the worker out of the fleet. That is no proof that the attempt is over.
+    WorkerRemoved {
+        ticket: Ticket,
+        by: String,
+    },
     /// No worker could run this queued step for all of its patience.
     Unmatched {
         step: StepIx,
@@ -126,11 +131,29 @@ pub enum About {
         worker: WorkerId,
         what: OfferNews,
     },
+    /// News of an attempt that change no state: evidence, and alarms for want of it.
+    Attempt {
+        step: StepIx,
+        worker: WorkerId,
+        what: AttemptNews,
+    },
     Job {
         from: JobState,
         to: JobState,
     },
     CancelAsked,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AttemptNews {
+    /// It was given up, and nobody knows whether it still runs.
+    Unconfirmed,
+    /// It is over after all that is known: proof came, or a person's word.
+    Confirmed,
+    /// Its true end came after it was given up.
+    LateOutcome,
+    /// It spoke although it is no longer its step's current one; nobody listened.
+    Stale,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

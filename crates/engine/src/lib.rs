@@ -20,6 +20,7 @@ pub mod eval;
 pub mod job;
 pub mod state;
 pub mod table;
+pub mod workers;
 
 mod apply;
 pub mod event;

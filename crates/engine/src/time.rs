@@ -1,5 +1,6 @@
 //! A point in time, always handed in by the caller: the engine has no clock.
 
+use std::fmt;
 use std::ops::{Add, Sub};
 use std::time::Duration;
 
@@ -20,6 +21,33 @@ impl Time {
     }
 }
 
+/// RFC 3339 in UTC, to the millisecond; whole seconds without a fraction.
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (seconds, millis) = (self.0.div_euclid(1_000_000), self.0.rem_euclid(1_000_000) / 1_000);
+        let (days, of_day) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+        let (year, month, day) = civil(days);
+        let (hour, minute, second) = (of_day / 3_600, of_day / 60 % 60, of_day % 60);
+        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")?;
+        match millis {
+            0 => f.write_str("Z"),
+            millis => write!(f, ".{millis:03}Z"),
+        }
+    }
+}
+
+/// Year, month and day of a day counted from 1970-01-01, by eras of 400 years that begin in March.
+fn civil(days: i64) -> (i64, i64, i64) {
+    let shifted = days + 719_468;
+    let (era, of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
+    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let from_march = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * from_march + 2) / 5 + 1;
+    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
+    (year + era * 400 + i64::from(month <= 2), month, day)
+}
+
 impl Add<Duration> for Time {
     type Output = Time;
     fn add(self, d: Duration) -> Time {
@@ -31,5 +59,19 @@ impl Sub<Duration> for Time {
     type Output = Time;
     fn sub(self, d: Duration) -> Time {
         Time(self.0.saturating_sub(i64::try_from(d.as_micros()).unwrap_or(i64::MAX)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_read_as_rfc_3339() {
+        let told = |seconds: i64, micros: i64| Time(seconds * 1_000_000 + micros).to_string();
+        assert_eq!(told(0, 0), "1970-01-01T00:00:00Z");
+        assert_eq!(told(951_782_400, 0), "2000-02-29T00:00:00Z");
+        assert_eq!(told(1_763_208_000, 250_900), "2025-11-15T12:00:00.250Z");
+        assert_eq!(told(-1, 0), "1969-12-31T23:59:59Z");
     }
 }

@@ -47,6 +47,17 @@ pub trait Roster {
 
     /// How the fleet stands to a step with these tags.
     fn matching(&self, tags: &[Arc<str>]) -> MatchView;
+
+    /// An operator's order that nothing new is handed out.
+    fn pause(&self) -> Option<PauseView> {
+        None
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PauseView {
+    pub since: Time,
+    pub by: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -142,7 +142,7 @@ impl Bench {
         let [submit, offer, accept, end] = batches;
         let now = Time(1_780_000_000_000_000 + i64::try_from(n).unwrap_or(0));
         let rules = Rules::default();
-        let ctx = Ctx { now, random: n, rules: &rules, evaluator: &Nothing };
+        let ctx = Ctx { now, random: n, rules: &rules, workers: &(), evaluator: &Nothing };
         let input = Arc::new(serde_json::json!({}));
         let (mut job, changes) = engine::submit(JobId(id(n, 1)), self.definition.clone(), input, &ctx);
         self.write(submit, &job, &changes, None);

@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use engine::JobId;
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
-use store::rows::{AttemptRow, EventRow, StepRow};
+use store::rows::{AttemptRow, EventRow, FleetChange, StepRow};
 use store::{Batch, Committed, JobWrite, StoreError};
 
 use crate::error::translate;
@@ -42,6 +42,7 @@ fn write(connection: &mut Connection, batch: &Batch) -> Result<Committed, Failur
     logs::write(&tx, batch)?;
     beats::write(&tx, &batch.beats)?;
     seen(&tx, batch)?;
+    fleet(&tx, batch)?;
     tx.commit()?;
     Ok(Committed { conflicts: plan.conflicts, event_ids })
 }
@@ -276,6 +277,23 @@ fn seen(tx: &Transaction<'_>, batch: &Batch) -> Result<(), Failure> {
     let mut touch = tx.prepare_cached(sql::WORKER_SEEN)?;
     for (worker, at) in &batch.seen {
         touch.execute(params![worker.0.as_bytes(), at.0])?;
+    }
+    Ok(())
+}
+
+fn fleet(tx: &Transaction<'_>, batch: &Batch) -> Result<(), Failure> {
+    for change in &batch.fleet {
+        match change {
+            FleetChange::Drain { worker, on } => {
+                tx.prepare_cached(sql::DRAIN_WORKER)?.execute(params![worker.0.as_bytes(), on])?;
+            }
+            FleetChange::Remove { worker, at } => {
+                tx.prepare_cached(sql::REMOVE_WORKER)?.execute(params![worker.0.as_bytes(), at.0])?;
+            }
+        }
+    }
+    for (key, value) in &batch.meta {
+        tx.prepare_cached(sql::PUT_META)?.execute(params![key, value])?;
     }
     Ok(())
 }

@@ -29,6 +29,7 @@ statements! {
     COUNTER = "counter";
     DEFINITION_OF_JOB = "definition_of_job";
     DROP_CLOSING_MARK = "drop_closing_mark";
+    DRAIN_WORKER = "drain_worker";
     DUE_JOBS = "due_jobs";
     DUE_LOGS = "due_logs";
     DUE_STEPS = "due_steps";
@@ -70,6 +71,7 @@ statements! {
     PUT_TASK = "put_task";
     PUT_TOKEN = "put_token";
     QUEUED_STEPS = "queued_steps";
+    REMOVE_WORKER = "remove_worker";
     REVOKE_TOKEN = "revoke_token";
     SPEND_ENROLL_TOKEN = "spend_enroll_token";
     STALE_ATTEMPTS = "stale_attempts";

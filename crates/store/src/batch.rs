@@ -6,8 +6,8 @@ use std::time::Duration;
 use engine::{AttemptId, JobId, Time};
 
 use crate::rows::{
-    AttemptRow, BeatRow, DefinitionRow, EventRow, IdempotencyRow, JobRow, LateOutcome, OutboxRow, QuarantineRow,
-    StepRow,
+    AttemptRow, BeatRow, DefinitionRow, EventRow, FleetChange, IdempotencyRow, JobRow, LateOutcome, OutboxRow,
+    QuarantineRow, StepRow,
 };
 
 /// Everything that the ledger decided in one round. Rows of one job stand or fall together.
@@ -30,6 +30,10 @@ pub struct Batch {
     pub beats: Beats,
     /// Workers heard from since the last batch, with the time; only `last_seen_at` is written.
     pub seen: Vec<(engine::WorkerId, Time)>,
+    /// An operator's word on workers, and what follows from it for their attempts, stand or fall together.
+    pub fleet: Vec<FleetChange>,
+    /// Settings that outlive a server, as [`crate::Store::set_meta`] writes them.
+    pub meta: Vec<(&'static str, String)>,
 }
 
 /// A job's header, and the version that the database must still have (none: the job is new).
@@ -116,5 +120,7 @@ impl Batch {
             && self.log_closes.is_empty()
             && self.beats.rows.is_empty()
             && self.seen.is_empty()
+            && self.fleet.is_empty()
+            && self.meta.is_empty()
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use engine::attempt::Attempt;
 use engine::definition::Definition;
-use engine::event::{About, Note, OfferNews};
+use engine::event::{About, AttemptNews, Note, OfferNews};
 use engine::job::{Counts, Header, Job, Step};
 use engine::{JobId, StepIx};
 
@@ -141,6 +141,17 @@ pub fn event_row(job: JobId, note: &Note) -> EventRow {
                 OfferNews::Refused => "refused",
                 OfferNews::Unanswered => "unanswered",
                 OfferNews::Lost => "lost",
+            });
+        }
+        About::Attempt { step, worker, what } => {
+            row.kind = "attempt";
+            row.ix = Some(*step);
+            row.worker = Some(*worker);
+            row.verb = Some(match what {
+                AttemptNews::Unconfirmed => "unconfirmed",
+                AttemptNews::Confirmed => "confirmed",
+                AttemptNews::LateOutcome => "late_outcome",
+                AttemptNews::Stale => "stale",
             });
         }
         About::Job { from, to } => {

@@ -74,6 +74,7 @@ macro_rules! conformance_tests {
             access::every_hello_has_an_epoch_of_its_own,
             access::an_unknown_worker_cannot_say_hello,
             access::being_seen_touches_nothing_else,
+            access::an_operators_word_on_a_worker_stays,
             access::tokens_come_back_and_are_revoked_once,
             access::an_enroll_token_is_spent,
             access::only_a_good_enroll_token_enrolls,

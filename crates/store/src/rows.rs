@@ -93,7 +93,7 @@ pub struct EventRow {
     pub job: JobId,
     pub ix: Option<StepIx>,
     pub at: Time,
-    /// `step`, `offer`, `job`, `cancel_asked`.
+    /// `step`, `offer`, `attempt`, `job`, `cancel_asked`.
     pub kind: &'static str,
     pub verb: Option<&'static str>,
     pub from: Option<&'static str>,
@@ -261,6 +261,15 @@ pub struct WorkerRow {
     pub started_at: Option<Time>,
     pub last_seen_at: Option<Time>,
     pub removed_at: Option<Time>,
+}
+
+/// What an operator says of a worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FleetChange {
+    /// Whether it is to get no new work.
+    Drain { worker: WorkerId, on: bool },
+    /// It no longer belongs to the fleet. Its row stays, for history and for its credential.
+    Remove { worker: WorkerId, at: Time },
 }
 
 /// A token; only its hash is kept.

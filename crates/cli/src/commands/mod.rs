@@ -4,6 +4,7 @@ pub(crate) mod attach;
 pub(crate) mod cancel;
 pub(crate) mod check;
 pub(crate) mod completions;
+pub(crate) mod dispatch;
 pub(crate) mod exec;
 pub(crate) mod job;
 pub(crate) mod jobs;
@@ -13,6 +14,8 @@ pub(crate) mod tasks;
 pub(crate) mod token;
 pub(crate) mod wait;
 pub(crate) mod why;
+pub(crate) mod worker_drain;
+pub(crate) mod worker_remove;
 pub(crate) mod workers;
 
 use crate::args::ClientCommand;
@@ -32,6 +35,9 @@ pub(crate) async fn run(command: ClientCommand, before: &ConnectArgs) -> Result<
         ClientCommand::Why(args) => why::run(&args.connect.client(before)?, &args).await,
         ClientCommand::Cancel(args) => cancel::run(&args.connect.client(before)?, &args).await,
         ClientCommand::Workers(args) => workers::run(&args.connect.client(before)?, &args).await,
+        ClientCommand::WorkerDrain(args) => worker_drain::run(&args.connect.client(before)?, &args).await,
+        ClientCommand::WorkerRemove(args) => worker_remove::run(&args.connect.client(before)?, &args).await,
+        ClientCommand::Dispatch(args) => dispatch::run(before, &args).await,
         ClientCommand::Token(args) => token::run(before, &args).await,
         ClientCommand::Tasks(args) => tasks::run(before, &args).await,
         ClientCommand::Check(args) => check::run(&args),

@@ -3,10 +3,11 @@
 use clap::Args;
 use client::Client;
 
+use super::dispatch::told;
 use crate::connect::ConnectArgs;
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::print::put_json;
+use crate::print::{put_json, say};
 use crate::table::put_table;
 use crate::times::when;
 
@@ -40,6 +41,12 @@ pub(crate) async fn run(client: &Client, args: &WorkersArgs) -> Result<Exit, Cli
         ]
     });
     let headings = ["name", "status", "connected", "busy", "tags", "last seen", "version", "id"];
+    // Said beside the table: idle workers and a long queue would be a riddle otherwise.
+    if let Ok(dispatch) = client.dispatch().await
+        && dispatch.paused
+    {
+        say(&told(&dispatch));
+    }
     put_table(&headings, rows.collect(), "no workers; start one with `bowline worker`")?;
     Ok(Exit::Success)
 }

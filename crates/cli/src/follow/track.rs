@@ -64,7 +64,9 @@ impl Track {
                 self.steps[index].moved(to, event);
                 Some(index)
             }
-            EventKind::Offer | EventKind::CancelAsked | EventKind::Worker | EventKind::Unknown => None,
+            EventKind::Offer | EventKind::Attempt | EventKind::CancelAsked | EventKind::Worker | EventKind::Unknown => {
+                None
+            }
         }
     }
 

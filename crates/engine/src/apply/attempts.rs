@@ -1,5 +1,6 @@
 //! The life of one attempt: offered, refused or withdrawn, granted, ended.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use crate::attempt::{Attempt, AttemptState, Outcome, Report, Stopped};
@@ -46,7 +47,12 @@ impl Draft<'_> {
             return Err(Rejection::Stale(Stale::Epoch));
         }
         self.set_offer(ticket.step, None, None);
-        self.note_offer(ticket.step, offer.worker, OfferNews::Lost, "the worker's link is gone");
+        self.note_offer(
+            ticket.step,
+            offer.worker,
+            OfferNews::Lost,
+            &format!("the worker's link is gone (link {})", epoch.0),
+        );
         Ok(())
     }
 
@@ -123,6 +129,7 @@ impl Draft<'_> {
         let Some(live) = self.step(ix).state.live().copied() else {
             return Err(Rejection::Stale(Stale::Attempt));
         };
+        let report = &self.as_meant(live, report);
         let failure = self.failure_of(ix, report);
         self.record_end(ix, live, report, failure.clone());
         self.effect(Effect::Forget { ticket, worker: live.worker });
@@ -158,8 +165,21 @@ impl Draft<'_> {
         }
     }
 
+    /// A removed worker is told to stop all that it has, and reports that as the orders which they are: of nobody who
+    /// wanted the step to end.
+    fn as_meant<'r>(&self, live: Live, report: &'r Report) -> Cow<'r, Report> {
+        match report.stopped {
+            Some(Stopped::Cancelled) if self.header.cancel.is_none() && self.is_removed(live.worker) => {
+                Cow::Owned(Report { stopped: Some(Stopped::Worker), ..report.clone() })
+            }
+            _ => Cow::Borrowed(report),
+        }
+    }
+
     pub(super) fn fail_or_retry(&mut self, ix: StepIx, failure: Failure) -> Result<(), Rejection> {
         let executed = self.step(ix).executions;
+        // It ended by itself: whatever its workers went through before, they were not lost in a row.
+        self.step_mut(ix).losses = 0;
         match self.def(ix).retry.next_delay(&failure, executed, self.ctx.random) {
             Some(delay) if self.header.cancel.is_none() => self.retry(ix, Verb::Retry, delay, failure),
             Some(_) | None => {
@@ -207,14 +227,8 @@ impl Draft<'_> {
                 Failure::new(FailureKind::StepTimeout, message)
             }
             Stopped::Cancelled => Failure::new(FailureKind::Cancelled, format!("Step `{name}` was cancelled")),
-            Stopped::LeaseExpired => Failure::new(
-                FailureKind::LeaseExpired,
-                "Step stopped: its worker was cut off for longer than its lease",
-            ),
-            Stopped::Worker => Failure::new(
-                FailureKind::WorkerLost,
-                format!("Job failed: the worker was told to end step `{name}` with it"),
-            ),
+            Stopped::LeaseExpired => self.failure_of_lease(ix),
+            Stopped::Worker => self.failure_of_leaving(ix),
         });
         stopped.or_else(|| failure_of_outcome(name, report))
     }

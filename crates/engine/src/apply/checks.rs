@@ -31,7 +31,7 @@ impl Draft<'_> {
                     return self.stop(ix, Verb::Stop, StopCause::StepTimeout, StopMode::Graceful, reason);
                 }
             }
-            State::Recovering(recovering) if due(recovering.deadline) => return self.window_over(ix),
+            State::Recovering(recovering) if due(recovering.deadline) => return self.window_over(ix, &recovering),
             State::Cancelling(cancelling) if due(cancelling.deadline) => {
                 return self.force_cancel(ix, "no answer to the order to stop");
             }

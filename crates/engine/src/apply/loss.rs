@@ -2,8 +2,8 @@
 
 use crate::attempt::{Attempt, AttemptState, Loss};
 use crate::definition::OnDisconnect;
-use crate::event::{Rejection, Stale, Ticket};
-use crate::failure::{Failure, FailureKind};
+use crate::event::{About, AttemptNews, OfferNews, Rejection, Stale, Ticket};
+use crate::failure::Failure;
 use crate::ids::{Epoch, StepIx};
 use crate::state::{Cancelling, End, Ground, Live, Recovering, State};
 use crate::table::Verb;
@@ -22,10 +22,8 @@ impl Draft<'_> {
         let now = self.ctx.now;
         match self.step(ix).state.clone() {
             State::Running(_) => {
-                let deadline = now + self.ctx.rules.recovery_window;
-                self.record(Attempt { state: AttemptState::Recovering, ..Attempt::started(ix, live) });
-                let state = State::Recovering(Recovering { live, disconnected_at: now, deadline });
-                self.shift(ix, Verb::Recover, state, "the worker's link is gone")
+                let reason = format!("the link to {} is gone (link {})", self.worker(live.worker), epoch.0);
+                self.await_return(ix, live, &reason)
             }
             State::Cancelling(cancelling) if cancelling.disconnected_at.is_none() => {
                 let state = State::Cancelling(Cancelling { disconnected_at: Some(now), ..cancelling });
@@ -59,7 +57,8 @@ impl Draft<'_> {
             State::Recovering(recovering) => {
                 let away = self.ctx.now.since(recovering.disconnected_at);
                 self.record(Attempt::started(ix, live));
-                let reason = format!("the worker came back after {:.1}s", away.as_secs_f64());
+                let who = self.worker(live.worker);
+                let reason = format!("{who} came back after {:.1}s (link {})", away.as_secs_f64(), epoch.0);
                 self.shift(ix, Verb::Start, State::Running(live), &reason)
             }
             State::Cancelling(cancelling) => {
@@ -76,10 +75,11 @@ impl Draft<'_> {
     pub(super) fn gone(&mut self, ticket: Ticket, epoch: Epoch, loss: &Loss) -> Result<(), Rejection> {
         let ix = ticket.step;
         // Seen on a later link it is as true: the hello that brings the news comes on a link of its own.
-        if epoch < self.live(ix, "give up")?.epoch {
+        let live = self.live(ix, "give up")?;
+        if epoch < live.epoch {
             return Err(Rejection::Stale(Stale::Epoch));
         }
-        let (failure, ground) = self.failure_of_loss(ix, loss);
+        let (failure, ground) = self.failure_of_loss(ix, &live, loss);
         self.attempt_lost(ix, Some(failure.clone()), true);
         if let State::Cancelling(cancelling) = self.step(ix).state {
             return self.stop_confirmed(ix, cancelling.cause);
@@ -122,8 +122,8 @@ impl Draft<'_> {
         step.losses += 1;
         let losses = step.losses;
         if losses >= self.ctx.rules.max_losses {
-            let message = format!("Job failed: the step lost {losses} workers in a row");
-            return fail(self, Failure::new(FailureKind::Poison, message));
+            let poison = self.failure_of_poison(ix, losses, &failure);
+            return fail(self, poison);
         }
         // A repeat by effects is not an execution of the policy.
         self.step_mut(ix).executions -= 1;
@@ -132,27 +132,74 @@ impl Draft<'_> {
     }
 
     /// The window is over and nobody came back.
-    pub(super) fn window_over(&mut self, ix: StepIx) -> Result<(), Rejection> {
-        let def = self.def(ix);
-        let leased = def.on_disconnect == OnDisconnect::Stop;
-        let message = "Job failed: agent disconnected and did not reconnect within the recovery window \
-                       (recovery timeout exceeded)";
-        let failure = Failure::new(FailureKind::WorkerLost, message);
-        let ground = Ground::of_silence(def.effects, leased);
+    pub(super) fn window_over(&mut self, ix: StepIx, recovering: &Recovering) -> Result<(), Rejection> {
+        let failure = self.failure_of_silence(ix, recovering);
+        let ground = self.ground_of_silence(ix);
         self.attempt_lost(ix, Some(failure.clone()), ground == Some(Ground::LeaseOver));
         self.decide_loss(ix, failure, ground)
     }
 
+    /// The worker was taken out of the fleet. What it holds may still run, so that nothing here is a ground for a
+    /// successor: where effects or policy allow one, the window must be over first; else the verdict is now.
+    pub(super) fn worker_removed(&mut self, ticket: Ticket, by: &str) -> Result<(), Rejection> {
+        let ix = ticket.step;
+        let reason = format!("its worker was removed by {by}");
+        match self.step(ix).state.clone() {
+            State::Queued(_) => {
+                let offer = self.offered(ix, "withdraw")?;
+                self.set_offer(ix, None, None);
+                self.note_offer(ix, offer.worker, OfferNews::Lost, &reason);
+                Ok(())
+            }
+            State::Running(live) if self.may_follow_silence(ix) => {
+                self.await_return(ix, live, &format!("{reason}; its window decides"))
+            }
+            State::Recovering(_) if self.may_follow_silence(ix) => Ok(()),
+            State::Running(live) | State::Recovering(Recovering { live, .. }) => {
+                let failure = self.failure_of_removal(ix, &live);
+                self.attempt_lost(ix, Some(failure.clone()), false);
+                self.end(ix, Verb::Fail, End::Failed, Some(failure), &reason)
+            }
+            State::Cancelling(_) => self.force_cancel(ix, &reason),
+            other => Err(Rejection::NotNow { state: other.name(), wanted: "give up" }),
+        }
+    }
+
+    /// Whether the end of the window could bring a new attempt.
+    fn may_follow_silence(&self, ix: StepIx) -> bool {
+        let (def, step) = (self.def(ix), self.step(ix));
+        let by_policy = def.retry.on.worker_lost && step.executions < def.retry.attempts;
+        let by_effects = !def.retry.on.worker_lost && def.effects.may_repeat();
+        self.header.cancel.is_none() && self.ground_of_silence(ix).is_some() && (by_policy || by_effects)
+    }
+
+    fn ground_of_silence(&self, ix: StepIx) -> Option<Ground> {
+        let def = self.def(ix);
+        Ground::of_silence(def.effects, def.on_disconnect == OnDisconnect::Stop)
+    }
+
+    /// A running attempt gets its recovery window.
+    fn await_return(&mut self, ix: StepIx, live: Live, reason: &str) -> Result<(), Rejection> {
+        let now = self.ctx.now;
+        let deadline = now + self.ctx.rules.recovery_window;
+        self.record(Attempt { state: AttemptState::Recovering, ..Attempt::started(ix, live) });
+        let state = State::Recovering(Recovering { live, disconnected_at: now, deadline });
+        self.shift(ix, Verb::Recover, state, reason)
+    }
+
     /// The ground that a cut since `disconnected_at` gives by now, if any.
     pub(super) fn ground_of_cut(&self, ix: StepIx, disconnected_at: Time) -> Option<Ground> {
-        let def = self.def(ix);
         let over = disconnected_at + self.ctx.rules.recovery_window <= self.ctx.now;
-        over.then(|| Ground::of_silence(def.effects, def.on_disconnect == OnDisconnect::Stop)).flatten()
+        over.then(|| self.ground_of_silence(ix)).flatten()
     }
 
     /// Closes the current attempt's row as lost. `confirmed`: nothing of it runs any more.
     pub(super) fn attempt_lost(&mut self, ix: StepIx, error: Option<Failure>, confirmed: bool) {
         if let Some(live) = self.step(ix).state.live().copied() {
+            if !confirmed {
+                let reason = format!("{} is given up and may still run", self.whereabouts(&live));
+                self.note(About::Attempt { step: ix, worker: live.worker, what: AttemptNews::Unconfirmed }, &reason);
+            }
             self.record(Attempt {
                 state: AttemptState::Lost,
                 confirmed,
@@ -161,39 +208,6 @@ impl Draft<'_> {
                 ..Attempt::started(ix, live)
             });
         }
-    }
-
-    fn failure_of_loss(&self, ix: StepIx, loss: &Loss) -> (Failure, Ground) {
-        let name = &self.def(ix).name;
-        let (kind, message, ground) = match loss {
-            Loss::Void => (FailureKind::RunnerLost, "The attempt never started".to_owned(), Ground::NeverStarted),
-            Loss::RunnerLost => (
-                FailureKind::RunnerLost,
-                format!("Job failed: the step's runner died (step `{name}`)"),
-                Ground::ReportedGone,
-            ),
-            Loss::ResultNotAvailable => (
-                FailureKind::ResultNotAvailable,
-                format!("Job failed: the step's result could not be read (step `{name}`)"),
-                Ground::ReportedGone,
-            ),
-            Loss::MachineRebooted => (
-                FailureKind::MachineRebooted,
-                "Job failed: the worker's machine was restarted; the step's process is gone".to_owned(),
-                Ground::ReportedGone,
-            ),
-            Loss::NotReported => (
-                FailureKind::RunnerLost,
-                format!("Job failed: the step's runner died (the worker has no trace of step `{name}`)"),
-                Ground::ReportedGone,
-            ),
-            Loss::LeaseExpired => (
-                FailureKind::LeaseExpired,
-                "Step stopped: its worker was cut off for longer than its lease".to_owned(),
-                Ground::LeaseOver,
-            ),
-        };
-        (Failure::new(kind, message), ground)
     }
 
     fn live(&self, ix: StepIx, wanted: &'static str) -> Result<Live, Rejection> {

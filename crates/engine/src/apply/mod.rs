@@ -10,6 +10,7 @@ mod draft;
 mod holds;
 mod loss;
 mod release;
+mod words;
 
 use std::sync::Arc;
 
@@ -25,6 +26,7 @@ use crate::job::{Counts, Header, Job, JobState, Step};
 use crate::state::{End, State, StateName, StopCause, StopMode};
 use crate::table::Verb;
 use crate::time::Time;
+use crate::workers::Workers;
 
 use draft::Draft;
 
@@ -35,6 +37,8 @@ pub struct Ctx<'a> {
     /// Fresh random bits, for jitter.
     pub random: u64,
     pub rules: &'a Rules,
+    /// For messages that name workers.
+    pub workers: &'a dyn Workers,
     pub evaluator: &'a dyn Evaluator,
 }
 
@@ -84,6 +88,7 @@ pub fn apply(job: &Job, event: &Event, ctx: &Ctx<'_>) -> Result<Changes, Rejecti
         Event::LinkLost { ticket, epoch } => draft.link_lost(*ticket, *epoch)?,
         Event::Reattached { ticket, epoch } => draft.reattached(*ticket, *epoch)?,
         Event::Gone { ticket, epoch, loss } => draft.gone(*ticket, *epoch, loss)?,
+        Event::WorkerRemoved { ticket, by } => draft.worker_removed(*ticket, by)?,
         Event::Unmatched { step, missing } => draft.unmatched(*step, missing)?,
         Event::Cancel { by, force } => draft.cancel_asked(by, *force)?,
         Event::Approve { step, by } => draft.approve(*step, by)?,
@@ -167,7 +172,8 @@ impl Event {
             | Event::Ended { ticket, .. }
             | Event::LinkLost { ticket, .. }
             | Event::Reattached { ticket, .. }
-            | Event::Gone { ticket, .. } => Some(*ticket),
+            | Event::Gone { ticket, .. }
+            | Event::WorkerRemoved { ticket, .. } => Some(*ticket),
             Event::Unmatched { .. }
             | Event::Cancel { .. }
             | Event::Approve { .. }

@@ -107,6 +107,10 @@ impl View<'_> {
     fn wants_a_worker(&self, def: &StepDef, step: &Step) -> String {
         let found = self.roster.matching(&def.tags);
         let told = supply(def, &found);
+        if let Some(pause) = self.roster.pause() {
+            let since = ago(pause.since, self.now);
+            return format!("dispatch was paused by {} {since}: nothing new is handed out; {told}", pause.by);
+        }
         let decided = step.check.filter(|check| check.action == Action::DecideUnmatched);
         match decided {
             Some(check) if found.matching == 0 && found.away == 0 => {

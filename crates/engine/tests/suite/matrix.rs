@@ -144,6 +144,7 @@ fn cases(world: &World, step: StepIx) -> Vec<Case> {
         linked("reattached", ticket, newer, old, |ticket, epoch| Event::Reattached { ticket, epoch }),
         linked("gone: void", ticket, epoch, old, gone(Loss::Void)),
         linked("gone: runner lost", ticket, epoch, old, gone(Loss::RunnerLost)),
+        ticketed("worker removed", ticket, |ticket| Event::WorkerRemoved { ticket, by: "ann".to_owned() }),
         plain("unmatched", Event::Unmatched { step, missing: "gpu".to_owned() }),
         plain("cancel", Event::Cancel { by: "ann".to_owned(), force: false }),
         plain("cancel by force", Event::Cancel { by: "ann".to_owned(), force: true }),
@@ -182,7 +183,7 @@ fn old_fence(ticket: Ticket) -> Ticket {
     Ticket { fence: Fence(1), ..ticket }
 }
 
-const VARIANTS: [&str; 15] = [
+const VARIANTS: [&str; 16] = [
     "Offer",
     "Refused",
     "OfferLost",
@@ -198,6 +199,7 @@ const VARIANTS: [&str; 15] = [
     "Check",
     "CheckJob",
     "Poisoned",
+    "WorkerRemoved",
 ];
 
 /// No wildcard: a new event does not compile until it has its column.
@@ -218,6 +220,7 @@ fn variant(event: &Event) -> &'static str {
         Event::Check { .. } => 12,
         Event::CheckJob => 13,
         Event::Poisoned { .. } => 14,
+        Event::WorkerRemoved { .. } => 15,
     };
     VARIANTS[index]
 }

@@ -509,10 +509,10 @@ fn lost() {
         "a",
         "go a; lost a; next",
         expect![[r#"
-        The job failed after 2m in step `a`: Job failed: agent disconnected and did not reconnect within the recovery window (recovery timeout exceeded) (worker_lost).
-        a is failed; owner: nobody: it is over; seen: 120s
-          Job failed: agent disconnected and did not reconnect within the recovery window (recovery timeout exceeded) (worker_lost)
-    "#]],
+            The job failed after 2m in step `a`: Job failed: agent disconnected and did not reconnect within the recovery window (recovery timeout exceeded): step `a` on worker w1 on h1, attempt 1, started 1970-01-01T00:16:40Z, cut off 1970-01-01T00:16:40Z, window of 120s (worker_lost).
+            a is failed; owner: nobody: it is over; seen: 120s
+              Job failed: agent disconnected and did not reconnect within the recovery window (recovery timeout exceeded): step `a` on worker w1 on h1, attempt 1, started 1970-01-01T00:16:40Z, cut off 1970-01-01T00:16:40Z, window of 120s (worker_lost)
+        "#]],
     );
 }
 

@@ -39,7 +39,7 @@ mod tests {
     use engine::{AttemptId, Epoch, JobId, StepIx, Time};
     use uuid::Uuid;
 
-    use super::super::roster::{LinkId, Worker};
+    use super::super::roster::{Drain, LinkId, Pause, Worker};
     use super::*;
 
     fn tags(words: &str) -> TagSet {
@@ -55,7 +55,8 @@ mod tests {
             ahead: 0,
             epoch: Epoch(1),
             link: Some(LinkId(1)),
-            draining: false,
+            drain: Drain::default(),
+            removed: false,
             blocked: false,
             last_seen: None,
             seen_written: None,
@@ -140,6 +141,29 @@ mod tests {
         assert_eq!(plan(&queue, &roster), None);
         roster.update(id, |w| w.as_mut().expect("it is there").blocked = false);
         assert!(plan(&queue, &roster).is_some());
+    }
+
+    #[test]
+    fn a_pause_and_a_drain_hand_nothing_out() {
+        let mut queue = Queue::default();
+        queue.insert(key(1, 0, 1), tags("script"), None);
+        let (id, brisk) = worker(100, "script", 1);
+        let mut roster = roster(vec![(id, brisk)]);
+        roster.pause_dispatch(Pause { since: Time(1), by: "ann".to_owned() });
+        assert_eq!(plan(&queue, &roster), None);
+        assert_eq!(roster.unmatched_since(&tags("gpu"), Time(0)), None, "nobody is asked");
+        roster.resume_dispatch(Time(5));
+        assert!(plan(&queue, &roster).is_some());
+        assert_eq!(roster.unmatched_since(&tags("gpu"), Time(0)), Some(Time(5)), "patience begins anew");
+        for (change, by) in [
+            (Drain { operator: true, ..Drain::default() }, "an operator"),
+            (Drain { own: true, ..Drain::default() }, "itself"),
+            (Drain { caretaker: true, ..Drain::default() }, "its kind"),
+        ] {
+            roster.drain(id, Time(7), |drain| *drain = change);
+            assert_eq!(plan(&queue, &roster), None, "drained by {by}");
+            assert_eq!(roster.unmatched_since(&tags("script"), Time(0)), Some(Time(7)));
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
+use engine::workers::{Label, Workers};
 use engine::{AttemptId, Epoch, Time, WorkerId};
 
 use super::queue::Place;
@@ -23,6 +24,33 @@ pub struct Roster {
     free: HashMap<TagSet, BTreeSet<(i64, WorkerId)>>,
     /// Where each held attempt belongs.
     places: HashMap<AttemptId, Place>,
+    /// An operator's order that nothing new is handed out.
+    pause: Option<Pause>,
+    /// When the last such order was taken back.
+    resumed_at: Option<Time>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pause {
+    pub since: Time,
+    pub by: String,
+}
+
+/// Why a worker gets no new work. Whoever said so takes only their own word back.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Drain {
+    /// An operator, by `worker-drain`; stored.
+    pub operator: bool,
+    /// The worker itself: it is about to stop.
+    pub own: bool,
+    /// It only looks after what is left of another one.
+    pub caretaker: bool,
+}
+
+impl Drain {
+    pub fn is_on(self) -> bool {
+        self.operator || self.own || self.caretaker
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -35,18 +63,41 @@ pub struct Worker {
     pub ahead: u32,
     pub epoch: Epoch,
     pub link: Option<LinkId>,
-    pub draining: bool,
+    pub drain: Drain,
+    /// Taken out of the fleet; kept for its name, and so that its next hello is answered.
+    pub removed: bool,
     /// It refused an offer: no more until its next heartbeat.
     pub blocked: bool,
     pub last_seen: Option<Time>,
     /// When `last_seen` last went to the database.
     pub seen_written: Option<Time>,
+    /// Since when it takes no new work.
     pub left_at: Option<Time>,
     /// Offered to it, or living on it.
     pub held: HashMap<AttemptId, Place>,
 }
 
 impl Worker {
+    /// One that is not connected, and of which little is known yet.
+    pub fn away(name: String) -> Worker {
+        Worker {
+            name,
+            hostname: String::new(),
+            tags: TagSet::default(),
+            slots: 0,
+            ahead: 0,
+            epoch: Epoch::default(),
+            link: None,
+            drain: Drain::default(),
+            removed: false,
+            blocked: false,
+            last_seen: None,
+            seen_written: None,
+            left_at: None,
+            held: HashMap::new(),
+        }
+    }
+
     /// Whether it can take an offer now, be it only to prepare it.
     pub fn has_room(&self) -> bool {
         self.takes_work() && !self.blocked && self.free() > -i64::from(self.ahead)
@@ -59,7 +110,7 @@ impl Worker {
 
     /// Connected, and willing in general.
     pub fn takes_work(&self) -> bool {
-        self.link.is_some() && !self.draining
+        self.link.is_some() && !self.drain.is_on() && !self.removed
     }
 }
 
@@ -113,22 +164,7 @@ impl Roster {
     pub fn hold(&mut self, id: WorkerId, attempt: AttemptId, place: Place) {
         self.places.insert(attempt, place);
         self.update(id, |worker| {
-            let unknown = || Worker {
-                name: id.to_string(),
-                hostname: String::new(),
-                tags: TagSet::default(),
-                slots: 0,
-                ahead: 0,
-                epoch: Epoch::default(),
-                link: None,
-                draining: false,
-                blocked: false,
-                last_seen: None,
-                seen_written: None,
-                left_at: None,
-                held: HashMap::new(),
-            };
-            worker.get_or_insert_with(unknown).held.insert(attempt, place);
+            worker.get_or_insert_with(|| Worker::away(id.to_string())).held.insert(attempt, place);
         });
     }
 
@@ -170,14 +206,45 @@ impl Roster {
         best.map(|(_, id)| id).or(last_resort)
     }
 
+    /// Whether anything can be handed out at all now.
     pub(super) fn any_free(&self) -> bool {
-        !self.free.is_empty()
+        self.pause.is_none() && !self.free.is_empty()
     }
 
-    /// Since when no worker could run a step with these tags; none if one could.
+    pub fn pause(&self) -> Option<&Pause> {
+        self.pause.as_ref()
+    }
+
+    pub fn pause_dispatch(&mut self, pause: Pause) {
+        self.pause = Some(pause);
+    }
+
+    pub fn resume_dispatch(&mut self, now: Time) {
+        self.pause = None;
+        self.resumed_at = Some(now);
+    }
+
+    /// Changes one party's word on whether the worker gets new work; the others' stay.
+    pub fn drain(&mut self, id: WorkerId, now: Time, change: impl FnOnce(&mut Drain)) {
+        self.update(id, |worker| {
+            let Some(worker) = worker else { return };
+            let took_work = worker.takes_work();
+            change(&mut worker.drain);
+            match (took_work, worker.takes_work()) {
+                (true, false) => worker.left_at = Some(now),
+                (false, true) => worker.left_at = None,
+                (true, true) | (false, false) => {}
+            }
+        });
+    }
+
+    /// Since when no worker could run a step with these tags; none if one could, or if nobody is asked.
     pub fn unmatched_since(&self, wanted: &TagSet, up_since: Time) -> Option<Time> {
-        let mut since = up_since;
-        for worker in self.workers.values().filter(|w| w.tags.contains_all(wanted)) {
+        if self.pause.is_some() {
+            return None;
+        }
+        let mut since = up_since.max(self.resumed_at.unwrap_or(up_since));
+        for worker in self.workers.values().filter(|w| !w.removed && w.tags.contains_all(wanted)) {
             if worker.takes_work() {
                 return None;
             }
@@ -194,5 +261,13 @@ impl Roster {
 
     pub fn connected(&self) -> usize {
         self.workers.values().filter(|w| w.link.is_some()).count()
+    }
+}
+
+/// Names for the engine's messages.
+impl Workers for Roster {
+    fn label(&self, id: WorkerId) -> Option<Label> {
+        let worker = self.workers.get(&id)?;
+        Some(Label { name: worker.name.clone(), host: worker.hostname.clone(), removed: worker.removed })
     }
 }

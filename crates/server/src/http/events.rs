@@ -78,6 +78,7 @@ fn to_api(app: &App, event: &EventView) -> api::Event {
             "job" => EventKind::Job,
             "step" => EventKind::Step,
             "offer" => EventKind::Offer,
+            "attempt" => EventKind::Attempt,
             "cancel_asked" => EventKind::CancelAsked,
             _ => EventKind::Unknown,
         },

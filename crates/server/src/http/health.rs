@@ -9,9 +9,10 @@ use bytes::Bytes;
 use http::{StatusCode, header};
 
 use crate::app::App;
+use crate::ledger::stored_pause;
 
-use super::answer;
 use super::error::ApiError;
+use super::{answer, fleet};
 
 pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -28,11 +29,14 @@ pub(super) async fn readyz(State(app): State<Arc<App>>) -> Response {
     if !app.ledger.is_healthy() {
         problems.push("the database does not take commits".to_owned());
     }
-    if app.read(|app| Ok(app.reader.last_event()?)).await.is_err() {
+    let pause = app.read(|app| Ok(stored_pause(&*app.reader)?)).await;
+    if pause.is_err() {
         problems.push("the database cannot be read".to_owned());
     }
+    // A pause is an operator's wish, not a problem.
+    let dispatch = pause.ok().map(fleet::paused);
     let status = if problems.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    answer(status, &Readiness { ready: problems.is_empty(), problems, sweep: None })
+    answer(status, &Readiness { ready: problems.is_empty(), problems, sweep: None, dispatch })
 }
 
 pub(super) async fn metrics(State(app): State<Arc<App>>) -> Response {

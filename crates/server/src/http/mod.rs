@@ -24,6 +24,7 @@ mod server_log;
 
 mod command;
 mod enroll;
+mod fleet;
 mod health;
 mod names;
 mod page;
@@ -65,6 +66,11 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/api/jobs/{id}/steps/{step}/logs/stream", get(logs::stream))
         .route("/api/events", get(events::all))
         .route("/api/workers", get(workers::list))
+        .route("/api/workers/{id}", delete(fleet::remove))
+        .route("/api/workers/{id}/drain", post(fleet::drain))
+        .route("/api/dispatch", get(fleet::dispatch))
+        .route("/api/dispatch/pause", post(fleet::pause))
+        .route("/api/dispatch/resume", post(fleet::resume))
         .route("/api/tasks", get(tasks::list))
         .route("/api/tasks/{name}", get(tasks::get).put(tasks::put))
         .route("/api/tokens", get(tokens::list).post(tokens::create))

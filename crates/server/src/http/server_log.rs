@@ -110,6 +110,9 @@ fn words(app: &App, event: &EventView) -> String {
             let worker = event.worker.map(|worker| WorkerNames::get(app, worker)).unwrap_or_default();
             format!("offer to {worker} {}", event.verb.as_deref().unwrap_or_default())
         }
+        (_, _, "attempt") => {
+            format!("attempt {}", event.verb.as_deref().unwrap_or_default().replace('_', " "))
+        }
         (_, _, "cancel_asked") => "cancel asked".to_owned(),
         (_, _, kind) => kind.to_owned(),
     };

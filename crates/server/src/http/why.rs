@@ -6,13 +6,13 @@ use std::sync::Arc;
 use api::{Why, WhyNext, WhyStep};
 use axum::extract::State;
 use axum::response::Response;
-use engine::why::{MatchView, Refusal, Roster, StepWhy, WorkerView};
+use engine::why::{MatchView, PauseView, Refusal, Roster, StepWhy, WorkerView};
 use engine::{JobId, Time, WorkerId};
 use http::StatusCode;
 use store::rows::WorkerRow;
 
 use crate::app::App;
-use crate::dispatch::{self, TagSet};
+use crate::dispatch::{self, Pause, TagSet};
 
 use super::error::ApiError;
 use super::extract::Path;
@@ -25,13 +25,16 @@ const REFUSED: &str = "refused";
 const EVENTS_PAGE: usize = 1_000;
 
 pub(super) async fn get(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Response, ApiError> {
-    let live =
-        app.ledger.inspect(|roster| roster.iter().map(|(id, worker)| (id, Member::of(worker))).collect()).await?;
+    let look = |roster: &dispatch::Roster| Live {
+        members: roster.iter().map(|(id, worker)| (id, Member::of(worker))).collect(),
+        pause: roster.pause().cloned(),
+    };
+    let live = app.ledger.inspect(look).await?;
     let why = app.read(move |app| explain(app, &id, live)).await?;
     Ok(answer(StatusCode::OK, &why))
 }
 
-fn explain(app: &App, id: &str, live: HashMap<WorkerId, Member>) -> Result<Why, ApiError> {
+fn explain(app: &App, id: &str, live: Live) -> Result<Why, ApiError> {
     let id = ids::resolve(app, id)?;
     let stored = app.reader.job(id)?.ok_or_else(|| ids::no_such_job(&id.to_string()))?;
     let (job, _) = app.definitions.load(&stored)?;
@@ -57,6 +60,13 @@ fn step(step: StepWhy) -> WhyStep {
 /// Every worker that was not removed: those that the ledger knows as they are now, the rest as they were last.
 struct Fleet {
     members: HashMap<WorkerId, Member>,
+    pause: Option<Pause>,
+}
+
+/// What the ledger knows now.
+struct Live {
+    members: HashMap<WorkerId, Member>,
+    pause: Option<Pause>,
 }
 
 struct Member {
@@ -110,12 +120,12 @@ impl Member {
 }
 
 impl Fleet {
-    fn new(mut live: HashMap<WorkerId, Member>, rows: Vec<WorkerRow>) -> Fleet {
+    fn new(mut live: Live, rows: Vec<WorkerRow>) -> Fleet {
         let here = rows.into_iter().filter(|row| row.removed_at.is_none());
         let members = here.map(|row| {
             let id = row.id;
             // The ledger knows some only by what they hold; without a link the row says more.
-            let member = match live.remove(&id).filter(|member| member.connected) {
+            let member = match live.members.remove(&id).filter(|member| member.connected) {
                 Some(mut member) => {
                     member.last_seen = member.last_seen.max(row.last_seen_at);
                     member
@@ -124,7 +134,7 @@ impl Fleet {
             };
             (id, member)
         });
-        Fleet { members: members.collect() }
+        Fleet { members: members.collect(), pause: live.pause }
     }
 
     /// Takes from the job's history why workers refused its offers; their last word counts.
@@ -152,6 +162,10 @@ impl Roster for Fleet {
             connected: member.connected,
             last_seen: member.last_seen,
         })
+    }
+
+    fn pause(&self) -> Option<PauseView> {
+        self.pause.as_ref().map(|pause| PauseView { since: pause.since, by: pause.by.clone() })
     }
 
     fn matching(&self, tags: &[Arc<str>]) -> MatchView {

@@ -11,11 +11,21 @@ use http::StatusCode;
 use store::rows::WorkerRow;
 
 use crate::app::App;
+use crate::dispatch::Drain;
 
 use super::answer;
 use super::error::ApiError;
 
 pub(super) async fn list(State(app): State<Arc<App>>) -> Result<Response, ApiError> {
+    Ok(answer(StatusCode::OK, &Page::whole(all(&app).await?)))
+}
+
+/// One worker as it is now; none if it was removed.
+pub(super) async fn one(app: &Arc<App>, id: WorkerId) -> Result<Option<Worker>, ApiError> {
+    Ok(all(app).await?.into_iter().find(|worker| worker.id == id.0))
+}
+
+async fn all(app: &Arc<App>) -> Result<Vec<Worker>, ApiError> {
     let live = app.ledger.inspect(|roster| roster.iter().map(|(id, worker)| (id, Live::of(worker))).collect()).await?;
     let live: HashMap<WorkerId, Live> = live;
     let rows = app.read(|app| Ok(app.reader.workers()?)).await?;
@@ -24,14 +34,14 @@ pub(super) async fn list(State(app): State<Arc<App>>) -> Result<Response, ApiErr
         let live = live.get(&row.id).copied().unwrap_or_default();
         worker(row, live)
     });
-    Ok(answer(StatusCode::OK, &Page::whole(workers.collect())))
+    Ok(workers.collect())
 }
 
 /// What only the ledger knows of a worker.
 #[derive(Debug, Clone, Copy, Default)]
 struct Live {
     connected: bool,
-    draining: bool,
+    drain: Drain,
     busy: u32,
     seen: Option<engine::Time>,
 }
@@ -40,7 +50,7 @@ impl Live {
     fn of(worker: &crate::dispatch::Worker) -> Live {
         Live {
             connected: worker.link.is_some(),
-            draining: worker.draining,
+            drain: worker.drain,
             // What it prepares ahead waits for a slot and takes none.
             busy: u32::try_from(worker.held.len()).unwrap_or(u32::MAX).min(worker.slots),
             seen: worker.last_seen,
@@ -48,12 +58,13 @@ impl Live {
     }
 }
 
-fn worker(row: WorkerRow, live: Live) -> Worker {
+fn worker(row: WorkerRow, mut live: Live) -> Worker {
+    live.drain.operator |= row.draining;
     let said = |text: String| Some(text).filter(|text| !text.is_empty());
     Worker {
         id: row.id.0,
         name: row.name,
-        status: match (live.connected, live.draining || row.draining) {
+        status: match (live.connected, live.drain.is_on()) {
             (true, false) => WorkerStatus::Active,
             (true, true) => WorkerStatus::Draining,
             (false, _) => WorkerStatus::Inactive,
@@ -71,5 +82,11 @@ fn worker(row: WorkerRow, live: Live) -> Worker {
         platform: said(row.platform),
         hostname: said(row.hostname),
         pid: Some(row.pid).filter(|pid| *pid > 0),
+        draining_by: draining_by(live.drain),
     }
+}
+
+fn draining_by(drain: Drain) -> Vec<String> {
+    let parties = [(drain.operator, "operator"), (drain.own, "worker"), (drain.caretaker, "caretaker")];
+    parties.into_iter().filter(|(on, _)| *on).map(|(_, who)| who.to_owned()).collect()
 }

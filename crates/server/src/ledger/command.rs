@@ -13,6 +13,8 @@ use uuid::Uuid;
 
 use crate::dispatch::{LinkId, Roster};
 
+use super::fleet::{FleetAnswer, FleetError, FleetOrder};
+
 /// One thing to do. Commands that arrive together are decided together and committed together.
 pub enum Command {
     Submit(Box<Submit>, oneshot::Sender<Result<Submitted, SubmitError>>),
@@ -21,6 +23,8 @@ pub enum Command {
         event: Event,
         reply: oneshot::Sender<Result<(), EventError>>,
     },
+    /// An operator's word on workers or on dispatch.
+    Fleet(FleetOrder, oneshot::Sender<Result<FleetAnswer, FleetError>>),
     Link(LinkEvent),
     /// A change that concerns no job: tokens, enrolment, pushed tasks. Its own transaction, on the writer.
     WithStore(StoreCall),

@@ -212,6 +212,10 @@ impl<S: Store> Core<S> {
                 let answer = self.apply(*job, event, round);
                 round.answered.push_back((*job, answer));
             }
+            Command::Fleet(order, _) => {
+                let answer = self.fleet(order, round);
+                round.ordered.push_back(answer);
+            }
             Command::Link(LinkEvent::Hello { link, worker, hello, sender }) => {
                 self.hello(*link, *worker, hello, sender.clone(), round);
             }
@@ -397,6 +401,7 @@ impl<S: Store> Core<S> {
             Command::Link(LinkEvent::Hello { worker, .. }) => (None, None, format!("hello of worker {worker}")),
             Command::Link(LinkEvent::Closed { link }) => (None, None, format!("end of link {}", link.0)),
             Command::Submit(submit, _) => (None, None, format!("submit of task {}", submit.definition.name)),
+            Command::Fleet(order, _) => (None, None, format!("{order:?}")),
             Command::Check(due) => (Some(due.job), due.step, format!("{due:?}")),
             Command::WithStore(_) | Command::Inspect(_) => (None, None, String::new()),
         }
@@ -404,6 +409,7 @@ impl<S: Store> Core<S> {
 
     /// Fills the dispatcher's queue and the roster from rows, and treats every link of an earlier life as lost.
     fn rebuild(&mut self, now: Time) -> Result<(), StoreError> {
+        self.load_fleet(now)?;
         self.rebuild_index()?;
         let mut round = Round::new(now);
         self.links_gone(&mut round);
@@ -445,7 +451,8 @@ impl<S: Store> Core<S> {
 
     pub(super) fn ctx(&mut self, now: Time) -> (Ctx<'_>, &mut Cache) {
         let random = self.random.bits();
-        (Ctx { now, random, rules: &self.config.rules, evaluator: &self.evaluator }, &mut self.cache)
+        let ctx = Ctx { now, random, rules: &self.config.rules, workers: &self.roster, evaluator: &self.evaluator };
+        (ctx, &mut self.cache)
     }
 
     pub(super) fn next_fence(&mut self, now: Time) -> Result<engine::Fence, StoreError> {

@@ -11,7 +11,7 @@ use protocol::link::{
 use store::Store;
 use store::rows::WorkerHello;
 
-use crate::dispatch::{LinkId, Place, TagSet, Worker};
+use crate::dispatch::{Drain, LinkId, Place, TagSet, Worker};
 
 use super::command::LinkSender;
 use super::core::Core;
@@ -27,6 +27,9 @@ impl<S: Store> Core<S> {
         sender: LinkSender,
         round: &mut Round,
     ) {
+        if self.roster.get(worker).is_some_and(|known| known.removed) {
+            return self.farewell(link, worker, hello, sender, round);
+        }
         let row = match self.store.worker_hello(&stored(worker, hello), round.now) {
             Ok(row) => row,
             Err(error) => {
@@ -54,7 +57,8 @@ impl<S: Store> Core<S> {
                 ahead: 0,
                 epoch: row.epoch,
                 link: Some(link),
-                draining: row.draining || hello.caretaker,
+                drain: Drain { operator: row.draining, own: false, caretaker: hello.caretaker },
+                removed: false,
                 blocked: false,
                 last_seen: Some(round.now),
                 seen_written: Some(round.now),

@@ -62,13 +62,15 @@ impl<S: Store> Core<S> {
             }
             WorkerMessage::Ended { ticket, end } => self.ended(link, *ticket, end, round),
             WorkerMessage::Lost { ticket, loss, .. } => self.lost(link, worker, *ticket, *loss, round),
-            WorkerMessage::Heartbeat(beat) => self.roster.update(worker, |w| {
-                if let Some(w) = w {
-                    w.blocked = false;
-                    w.ahead = beat.ahead;
-                    w.draining = beat.draining;
-                }
-            }),
+            WorkerMessage::Heartbeat(beat) => {
+                self.roster.update(worker, |w| {
+                    if let Some(w) = w {
+                        w.blocked = false;
+                        w.ahead = beat.ahead;
+                    }
+                });
+                self.roster.drain(worker, round.now, |drain| drain.own = beat.draining);
+            }
             WorkerMessage::Started { ticket, pid } => {
                 tracing::debug!(attempt = %ticket.attempt, pid, "a step's process started");
             }

@@ -15,6 +15,7 @@ mod cache;
 mod command;
 mod core;
 mod effects;
+mod fleet;
 mod hello;
 mod links;
 mod logs;
@@ -27,4 +28,5 @@ pub use command::{
     Command, EventError, IdempotencyKey, LinkEvent, LinkOut, LinkSender, Submit, SubmitError, Submitted,
 };
 pub use core::{Commit, Core, CoreConfig};
+pub use fleet::{FleetAnswer, FleetError, FleetOrder, stored_pause};
 pub use thread::{Ledger, LedgerDown, start};

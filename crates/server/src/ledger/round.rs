@@ -6,9 +6,10 @@ use engine::attempt::Attempt;
 use engine::event::Note;
 use engine::{AttemptId, Changes, Event, JobId, StepIx, Time};
 use protocol::link::ServerMessage;
+use serde::Serialize;
 use serde_json::Value;
 use store::codec::{self, JobMeta};
-use store::rows::{AttemptRow, DefinitionRow, IdempotencyRow, LateOutcome, QuarantineRow};
+use store::rows::{AttemptRow, DefinitionRow, FleetChange, IdempotencyRow, LateOutcome, QuarantineRow};
 use store::{Batch, Committed, JobWrite, LogAppend, Store, StoreError};
 
 use crate::dispatch::{self, LinkId, Place};
@@ -16,6 +17,7 @@ use crate::dispatch::{self, LinkId, Place};
 use super::cache::{Cache, Cached, LoadError};
 use super::command::{Command, EventError, Submit, SubmitError, Submitted};
 use super::core::Core;
+use super::fleet::{FleetAnswer, FleetError};
 
 /// Offers made in one round; the rest follow in the next, which starts at once.
 const OFFERS_PER_ROUND: usize = 2_000;
@@ -32,11 +34,16 @@ pub(super) struct Round {
     pub quarantine: Vec<QuarantineRow>,
     pub logs: Vec<LogAppend>,
     pub seen: BTreeMap<engine::WorkerId, Time>,
+    pub fleet: Vec<FleetChange>,
+    meta: Vec<(&'static str, String)>,
     /// To be sent after the commit; dropped with the job if that conflicts.
     pub outgoing: Vec<(Option<JobId>, LinkId, ServerMessage)>,
+    /// Links that are closed once all else is sent.
+    pub hang_up: Vec<LinkId>,
     /// Answers, in the order of the commands.
     pub submitted: VecDeque<Result<Submitted, SubmitError>>,
     pub answered: VecDeque<(JobId, Result<(), EventError>)>,
+    pub ordered: VecDeque<Result<FleetAnswer, FleetError>>,
     pub checked: bool,
     /// Part of a batch that was refused: its commands and nothing else.
     pub piece: bool,
@@ -63,9 +70,13 @@ impl Round {
             quarantine: Vec::new(),
             logs: Vec::new(),
             seen: BTreeMap::new(),
+            fleet: Vec::new(),
+            meta: Vec::new(),
             outgoing: Vec::new(),
+            hang_up: Vec::new(),
             submitted: VecDeque::new(),
             answered: VecDeque::new(),
+            ordered: VecDeque::new(),
             checked: false,
             piece: false,
             poisoned: None,
@@ -83,6 +94,12 @@ impl Round {
 
     fn attempt(&mut self, job: JobId, attempt: &Attempt) {
         self.attempts.insert(attempt.live.attempt, codec::attempt_row(job, attempt));
+    }
+
+    /// Keeps a setting beyond this server's life.
+    pub(super) fn meta(&mut self, key: &'static str, value: &impl Serialize) {
+        let text = serde_json::to_string(value).expect("a setting is plain data and always has a JSON form");
+        self.meta.push((key, text));
     }
 
     /// The jobs that this round changes.
@@ -109,6 +126,8 @@ impl Round {
         batch.quarantine = std::mem::take(&mut self.quarantine);
         batch.logs = std::mem::take(&mut self.logs);
         batch.seen = std::mem::take(&mut self.seen).into_iter().collect();
+        batch.fleet = std::mem::take(&mut self.fleet);
+        batch.meta = std::mem::take(&mut self.meta);
         batch
     }
 }
@@ -122,7 +141,13 @@ impl<S: Store> Core<S> {
             Err(LoadError::NotFound) => return Err(EventError::NoSuchJob),
             Err(LoadError::Store(error)) => return Err(EventError::Internal(error.to_string())),
         };
-        let ctx = engine::Ctx { now: round.now, random, rules: &self.config.rules, evaluator: &self.evaluator };
+        let ctx = engine::Ctx {
+            now: round.now,
+            random,
+            rules: &self.config.rules,
+            workers: &self.roster,
+            evaluator: &self.evaluator,
+        };
         let changes = engine::apply(&cached.job, event, &ctx)?;
         let base = cached.job.header.version;
         for (ix, step) in &changes.steps {
@@ -246,12 +271,24 @@ impl<S: Store> Core<S> {
                         drop(reply.send(answer));
                     }
                 }
+                Command::Fleet(_, reply) => {
+                    let answer = match &round.poisoned {
+                        Some(message) => Err(FleetError::Internal(message.clone())),
+                        None => round.ordered.pop_front().unwrap_or(Err(FleetError::NoSuchWorker)),
+                    };
+                    drop(reply.send(answer));
+                }
                 Command::Link(_) | Command::WithStore(_) | Command::Inspect(_) | Command::Check(_) => {}
             }
         }
         for (job, link, message) in std::mem::take(&mut round.outgoing) {
             if job.is_none_or(|job| !committed.conflicts.contains(&job)) {
                 self.send(link, message);
+            }
+        }
+        for link in std::mem::take(&mut round.hang_up) {
+            if let Some(known) = self.links.get(&link) {
+                known.sender.close();
             }
         }
         again

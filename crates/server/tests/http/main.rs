@@ -6,6 +6,7 @@ mod site;
 
 mod access;
 mod bad_input;
+mod fleet;
 mod jobs;
 mod limits;
 mod logs;

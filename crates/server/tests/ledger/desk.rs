@@ -13,8 +13,8 @@ use protocol::link::{
 use server::bus::Bus;
 use server::dispatch::LinkId;
 use server::ledger::{
-    Command, Commit, Core, CoreConfig, Definitions, EventError, IdempotencyKey, LinkEvent, LinkOut, LinkSender, Submit,
-    SubmitError, Submitted,
+    Command, Commit, Core, CoreConfig, Definitions, EventError, FleetAnswer, FleetError, FleetOrder, IdempotencyKey,
+    LinkEvent, LinkOut, LinkSender, Submit, SubmitError, Submitted,
 };
 use server::metrics::Metrics;
 use server::random::Random;
@@ -40,6 +40,8 @@ pub(crate) struct Mailbox {
     pub(crate) link: LinkId,
     pub(crate) worker: WorkerId,
     pub(crate) welcome: Welcome,
+    /// The server closed the link, as far as the mail was taken.
+    pub(crate) closed: bool,
     queue: mpsc::Receiver<LinkOut>,
 }
 
@@ -128,6 +130,12 @@ impl<S: Store> Desk<S> {
         answer.try_recv().expect("an answer after the commit")
     }
 
+    pub(crate) fn order(&mut self, order: FleetOrder) -> Result<FleetAnswer, FleetError> {
+        let (reply, mut answer) = oneshot::channel();
+        self.round(vec![Command::Fleet(order, reply)]);
+        answer.try_recv().expect("an answer after the commit")
+    }
+
     pub(crate) fn enrol(&mut self, name: &str) -> WorkerId {
         let id = WorkerId(Uuid::from_u128(u128::from(self.next_link())));
         let worker =
@@ -172,7 +180,7 @@ impl<S: Store> Desk<S> {
         let Ok(LinkOut::Message(ServerMessage::Welcome(welcome))) = queue.try_recv() else {
             panic!("a welcome comes first");
         };
-        Mailbox { link, worker: id, welcome, queue }
+        Mailbox { link, worker: id, welcome, closed: false, queue }
     }
 
     pub(crate) fn says(&mut self, mailbox: &Mailbox, messages: Vec<WorkerMessage>) {
@@ -240,8 +248,11 @@ impl<S: Store> Desk<S> {
 impl Mailbox {
     pub(crate) fn take(&mut self) -> Vec<ServerMessage> {
         let mut messages = Vec::new();
-        while let Ok(LinkOut::Message(message)) = self.queue.try_recv() {
-            messages.push(message);
+        while let Ok(out) = self.queue.try_recv() {
+            match out {
+                LinkOut::Message(message) => messages.push(message),
+                LinkOut::Close => self.closed = true,
+            }
         }
         messages
     }

@@ -4,6 +4,7 @@ mod desk;
 
 mod dispatch;
 mod faults;
+mod fleet;
 mod lives;
 mod logs;
 mod recovery;

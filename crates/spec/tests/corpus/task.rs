@@ -41,7 +41,7 @@ fn show(diagnostics: &[Diagnostic]) {
 fn live(task: &Task) {
     let Ok(input) = task.bind(Map::new()) else { return };
     let rules = Rules::default();
-    let ctx = Ctx { now: Time(1_000_000_000), random: 7, rules: &rules, evaluator: &Templates };
+    let ctx = Ctx { now: Time(1_000_000_000), random: 7, rules: &rules, workers: &(), evaluator: &Templates };
     let (mut job, _) = engine::submit(JobId(Uuid::nil()), task.definition.clone(), Arc::new(input), &ctx);
     for execution in 1..=EXECUTIONS_MAX {
         let Some(step) = queued(&job) else { return };

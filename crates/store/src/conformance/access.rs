@@ -6,7 +6,7 @@ use engine::{Epoch, Time};
 
 use super::Fixture;
 use super::scene::{FIRST, Life, T0, after, commit, id, job_id, plain, worker_id};
-use crate::rows::{NewWorker, TaskRow, TokenRow, WorkerHello, WorkerRow};
+use crate::rows::{FleetChange, NewWorker, TaskRow, TokenRow, WorkerHello, WorkerRow};
 use crate::{Batch, Enrolled, Store, StoreError};
 
 pub fn fences_only_grow(fixture: &mut dyn Fixture) {
@@ -88,6 +88,30 @@ pub fn being_seen_touches_nothing_else(fixture: &mut dyn Fixture) {
     commit(store, &seen(after(15)));
     let expected = WorkerRow { last_seen_at: Some(after(20)), ..row };
     assert_eq!(store.reader().workers().expect("a read"), [expected], "and it never goes back");
+}
+
+pub fn an_operators_word_on_a_worker_stays(fixture: &mut dyn Fixture) {
+    let mut store = fixture.open();
+    enrolled(&mut *store, 1);
+    enrolled(&mut *store, 2);
+    let drain = |on: bool| FleetChange::Drain { worker: worker_id(1), on };
+    let remove = |seconds: u64| FleetChange::Remove { worker: worker_id(2), at: after(seconds) };
+    commit(&mut *store, &Batch { fleet: vec![drain(true), remove(10)], ..Batch::default() });
+    commit(
+        &mut *store,
+        &Batch { fleet: vec![remove(20)], meta: vec![("dispatch", "off".to_owned())], ..Batch::default() },
+    );
+    let row = store.worker_hello(&hello(1), after(30)).expect("a hello");
+    assert!(row.draining, "a hello does not wipe it");
+    fixture.crash(store);
+    let mut store = fixture.open();
+    let reader = store.reader();
+    let rows = reader.workers().expect("a read");
+    let told: Vec<(bool, Option<Time>)> = rows.iter().map(|row| (row.draining, row.removed_at)).collect();
+    assert_eq!(told, [(true, None), (false, Some(after(10)))], "the first removal stays");
+    assert_eq!(reader.meta("dispatch").expect("a read").as_deref(), Some("off"));
+    commit(&mut *store, &Batch { fleet: vec![drain(false)], ..Batch::default() });
+    assert!(!reader.workers().expect("a read")[0].draining);
 }
 
 pub fn tokens_come_back_and_are_revoked_once(fixture: &mut dyn Fixture) {

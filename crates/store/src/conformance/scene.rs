@@ -218,7 +218,7 @@ fn report(exit_code: i32) -> Report {
 }
 
 fn ctx(now: Time, rules: &Rules) -> Ctx<'_> {
-    Ctx { now, random: 7, rules, evaluator: &Literal }
+    Ctx { now, random: 7, rules, workers: &(), evaluator: &Literal }
 }
 
 /// Conditions are `true` or anything else, and templates stand for themselves.

@@ -95,6 +95,10 @@ impl Move {
             13 => Event::Cancel { by: "ann".to_owned(), force: self.form.is_multiple_of(4) },
             14 => Event::Approve { step, by: "ann".to_owned() },
             15 => Event::Reject { step, by: "ann".to_owned(), reason: "no".to_owned() },
+            16 if self.form < 60 => {
+                world.remove_worker_of(step);
+                Event::WorkerRemoved { ticket, by: "ann".to_owned() }
+            }
             16 => Event::CheckJob,
             17 if self.form < 40 => self.poison(step),
             18 if self.form < 20 => Event::Check { step: StepIx(99) },

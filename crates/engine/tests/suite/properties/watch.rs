@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use engine::attempt::AttemptState;
+use engine::attempt::{AttemptState, Stopped};
 use engine::deadline::LOOK_AGAIN;
 use engine::definition::{Condition, OnDisconnect, StepDef};
 use engine::event::{About, Changes, Effect, Event, Rejection};
@@ -38,7 +38,8 @@ struct Tally {
     grants: u32,
     /// Grants that were taken back, by proof that they never started or by effects.
     requeues: u32,
-    voids: u32,
+    /// Repeats by effects since it last ended by itself.
+    losses_in_a_row: u32,
 }
 
 impl Watch {
@@ -86,8 +87,16 @@ impl Watch {
                 }
                 seen.granted = true;
             }
-            Event::Ended { .. } | Event::Gone { .. } => seen.over = true,
+            Event::Ended { report, .. } => {
+                seen.over = true;
+                if matches!(report.stopped, None | Some(Stopped::Timeout)) {
+                    self.steps[ticket.step.get()].losses_in_a_row = 0;
+                }
+            }
+            Event::Gone { .. } => seen.over = true,
             Event::LinkLost { .. } => seen.cut = Some(world.now),
+            // It may have been cut off before; a running one is from now on.
+            Event::WorkerRemoved { .. } => seen.cut = seen.cut.or(Some(world.now)),
             Event::Reattached { .. } => seen.cut = None,
             _ => {}
         }
@@ -112,7 +121,7 @@ impl Watch {
             assert!(table::check(from, verb, to).is_ok(), "{from} by {verb} to {to} is not in the table");
             if verb == Verb::Requeue {
                 self.steps[step.get()].requeues += 1;
-                self.steps[step.get()].voids += u32::from(is_void(event));
+                self.steps[step.get()].losses_in_a_row += u32::from(!is_void(event));
             }
             if from == StateName::Pending && !to.is_final() {
                 check_needs(world, step);
@@ -196,7 +205,7 @@ impl Watch {
             }
             let tally = &self.steps[ix.get()];
             assert!(tally.grants - tally.requeues <= def.retry.attempts, "executed more often than the policy says");
-            assert!(tally.requeues - tally.voids < world.rules.max_losses, "repeated more often than losses allow");
+            assert!(tally.losses_in_a_row < world.rules.max_losses, "repeated more often than losses allow");
         }
         assert_eq!(job.header.check.is_none(), job.is_final());
         assert!(job.header.check.is_none_or(|check| check.at <= latest));

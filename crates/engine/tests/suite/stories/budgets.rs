@@ -66,18 +66,18 @@ fn losses_have_a_budget_of_their_own() {
         "a[effects:none retry:2]",
         "go a; gone a runner; go a; gone a runner; go a; end a 1; next; go a; gone a runner",
         expect![[r#"
-        submit       | a: pending -enqueue-> queued
-        go a
-        gone a runner | a: running -requeue-> queued; a#1 is lost, confirmed
-        go a
-        gone a runner | a: running -requeue-> queued; a#2 is lost, confirmed
-        go a
-        end a 1      | a: running -retry-> waiting; a#3 is ended, confirmed; ! forget a
-        +0s check a  | a: waiting -timer_done-> queued
-        go a
-        gone a runner | a: running -fail-> failed; job: running -> failed; a#4 is lost, confirmed
-        = job failed (poison), a failed (poison)
-    "#]],
+            submit       | a: pending -enqueue-> queued
+            go a
+            gone a runner | a: running -requeue-> queued; a#1 is lost, confirmed
+            go a
+            gone a runner | a: running -requeue-> queued; a#2 is lost, confirmed
+            go a
+            end a 1      | a: running -retry-> waiting; a#3 is ended, confirmed; ! forget a
+            +0s check a  | a: waiting -timer_done-> queued
+            go a
+            gone a runner | a: running -requeue-> queued; a#4 is lost, confirmed
+            = job running, a queued after 1 executions
+        "#]],
     );
 }
 
@@ -165,5 +165,30 @@ fn a_timeout_is_no_failure_for_the_policy() {
         end b timeout | b: running -fail-> failed; b#1 is ended, confirmed; ! forget b
         = job running, a waiting (step_timeout) after 1 executions, b failed (step_timeout)
     "#]],
+    );
+}
+
+#[test]
+fn losses_are_counted_in_a_row() {
+    check(
+        "a[effects:none retry:3]",
+        "go a; gone a runner; go a; gone a runner; go a; end a 1; next; go a; gone a runner; go a; gone a runner; go a; end a 0",
+        expect![[r#"
+            submit       | a: pending -enqueue-> queued
+            go a
+            gone a runner | a: running -requeue-> queued; a#1 is lost, confirmed
+            go a
+            gone a runner | a: running -requeue-> queued; a#2 is lost, confirmed
+            go a
+            end a 1      | a: running -retry-> waiting; a#3 is ended, confirmed; ! forget a
+            +0s check a  | a: waiting -timer_done-> queued
+            go a
+            gone a runner | a: running -requeue-> queued; a#4 is lost, confirmed
+            go a
+            gone a runner | a: running -requeue-> queued; a#5 is lost, confirmed
+            go a
+            end a 0      | a: running -succeed-> success; job: running -> success; a#6 is ended, confirmed; ! forget a
+            = job success, a success
+        "#]],
     );
 }

@@ -41,13 +41,13 @@ fn recovering_ends_at_once_and_stays_unconfirmed() {
         "a",
         "go a; lost a; cancel; end a 0",
         expect![[r#"
-        submit       | a: pending -enqueue-> queued
-        go a
-        lost a       | a: running -recover-> recovering; job: running -> recovering; a#1 is recovering
-        cancel       | job: cancel asked by ann; a: recovering -cancel_graceful-> cancelled; job: recovering -> cancelled; a#1 is lost
-        end a 0      | refused: stale: the step has no such attempt now
-        = job cancelled (cancelled), a cancelled (cancelled)
-    "#]],
+            submit       | a: pending -enqueue-> queued
+            go a
+            lost a       | a: running -recover-> recovering; job: running -> recovering; a#1 is recovering
+            cancel       | job: cancel asked by ann; a: unconfirmed; a: recovering -cancel_graceful-> cancelled; job: recovering -> cancelled; a#1 is lost
+            end a 0      | refused: stale: the step has no such attempt now
+            = job cancelled (cancelled), a cancelled (cancelled)
+        "#]],
     );
 }
 
@@ -72,15 +72,15 @@ fn force_hardens_a_graceful_stop() {
         "a",
         "go a; cancel; pass 1s; force; force; next",
         expect![[r#"
-        submit       | a: pending -enqueue-> queued
-        go a
-        cancel       | job: cancel asked by ann; a: running -cancel_graceful-> cancelling; job: running -> cancelling; ! stop a (Graceful, Cancel)
-        pass 1s
-        force        | job: cancel asked by ann, by force; ! stop a (Kill, Cancel)
-        force
-        +10s check a | a: cancelling -cancel_force-> cancelled; job: cancelling -> cancelled; a#1 is lost
-        = job cancelled (cancelled), a cancelled (cancelled)
-    "#]],
+            submit       | a: pending -enqueue-> queued
+            go a
+            cancel       | job: cancel asked by ann; a: running -cancel_graceful-> cancelling; job: running -> cancelling; ! stop a (Graceful, Cancel)
+            pass 1s
+            force        | job: cancel asked by ann, by force; ! stop a (Kill, Cancel)
+            force
+            +10s check a | a: unconfirmed; a: cancelling -cancel_force-> cancelled; job: cancelling -> cancelled; a#1 is lost
+            = job cancelled (cancelled), a cancelled (cancelled)
+        "#]],
     );
 }
 
@@ -90,12 +90,12 @@ fn force_kills_at_once() {
         "a[grace:1h]",
         "go a; force; next",
         expect![[r#"
-        submit       | a: pending -enqueue-> queued
-        go a
-        force        | job: cancel asked by ann, by force; a: running -cancel_graceful-> cancelling; job: running -> cancelling; ! stop a (Kill, Cancel)
-        +10s check a | a: cancelling -cancel_force-> cancelled; job: cancelling -> cancelled; a#1 is lost
-        = job cancelled (cancelled), a cancelled (cancelled)
-    "#]],
+            submit       | a: pending -enqueue-> queued
+            go a
+            force        | job: cancel asked by ann, by force; a: running -cancel_graceful-> cancelling; job: running -> cancelling; ! stop a (Kill, Cancel)
+            +10s check a | a: unconfirmed; a: cancelling -cancel_force-> cancelled; job: cancelling -> cancelled; a#1 is lost
+            = job cancelled (cancelled), a cancelled (cancelled)
+        "#]],
     );
 }
 
@@ -105,14 +105,14 @@ fn no_answer_is_decided_by_the_deadline() {
         "a[grace:5s] -> b",
         "go a; cancel; pass 14s; check a; next",
         expect![[r#"
-        submit       | a: pending -enqueue-> queued
-        go a
-        cancel       | job: cancel asked by ann; a: running -cancel_graceful-> cancelling; b: pending -cancel-> cancelled; job: running -> cancelling; ! stop a (Graceful, Cancel)
-        pass 14s
-        check a
-        +1s check a  | a: cancelling -cancel_force-> cancelled; job: cancelling -> cancelled; a#1 is lost
-        = job cancelled (cancelled), a cancelled (cancelled), b cancelled (cancelled)
-    "#]],
+            submit       | a: pending -enqueue-> queued
+            go a
+            cancel       | job: cancel asked by ann; a: running -cancel_graceful-> cancelling; b: pending -cancel-> cancelled; job: running -> cancelling; ! stop a (Graceful, Cancel)
+            pass 14s
+            check a
+            +1s check a  | a: unconfirmed; a: cancelling -cancel_force-> cancelled; job: cancelling -> cancelled; a#1 is lost
+            = job cancelled (cancelled), a cancelled (cancelled), b cancelled (cancelled)
+        "#]],
     );
 }
 
@@ -170,14 +170,14 @@ fn a_cut_during_a_stop_does_not_move_its_deadline() {
         "a[grace:5s effects:none]",
         "go a; cancel; pass 1s; lost a; next",
         expect![[r#"
-        submit       | a: pending -enqueue-> queued
-        go a
-        cancel       | job: cancel asked by ann; a: running -cancel_graceful-> cancelling; job: running -> cancelling; ! stop a (Graceful, Cancel)
-        pass 1s
-        lost a       | a: cancelling -recover-> cancelling
-        +14s check a | a: cancelling -cancel_force-> cancelled; job: cancelling -> cancelled; a#1 is lost
-        = job cancelled (cancelled), a cancelled (cancelled)
-    "#]],
+            submit       | a: pending -enqueue-> queued
+            go a
+            cancel       | job: cancel asked by ann; a: running -cancel_graceful-> cancelling; job: running -> cancelling; ! stop a (Graceful, Cancel)
+            pass 1s
+            lost a       | a: cancelling -recover-> cancelling
+            +14s check a | a: unconfirmed; a: cancelling -cancel_force-> cancelled; job: cancelling -> cancelled; a#1 is lost
+            = job cancelled (cancelled), a cancelled (cancelled)
+        "#]],
     );
 }
 
@@ -250,13 +250,13 @@ fn success_means_nothing_was_cancelled() {
         "a[allow_failure timeout:5s grace:0s] -> b[if:success()]",
         "go a; next; cancel; next",
         expect![[r#"
-        submit       | a: pending -enqueue-> queued
-        go a
-        +6s check a  | a: running -stop-> cancelling; ! stop a (Graceful, StepTimeout)
-        cancel       | job: cancel asked by ann; job: running -> cancelling
-        +10s check a | a: cancelling -cancel_force-> failed; b: pending -cancel-> cancelled; job: cancelling -> cancelled; a#1 is lost
-        = job cancelled (cancelled), a failed (step_timeout), b cancelled (cancelled)
-    "#]],
+            submit       | a: pending -enqueue-> queued
+            go a
+            +6s check a  | a: running -stop-> cancelling; ! stop a (Graceful, StepTimeout)
+            cancel       | job: cancel asked by ann; job: running -> cancelling
+            +10s check a | a: unconfirmed; a: cancelling -cancel_force-> failed; b: pending -cancel-> cancelled; job: cancelling -> cancelled; a#1 is lost
+            = job cancelled (cancelled), a failed (step_timeout), b cancelled (cancelled)
+        "#]],
     );
 }
 

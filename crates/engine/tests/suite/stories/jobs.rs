@@ -116,14 +116,14 @@ fn a_poison_event_fails_its_step() {
         "a -> b, c",
         "go a; poison a; poison a; go c; end c 0",
         expect![[r#"
-        submit       | a: pending -enqueue-> queued; c: pending -enqueue-> queued
-        go a
-        poison a     | a: running -fail-> failed; b: pending -skip-> skipped; a#1 is lost; ! stop a (Graceful, Cancel)
-        poison a     | refused: the step is failed, so there is nothing to fail
-        go c
-        end c 0      | c: running -succeed-> success; job: running -> failed; c#1 is ended, confirmed; ! forget c
-        = job failed (internal), a failed (internal), b skipped, c success
-    "#]],
+            submit       | a: pending -enqueue-> queued; c: pending -enqueue-> queued
+            go a
+            poison a     | a: unconfirmed; a: running -fail-> failed; b: pending -skip-> skipped; a#1 is lost; ! stop a (Graceful, Cancel)
+            poison a     | refused: the step is failed, so there is nothing to fail
+            go c
+            end c 0      | c: running -succeed-> success; job: running -> failed; c#1 is ended, confirmed; ! forget c
+            = job failed (internal), a failed (internal), b skipped, c success
+        "#]],
     );
 }
 
@@ -176,12 +176,12 @@ fn a_poison_event_during_a_stop() {
         "a",
         "go a; cancel; poison a",
         expect![[r#"
-        submit       | a: pending -enqueue-> queued
-        go a
-        cancel       | job: cancel asked by ann; a: running -cancel_graceful-> cancelling; job: running -> cancelling; ! stop a (Graceful, Cancel)
-        poison a     | a: cancelling -cancel_force-> cancelled; job: cancelling -> cancelled; a#1 is lost
-        = job cancelled (cancelled), a cancelled (internal)
-    "#]],
+            submit       | a: pending -enqueue-> queued
+            go a
+            cancel       | job: cancel asked by ann; a: running -cancel_graceful-> cancelling; job: running -> cancelling; ! stop a (Graceful, Cancel)
+            poison a     | a: unconfirmed; a: cancelling -cancel_force-> cancelled; job: cancelling -> cancelled; a#1 is lost
+            = job cancelled (cancelled), a cancelled (internal)
+        "#]],
     );
 }
 
@@ -219,12 +219,12 @@ fn a_poison_event_during_the_stop_of_a_timeout() {
         "a[timeout:5s retry:3]",
         "go a; next; poison a",
         expect![[r#"
-        submit       | a: pending -enqueue-> queued
-        go a
-        +6s check a  | a: running -stop-> cancelling; ! stop a (Graceful, StepTimeout)
-        poison a     | a: cancelling -cancel_force-> failed; job: running -> failed; a#1 is lost
-        = job failed (internal), a failed (internal)
-    "#]],
+            submit       | a: pending -enqueue-> queued
+            go a
+            +6s check a  | a: running -stop-> cancelling; ! stop a (Graceful, StepTimeout)
+            poison a     | a: unconfirmed; a: cancelling -cancel_force-> failed; job: running -> failed; a#1 is lost
+            = job failed (internal), a failed (internal)
+        "#]],
     );
 }
 

@@ -113,15 +113,15 @@ fn the_window_decides_writes() {
         "a -> b",
         "go a; lost a; pass 119s; check a; next; back a",
         expect![[r#"
-        submit       | a: pending -enqueue-> queued
-        go a
-        lost a       | a: running -recover-> recovering; job: running -> recovering; a#1 is recovering
-        pass 119s
-        check a
-        +1s check a  | a: recovering -fail-> failed; b: pending -skip-> skipped; job: recovering -> failed; a#1 is lost
-        back a       | refused: stale: the step has no such attempt now
-        = job failed (worker_lost), a failed (worker_lost), b skipped
-    "#]],
+            submit       | a: pending -enqueue-> queued
+            go a
+            lost a       | a: running -recover-> recovering; job: running -> recovering; a#1 is recovering
+            pass 119s
+            check a
+            +1s check a  | a: unconfirmed; a: recovering -fail-> failed; b: pending -skip-> skipped; job: recovering -> failed; a#1 is lost
+            back a       | refused: stale: the step has no such attempt now
+            = job failed (worker_lost), a failed (worker_lost), b skipped
+        "#]],
     );
 }
 
@@ -131,16 +131,16 @@ fn the_window_decides_none() {
         "a[effects:none]",
         "go a; lost a; next; back a#1; end a#1 0; go a; end a 0",
         expect![[r#"
-        submit       | a: pending -enqueue-> queued
-        go a
-        lost a       | a: running -recover-> recovering; job: running -> recovering; a#1 is recovering
-        +120s check a | a: recovering -requeue-> queued; job: recovering -> running; a#1 is lost
-        back a#1     | refused: stale: the step has no such attempt now
-        end a#1 0    | refused: stale: the step has no such attempt now
-        go a
-        end a 0      | a: running -succeed-> success; job: running -> success; a#2 is ended, confirmed; ! forget a
-        = job success, a success
-    "#]],
+            submit       | a: pending -enqueue-> queued
+            go a
+            lost a       | a: running -recover-> recovering; job: running -> recovering; a#1 is recovering
+            +120s check a | a: unconfirmed; a: recovering -requeue-> queued; job: recovering -> running; a#1 is lost
+            back a#1     | refused: stale: the step has no such attempt now
+            end a#1 0    | refused: stale: the step has no such attempt now
+            go a
+            end a 0      | a: running -succeed-> success; job: running -> success; a#2 is ended, confirmed; ! forget a
+            = job success, a success
+        "#]],
     );
 }
 
@@ -168,12 +168,12 @@ fn worker_lost_without_a_lease_is_no_ground_for_writes() {
         "a[retry:3 on:worker_lost]",
         "go a; lost a; next",
         expect![[r#"
-        submit       | a: pending -enqueue-> queued
-        go a
-        lost a       | a: running -recover-> recovering; job: running -> recovering; a#1 is recovering
-        +120s check a | a: recovering -fail-> failed; job: recovering -> failed; a#1 is lost
-        = job failed (worker_lost), a failed (worker_lost)
-    "#]],
+            submit       | a: pending -enqueue-> queued
+            go a
+            lost a       | a: running -recover-> recovering; job: running -> recovering; a#1 is recovering
+            +120s check a | a: unconfirmed; a: recovering -fail-> failed; job: recovering -> failed; a#1 is lost
+            = job failed (worker_lost), a failed (worker_lost)
+        "#]],
     );
 }
 
@@ -297,18 +297,18 @@ fn a_second_cut_gets_a_window_of_its_own() {
         "a[effects:none]",
         "go a; lost a; pass 100s; back a; lost a; pass 100s; check a; pass 20s; check a",
         expect![[r#"
-        submit       | a: pending -enqueue-> queued
-        go a
-        lost a       | a: running -recover-> recovering; job: running -> recovering; a#1 is recovering
-        pass 100s
-        back a       | a: recovering -start-> running; job: recovering -> running; a#1 is running
-        lost a       | a: running -recover-> recovering; job: running -> recovering; a#1 is recovering
-        pass 100s
-        check a
-        pass 20s
-        check a      | a: recovering -requeue-> queued; job: recovering -> running; a#1 is lost
-        = job running, a queued
-    "#]],
+            submit       | a: pending -enqueue-> queued
+            go a
+            lost a       | a: running -recover-> recovering; job: running -> recovering; a#1 is recovering
+            pass 100s
+            back a       | a: recovering -start-> running; job: recovering -> running; a#1 is running
+            lost a       | a: running -recover-> recovering; job: running -> recovering; a#1 is recovering
+            pass 100s
+            check a
+            pass 20s
+            check a      | a: unconfirmed; a: recovering -requeue-> queued; job: recovering -> running; a#1 is lost
+            = job running, a queued
+        "#]],
     );
 }
 
@@ -376,6 +376,112 @@ fn void_is_no_execution() {
         go a
         end a 1      | a: running -fail-> failed; job: running -> failed; a#3 is ended, confirmed; ! forget a
         = job failed (exit_code), a failed (exit_code)
+    "#]],
+    );
+}
+
+#[test]
+fn a_removed_worker_costs_what_it_may_not_repeat_and_proves_nothing() {
+    check(
+        "a",
+        "go a; remove a; gone a runner",
+        expect![[r#"
+        submit       | a: pending -enqueue-> queued
+        go a
+        remove a     | a: unconfirmed; a: running -fail-> failed; job: running -> failed; a#1 is lost
+        gone a runner | refused: stale: the step has no such attempt now
+        = job failed (worker_removed), a failed (worker_removed)
+    "#]],
+    );
+}
+
+#[test]
+fn what_may_be_repeated_waits_for_the_window_when_its_worker_is_removed() {
+    check(
+        "a[effects:none]",
+        "go a; remove a; next; go a; end a 0",
+        expect![[r#"
+        submit       | a: pending -enqueue-> queued
+        go a
+        remove a     | a: running -recover-> recovering; job: running -> recovering; a#1 is recovering
+        +120s check a | a: unconfirmed; a: recovering -requeue-> queued; job: recovering -> running; a#1 is lost
+        go a
+        end a 0      | a: running -succeed-> success; job: running -> success; a#2 is ended, confirmed; ! forget a
+        = job success, a success
+    "#]],
+    );
+    check(
+        "a[effects:none]",
+        "go a; lost a; pass 100s; remove a; pass 20s; check a; go a",
+        expect![[r#"
+        submit       | a: pending -enqueue-> queued
+        go a
+        lost a       | a: running -recover-> recovering; job: running -> recovering; a#1 is recovering
+        pass 100s
+        remove a
+        pass 20s
+        check a      | a: unconfirmed; a: recovering -requeue-> queued; job: recovering -> running; a#1 is lost
+        go a
+        = job running, a running
+    "#]],
+    );
+}
+
+#[test]
+fn a_removed_worker_that_reports_its_end_is_proof_at_once() {
+    check(
+        "a[effects:none]",
+        "go a; remove a; end a cancelled; go a",
+        expect![[r#"
+        submit       | a: pending -enqueue-> queued
+        go a
+        remove a     | a: running -recover-> recovering; job: running -> recovering; a#1 is recovering
+        end a cancelled | a: recovering -requeue-> queued; job: recovering -> running; a#1 is ended, confirmed; ! forget a
+        go a
+        = job running, a running
+    "#]],
+    );
+}
+
+#[test]
+fn an_offer_to_a_removed_worker_goes_elsewhere() {
+    check(
+        "a",
+        "offer a; remove a; accept a#1; go a; end a 0",
+        expect![[r#"
+        submit       | a: pending -enqueue-> queued
+        offer a      | a: offer made; ! offer a
+        remove a     | a: offer lost
+        accept a#1   | refused: stale: the step has no such attempt now
+        go a
+        end a 0      | a: running -succeed-> success; job: running -> success; a#1 is ended, confirmed; ! forget a
+        = job success, a success
+    "#]],
+    );
+}
+
+#[test]
+fn removing_the_worker_of_a_step_that_is_told_to_stop_ends_the_wait() {
+    check(
+        "a[timeout:1m]",
+        "go a; next; remove a",
+        expect![[r#"
+        submit       | a: pending -enqueue-> queued
+        go a
+        +61s check a | a: running -stop-> cancelling; ! stop a (Graceful, StepTimeout)
+        remove a     | a: unconfirmed; a: cancelling -cancel_force-> failed; job: running -> failed; a#1 is lost
+        = job failed (step_timeout), a failed (step_timeout)
+    "#]],
+    );
+    check(
+        "a",
+        "go a; cancel; remove a",
+        expect![[r#"
+        submit       | a: pending -enqueue-> queued
+        go a
+        cancel       | job: cancel asked by ann; a: running -cancel_graceful-> cancelling; job: running -> cancelling; ! stop a (Graceful, Cancel)
+        remove a     | a: unconfirmed; a: cancelling -cancel_force-> cancelled; job: cancelling -> cancelled; a#1 is lost
+        = job cancelled (cancelled), a cancelled (cancelled)
     "#]],
     );
 }

@@ -44,12 +44,12 @@ fn no_answer_to_the_stop_of_a_connected_worker_is_no_ground() {
         "a[timeout:5s grace:5s retry:3 effects:none]",
         "go a; next; next",
         expect![[r#"
-        submit       | a: pending -enqueue-> queued
-        go a
-        +6s check a  | a: running -stop-> cancelling; ! stop a (Graceful, StepTimeout)
-        +15s check a | a: cancelling -cancel_force-> failed; job: running -> failed; a#1 is lost
-        = job failed (step_timeout), a failed (step_timeout)
-    "#]],
+            submit       | a: pending -enqueue-> queued
+            go a
+            +6s check a  | a: running -stop-> cancelling; ! stop a (Graceful, StepTimeout)
+            +15s check a | a: unconfirmed; a: cancelling -cancel_force-> failed; job: running -> failed; a#1 is lost
+            = job failed (step_timeout), a failed (step_timeout)
+        "#]],
     );
 }
 
@@ -59,15 +59,15 @@ fn no_answer_and_a_window_over_is_a_ground() {
         "a[timeout:5s grace:200s retry:3 effects:none]",
         "go a; next; lost a; next; next; go a",
         expect![[r#"
-        submit       | a: pending -enqueue-> queued
-        go a
-        +6s check a  | a: running -stop-> cancelling; ! stop a (Graceful, StepTimeout)
-        lost a       | a: cancelling -recover-> cancelling
-        +210s check a | a: cancelling -cancel_force-> waiting; a#1 is lost
-        +0s check a  | a: waiting -timer_done-> queued
-        go a
-        = job running, a running
-    "#]],
+            submit       | a: pending -enqueue-> queued
+            go a
+            +6s check a  | a: running -stop-> cancelling; ! stop a (Graceful, StepTimeout)
+            lost a       | a: cancelling -recover-> cancelling
+            +210s check a | a: unconfirmed; a: cancelling -cancel_force-> waiting; a#1 is lost
+            +0s check a  | a: waiting -timer_done-> queued
+            go a
+            = job running, a running
+        "#]],
     );
 }
 
@@ -77,13 +77,13 @@ fn no_answer_and_a_window_over_is_no_ground_for_writes() {
         "a[timeout:5s grace:200s retry:3]",
         "go a; next; lost a; next",
         expect![[r#"
-        submit       | a: pending -enqueue-> queued
-        go a
-        +6s check a  | a: running -stop-> cancelling; ! stop a (Graceful, StepTimeout)
-        lost a       | a: cancelling -recover-> cancelling
-        +210s check a | a: cancelling -cancel_force-> failed; job: running -> failed; a#1 is lost
-        = job failed (step_timeout), a failed (step_timeout)
-    "#]],
+            submit       | a: pending -enqueue-> queued
+            go a
+            +6s check a  | a: running -stop-> cancelling; ! stop a (Graceful, StepTimeout)
+            lost a       | a: cancelling -recover-> cancelling
+            +210s check a | a: unconfirmed; a: cancelling -cancel_force-> failed; job: running -> failed; a#1 is lost
+            = job failed (step_timeout), a failed (step_timeout)
+        "#]],
     );
 }
 
@@ -193,12 +193,12 @@ fn a_job_timeout_reaches_a_recovering_step() {
         "a, timeout:60s",
         "go a; lost a; next",
         expect![[r#"
-        submit       | a: pending -enqueue-> queued
-        go a
-        lost a       | a: running -recover-> recovering; job: running -> recovering; a#1 is recovering
-        +60s check job | job: cancel the job's timeout is over; a: recovering -cancel_graceful-> cancelled; job: recovering -> cancelled; a#1 is lost
-        = job cancelled (job_timeout), a cancelled (job_timeout)
-    "#]],
+            submit       | a: pending -enqueue-> queued
+            go a
+            lost a       | a: running -recover-> recovering; job: running -> recovering; a#1 is recovering
+            +60s check job | job: cancel the job's timeout is over; a: unconfirmed; a: recovering -cancel_graceful-> cancelled; job: recovering -> cancelled; a#1 is lost
+            = job cancelled (job_timeout), a cancelled (job_timeout)
+        "#]],
     );
 }
 
@@ -295,13 +295,13 @@ fn no_answer_and_a_cut_within_the_window_is_no_ground() {
         "a[timeout:5s grace:5s retry:3 effects:none]",
         "go a; next; lost a; next",
         expect![[r#"
-        submit       | a: pending -enqueue-> queued
-        go a
-        +6s check a  | a: running -stop-> cancelling; ! stop a (Graceful, StepTimeout)
-        lost a       | a: cancelling -recover-> cancelling
-        +15s check a | a: cancelling -cancel_force-> failed; job: running -> failed; a#1 is lost
-        = job failed (step_timeout), a failed (step_timeout)
-    "#]],
+            submit       | a: pending -enqueue-> queued
+            go a
+            +6s check a  | a: running -stop-> cancelling; ! stop a (Graceful, StepTimeout)
+            lost a       | a: cancelling -recover-> cancelling
+            +15s check a | a: unconfirmed; a: cancelling -cancel_force-> failed; job: running -> failed; a#1 is lost
+            = job failed (step_timeout), a failed (step_timeout)
+        "#]],
     );
 }
 

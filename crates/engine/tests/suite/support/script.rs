@@ -5,7 +5,7 @@
 //! ```text
 //!  offer a   accept a   go a (both)   refuse a   drop a (offer lost)   end a 0 | 1 | signal | oom | spawn | badout |
 //!  end a timeout | cancelled | lease | worker   lost a   back a   gone a void | runner | torn | reboot | missing | lease
-//!  unmatched a   cancel   force   approve a   reject a   check a   check job   poison a   poison job
+//!  remove a (its worker)   unmatched a   cancel   force   approve a   reject a   check a   check job   poison a   poison job
 //!  pass 5s   next (jump to the next check and fire what is due)   next 3
 //!  a#1: the first ticket of step a, whatever is current       …@1: seen on link 1
 //! ```
@@ -118,6 +118,10 @@ pub(crate) fn event(world: &mut World, words: &[&str]) -> Event {
         "lost" => Event::LinkLost { ticket, epoch },
         "back" => Event::Reattached { ticket, epoch: link.unwrap_or_else(|| world.new_epoch()) },
         "gone" => Event::Gone { ticket, epoch, loss: loss(what) },
+        "remove" => {
+            world.remove_worker_of(step);
+            Event::WorkerRemoved { ticket, by: "ann".to_owned() }
+        }
         "unmatched" => Event::Unmatched { step, missing: "gpu".to_owned() },
         "cancel" => Event::Cancel { by: "ann".to_owned(), force: false },
         "force" => Event::Cancel { by: "ann".to_owned(), force: true },
@@ -181,6 +185,7 @@ fn facts(world: &World, changes: &Changes) -> Vec<String> {
         facts.push(match &note.about {
             About::Step { step, verb, from, to } => format!("{}: {from} -{verb}-> {to}", name(*step)),
             About::Offer { step, what, .. } => format!("{}: offer {what:?}", name(*step)).to_lowercase(),
+            About::Attempt { step, what, .. } => format!("{}: {what:?}", name(*step)).to_lowercase(),
             About::Job { from, to } => format!("job: {from} -> {to}"),
             About::CancelAsked => format!("job: cancel {}", note.reason),
         });

@@ -1,11 +1,13 @@
 //! A job, a clock and the tickets that were handed out: all that it takes to play events against the engine.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use engine::deadline::Rules;
 use engine::definition::Definition;
 use engine::event::{Changes, Effect, Event, Rejection, Ticket};
+use engine::workers::{Label, Workers};
 use engine::{AttemptId, Ctx, Epoch, Fence, Job, JobId, StepIx, Time, WorkerId};
 use serde_json::json;
 use uuid::Uuid;
@@ -23,19 +25,35 @@ pub(crate) struct World {
     /// Every ticket that was offered, in order.
     pub(crate) tickets: Vec<Ticket>,
     epoch: u64,
+    workers: Fleet,
+}
+
+/// Worker 1 is called `w1` on `h1`, and so on, for as long as it is there.
+#[derive(Default)]
+struct Fleet {
+    removed: BTreeSet<WorkerId>,
+}
+
+impl Workers for Fleet {
+    fn label(&self, id: WorkerId) -> Option<Label> {
+        let number = id.0.as_u128();
+        let removed = self.removed.contains(&id);
+        Some(Label { name: format!("w{number}"), host: format!("h{number}"), removed })
+    }
 }
 
 impl World {
     pub(crate) fn submit(definition: Arc<Definition>) -> (World, Changes) {
         let rules = Rules::default();
-        let ctx = Ctx { now: START, random: 0, rules: &rules, evaluator: &Toy };
+        let ctx = Ctx { now: START, random: 0, rules: &rules, workers: &(), evaluator: &Toy };
         let (job, changes) = engine::submit(JobId(Uuid::from_u128(1)), definition, Arc::new(json!("hello")), &ctx);
-        (World { job, now: START, rules, random: 0, tickets: Vec::new(), epoch: 1 }, changes)
+        (World { job, now: START, rules, random: 0, tickets: Vec::new(), epoch: 1, workers: Fleet::default() }, changes)
     }
 
     /// What the engine makes of `event` now; the job stays as it is.
     pub(crate) fn ask(&self, event: &Event) -> Result<Changes, Rejection> {
-        let ctx = Ctx { now: self.now, random: self.random, rules: &self.rules, evaluator: &Toy };
+        let ctx =
+            Ctx { now: self.now, random: self.random, rules: &self.rules, workers: &self.workers, evaluator: &Toy };
         engine::apply(&self.job, event, &ctx)
     }
 
@@ -48,6 +66,13 @@ impl World {
         }
         self.job.absorb(&changes);
         Ok(changes)
+    }
+
+    /// An operator takes the worker that holds the step out of the fleet.
+    pub(crate) fn remove_worker_of(&mut self, step: StepIx) {
+        let state = &self.job.step(step).state;
+        let holder = state.live().map(|l| l.worker).or_else(|| state.offer().map(|o| o.worker));
+        self.workers.removed.extend(holder);
     }
 
     pub(crate) fn pass(&mut self, time: Duration) {

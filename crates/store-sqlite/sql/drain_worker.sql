@@ -1,0 +1,1 @@
+UPDATE workers SET draining = ?2 WHERE id = ?1
