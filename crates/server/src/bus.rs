@@ -16,11 +16,13 @@ pub struct News {
     pub logs: Vec<LogNews>,
 }
 
-/// An attempt's log grew, or is whole now.
+/// An attempt's log grew, or was marked, or nothing more is waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogNews {
     pub attempt: AttemptId,
     pub last_seq: u64,
+    /// The server put a line of its own after it.
+    pub marked: bool,
     pub complete: bool,
 }
 

@@ -1,14 +1,18 @@
-//! Lines of one attempt, out of the stored blocks.
+//! Lines of one attempt: out of the stored blocks, with the server's own lines in their places.
 
 use api::{LogLine, Stream, Timestamp};
 use engine::AttemptId;
 use protocol::log::{Blocks, Line, LineEnd};
 use store::Reader;
+use store::read::{LogMarkView, LogState};
 
 use super::error::ApiError;
 
 /// Stored bytes that are read for one answer; the answer is a few times that.
 const BYTES_MAX: usize = 1024 * 1024;
+
+/// The server's lines of one answer, beside the step's own: there are a few per outage.
+const MARKS_MAX: usize = 10_000;
 
 /// An attempt, as logs speak of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,61 +21,116 @@ pub(super) struct Subject {
     pub number: u32,
 }
 
+/// How far a reader has come: past this line, and past so many of the server's lines after it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct After {
+    pub seq: u64,
+    pub sub: u32,
+}
+
+impl After {
+    /// The line `from` comes next, and with it what stands right before it.
+    pub(super) fn before_line(from: u64) -> After {
+        After { seq: from.max(1) - 1, sub: 0 }
+    }
+}
+
 pub(super) struct Lines {
     pub lines: Vec<LogLine>,
-    /// The number after the last of them.
-    pub next: u64,
+    pub reached: After,
     /// There was nothing more in the store.
     pub drained: bool,
     /// Nor will there be.
     pub complete: bool,
 }
 
-/// Lines from the number `from` on.
-pub(super) fn read(reader: &dyn Reader, subject: Subject, from: u64, limit: usize) -> Result<Lines, ApiError> {
-    let from = from.max(1);
+/// What the server put after the last line so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Trailing {
+    /// Shown at once: the reader remembers that it has seen it.
+    Now,
+    /// Shown with the line that follows, or at the end: the reader remembers only lines.
+    WithNext,
+}
+
+/// What comes after `after`.
+pub(super) fn read(
+    reader: &dyn Reader,
+    subject: Subject,
+    after: After,
+    limit: usize,
+    trailing: Trailing,
+) -> Result<Lines, ApiError> {
     // Asked first: what comes meanwhile is then only not counted yet.
     let state = reader.log_state(subject.id)?;
+    let own = own_lines(reader, subject, after, limit, &state)?;
+    // Without any line of its own there are only lines left that will never come.
+    let reached = own.last().map_or(state.last_seq.max(after.seq), |line| line.seq);
+    let drained = reached >= state.last_seq;
+    let complete = drained && state.complete;
+    let with_last = drained && (complete || trailing == Trailing::Now);
+    let end = if with_last { reached + 1 } else { reached };
+    let marks = if end > after.seq { reader.log_marks(subject.id, after.seq, end - 1, MARKS_MAX)? } else { Vec::new() };
+    let lines = merge(own, &marks, after, reached, subject.number);
+    let sub = lines.last().filter(|line| line.seq == reached).map_or(0, |line| line.sub);
+    let sub = if reached == after.seq { sub.max(after.sub) } else { sub };
+    Ok(Lines { lines, reached: After { seq: reached, sub }, drained, complete })
+}
+
+/// The step's own lines.
+fn own_lines(
+    reader: &dyn Reader,
+    subject: Subject,
+    after: After,
+    limit: usize,
+    state: &LogState,
+) -> Result<Vec<LogLine>, ApiError> {
     let mut lines = Vec::new();
+    let from = after.seq + 1;
     if from <= state.last_seq {
         for chunk in reader.log_chunks(subject.id, from, BYTES_MAX)? {
             take(&chunk.blocks, subject.number, from, limit, &mut lines)?;
         }
     }
-    let mut next = lines.last().map_or(from, |line: &LogLine| line.seq + 1);
-    mark_gaps(&mut lines, from, subject.number);
-    if lines.is_empty() && next <= state.last_seq {
-        lines.push(marker(next, state.last_seq, subject.number, Timestamp::from_micros(0)));
-        next = state.last_seq + 1;
-    }
-    let drained = next > state.last_seq;
-    Ok(Lines { lines, next, drained, complete: drained && state.complete })
+    Ok(lines)
 }
 
-/// Says in its place how many lines are missing. No line is gone without a word.
-fn mark_gaps(lines: &mut Vec<LogLine>, from: u64, attempt: u32) {
-    let mut expected = from;
-    let mut index = 0;
-    while index < lines.len() {
-        let (seq, time) = (lines[index].seq, lines[index].time);
-        if seq > expected {
-            lines.insert(index, marker(expected, seq - 1, attempt, time));
-            index += 1;
+/// Puts the server's lines where they belong. No line is gone without a word: what no mark speaks of gets one here.
+fn merge(own: Vec<LogLine>, marks: &[LogMarkView], after: After, reached: u64, attempt: u32) -> Vec<LogLine> {
+    let mut merged = Vec::with_capacity(own.len() + marks.len());
+    let mut marks = marks.iter().peekable();
+    let mut at = after.seq;
+    let mut put_between = |merged: &mut Vec<LogLine>, at: u64, next: u64, time: Option<Timestamp>| {
+        let (mut said, mut sub, mut last_time) = (0, 0, Timestamp::from_micros(0));
+        while let Some(mark) = marks.next_if(|mark| mark.after_seq < next) {
+            (said, sub, last_time) = (said + mark.missing, mark.sub, mark.at.into());
+            if (mark.after_seq, mark.sub) > (after.seq, after.sub) {
+                merged.push(server_line(mark.after_seq, mark.sub, attempt, mark.at.into(), mark.text.clone()));
+            }
         }
-        expected = seq + 1;
-        index += 1;
+        let unsaid = (next - at - 1).saturating_sub(said);
+        if unsaid > 0 && (at, sub + 1) > (after.seq, after.sub) {
+            let text = format!("--- {unsaid} log lines dropped due to buffer overflow. ---");
+            merged.push(server_line(at, sub + 1, attempt, time.unwrap_or(last_time), text));
+        }
+    };
+    for line in own {
+        put_between(&mut merged, at, line.seq, Some(line.time));
+        at = line.seq;
+        merged.push(line);
     }
+    put_between(&mut merged, at, reached + 1, None);
+    merged
 }
 
-fn marker(first: u64, last: u64, attempt: u32, time: Timestamp) -> LogLine {
-    let count = last - first + 1;
+fn server_line(seq: u64, sub: u32, attempt: u32, time: Timestamp, text: String) -> LogLine {
     LogLine {
-        seq: first - 1,
-        sub: 1,
+        seq,
+        sub,
         attempt,
         stream: Stream::Server,
         time,
-        text: format!("--- {count} log lines dropped due to buffer overflow. ---"),
+        text,
         continued: false,
         unterminated: false,
         bytes_base64: None,

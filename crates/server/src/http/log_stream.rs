@@ -25,7 +25,7 @@ use crate::app::{App, stopped};
 use crate::bus::News;
 
 use super::error::ApiError;
-use super::log_read::{self, Subject};
+use super::log_read::{self, After, Subject, Trailing};
 use super::{logs, sse};
 
 /// Lines of one message.
@@ -63,7 +63,7 @@ struct Cursor {
     /// Only this attempt is wanted.
     pinned: bool,
     /// None before the first attempt.
-    at: Option<(Subject, u64)>,
+    at: Option<(Subject, After)>,
     begin: Begin,
 }
 
@@ -173,9 +173,9 @@ impl StepLog {
                     if news.events.iter().any(|event| event.job == job && event.ix == Some(ix)) {
                         return Some(Look::Everything);
                     }
-                    let grew = |(subject, next): (Subject, u64)| {
+                    let grew = |(subject, after): (Subject, After)| {
                         let ours = |log: &&crate::bus::LogNews| log.attempt == subject.id;
-                        news.logs.iter().filter(ours).any(|log| log.complete || log.last_seq >= next)
+                        news.logs.iter().filter(ours).any(|log| log.complete || log.marked || log.last_seq > after.seq)
                     };
                     if at.is_some_and(grew) {
                         return Some(Look::Lines);
@@ -197,12 +197,12 @@ impl Cursor {
     ) -> Result<Cursor, ApiError> {
         let attempts = logs::attempts(app, self.job, self.ix)?;
         if let Some(subject) = choose(&attempts)? {
-            let from = match self.begin {
-                Begin::From(seq) => seq.max(1),
-                Begin::Tail(tail) => log_read::begin_of_tail(&*app.reader, subject, tail)?,
-                Begin::After(seen) => seen.seq.saturating_add(1),
+            let after = match self.begin {
+                Begin::From(seq) => After::before_line(seq),
+                Begin::Tail(tail) => After::before_line(log_read::begin_of_tail(&*app.reader, subject, tail)?),
+                Begin::After(seen) => After { seq: seen.seq, sub: seen.sub },
             };
-            self.at = Some((subject, from));
+            self.at = Some((subject, after));
         }
         Ok(self)
     }
@@ -212,15 +212,15 @@ impl Cursor {
             // Who was here before the first attempt wants to see all of them, however quickly they followed.
             self = self.place(app, |attempts| Ok(attempts.first().copied()))?;
         }
-        let Some((subject, from)) = self.at else {
+        let Some((subject, after)) = self.at else {
             let complete = logs::is_final(app, self.job, self.ix)?;
             let page = LogPage { lines: Vec::new(), next: 1, complete };
             return Ok(Seen { page, id: None, cursor: self, next: Next::Wait });
         };
-        let read = log_read::read(&*app.reader, subject, from, LINES_MAX)?;
-        self.at = Some((subject, read.next));
+        let read = log_read::read(&*app.reader, subject, after, LINES_MAX, Trailing::Now)?;
+        self.at = Some((subject, read.reached));
         let id = read.lines.last().map(|line| StreamId { attempt: subject.number, seq: line.seq, sub: line.sub });
-        let mut page = LogPage { lines: read.lines, next: read.next, complete: false };
+        let mut page = LogPage { lines: read.lines, next: read.reached.seq + 1, complete: false };
         let next = if !read.drained {
             Next::LookAgain
         } else if self.pinned {
@@ -246,7 +246,7 @@ impl Cursor {
         let later = logs::attempts(app, self.job, self.ix)?.into_iter().find(|a| a.number > subject.number);
         match later {
             Some(later) if complete || look == Look::Impatient => {
-                self.at = Some((later, 1));
+                self.at = Some((later, After::before_line(1)));
                 Ok(Next::LookAgain)
             }
             Some(_) => Ok(Next::WaitABit),

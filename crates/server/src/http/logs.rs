@@ -14,7 +14,7 @@ use crate::app::App;
 
 use super::error::ApiError;
 use super::extract::{Path, Query};
-use super::log_read::{self, Subject};
+use super::log_read::{self, After, Subject, Trailing};
 use super::log_stream::{Begin, StepLog};
 use super::{answer, ids, server_log, sse};
 
@@ -97,8 +97,8 @@ fn step_page(app: &App, job: JobId, ix: StepIx, query: &LogsQuery, limit: usize)
         Some(tail) => log_read::begin_of_tail(reader, subject, tail)?,
         None => query.from.unwrap_or(1),
     };
-    let read = log_read::read(reader, subject, from, limit)?;
-    Ok(LogPage { lines: read.lines, next: read.next, complete: read.complete })
+    let read = log_read::read(reader, subject, After::before_line(from), limit, Trailing::WithNext)?;
+    Ok(LogPage { lines: read.lines, next: read.reached.seq + 1, complete: read.complete })
 }
 
 /// The step's attempts, the oldest first.

@@ -237,6 +237,9 @@ impl<S: Store> Core<S> {
                 return;
             }
         };
+        if let Err(error) = self.close_due_logs(round) {
+            tracing::warn!(%error, "logs to close could not be read; they are tried again");
+        }
         round.checked = true;
         for due in due {
             if !self.is_set_aside(due.job, round.now) {
@@ -280,6 +283,7 @@ impl<S: Store> Core<S> {
     }
 
     fn prepare(&mut self, commands: Vec<Command>, mut round: Round) {
+        self.set_log_deadlines(&mut round);
         let batch = round.batch(&self.cache);
         self.metrics.queued.set(i64::try_from(self.queue.len()).unwrap_or(i64::MAX));
         self.prepared = Some(Prepared { commands, round, batch });
@@ -296,9 +300,9 @@ impl<S: Store> Core<S> {
                 tracing::warn!(%error, "the dispatcher's queue could not be read again");
             }
         }
-        for time in
-            batch.jobs.iter().filter_map(|j| j.row.check_at).chain(batch.steps.iter().filter_map(|s| s.check_at))
-        {
+        let checks = batch.jobs.iter().filter_map(|j| j.row.check_at);
+        let checks = checks.chain(batch.steps.iter().filter_map(|s| s.check_at));
+        for time in checks.chain(batch.log_deadlines.iter().map(|l| l.close_at)) {
             self.next_check = self.next_check.min(time);
         }
         if round.checked {
@@ -445,6 +449,7 @@ impl<S: Store> Core<S> {
 
     /// Writes a round that nobody waits for.
     fn commit_alone(&mut self, mut round: Round) -> Result<(), StoreError> {
+        self.set_log_deadlines(&mut round);
         let batch = round.batch(&self.cache);
         if batch.is_empty() { Ok(()) } else { self.store.commit(&batch).map(drop) }
     }

@@ -9,13 +9,14 @@ use protocol::link::{
     HeldAttempt, HeldState, Hello, PROTOCOL_VERSION, RefusedCode, ServerMessage, Verdict, VerdictKind, Welcome,
 };
 use store::Store;
-use store::rows::WorkerHello;
+use store::rows::{WorkerHello, WorkerRow};
 
 use crate::dispatch::{Drain, LinkId, Place, TagSet, Worker};
 
 use super::command::LinkSender;
 use super::core::Core;
 use super::links::Link;
+use super::marks::Outage;
 use super::round::{Round, engine_ticket};
 
 impl<S: Store> Core<S> {
@@ -30,6 +31,7 @@ impl<S: Store> Core<S> {
         if self.roster.get(worker).is_some_and(|known| known.removed) {
             return self.farewell(link, worker, hello, sender, round);
         }
+        let before = self.known_before(worker);
         let row = match self.store.worker_hello(&stored(worker, hello), round.now) {
             Ok(row) => row,
             Err(error) => {
@@ -46,6 +48,8 @@ impl<S: Store> Core<S> {
         if let Some(old) = self.roster.get(worker).and_then(|w| w.link).filter(|old| *old != link) {
             self.replace_link(old);
         }
+        let left_at = self.roster.get(worker).and_then(|w| w.left_at);
+        let outage = Outage::of(hello, before.as_ref(), left_at, round.now);
         let held = self.roster.get(worker).map(|w| w.held.clone()).unwrap_or_default();
         let tags = TagSet::new(hello.tags.iter().map(|t| Arc::from(t.as_str())));
         self.roster.update(worker, |slot| {
@@ -72,6 +76,9 @@ impl<S: Store> Core<S> {
         tracing::info!(worker = row.name, %worker, host = row.hostname, epoch = row.epoch.0, "a worker connected");
 
         let verdicts = hello.held.iter().map(|h| self.verdict(link, h, row.epoch, round)).collect();
+        for held in &hello.held {
+            self.mark_outage(link, held, outage, round);
+        }
         self.not_reported(&held, hello, round);
         let welcome = Welcome {
             protocol: PROTOCOL_VERSION,
@@ -83,6 +90,12 @@ impl<S: Store> Core<S> {
         };
         // The welcome goes first, whatever the verdicts have put on the way already.
         round.outgoing.insert(0, (None, link, ServerMessage::Welcome(welcome)));
+    }
+
+    /// The worker's row as its last hello left it.
+    fn known_before(&self, worker: WorkerId) -> Option<WorkerRow> {
+        let workers = self.store.reader().workers().unwrap_or_default();
+        workers.into_iter().find(|row| row.id == worker)
     }
 
     /// The newest connection of a worker counts.

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use engine::attempt::{Loss, Outcome, Report, Stopped, Usage};
-use engine::{AttemptId, Event, Rejection, State, WorkerId};
+use engine::{AttemptId, Event, Rejection, State, Time, WorkerId};
 use pause::Point;
 use protocol::attempt::{End, EndResult, StopReason, Ticket};
 use protocol::link::{self as wire, ServerMessage, WorkerMessage};
@@ -32,7 +32,14 @@ pub(super) struct Link {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct LogPosition {
     pub last_seq: u64,
+    /// It is whole, and not only closed because its time was over.
     pub complete: bool,
+    /// Nobody waits for it any more; its next line opens it again.
+    pub closed: bool,
+    /// Lines right after `last_seq` that a mark says are gone.
+    pub announced: u64,
+    /// When it last grew on this link.
+    pub moved_at: Option<Time>,
 }
 
 impl<S: Store> Core<S> {
@@ -91,6 +98,7 @@ impl<S: Store> Core<S> {
             self.stale(link, ticket, "ended", round);
             return;
         };
+        round.log_ends.insert(AttemptId(ticket.attempt), end.log_last_seq);
         let event = Event::Ended { ticket: engine_ticket(ticket, place.step), report: report(end) };
         match self.apply(place.job, &event, round) {
             Ok(()) => {}
@@ -115,7 +123,11 @@ impl<S: Store> Core<S> {
             wire::Loss::MachineRebooted => Loss::MachineRebooted,
             wire::Loss::LeaseExpired => Loss::LeaseExpired,
         };
+        let never_started = loss == Loss::Void;
         self.about_attempt(link, ticket, "lost", round, |t| Event::Gone { ticket: t, epoch, loss });
+        if never_started {
+            self.log_is_empty(link, AttemptId(ticket.attempt), round);
+        }
         self.mark_ended(link, AttemptId(ticket.attempt), ticket, round);
     }
 
@@ -177,6 +189,7 @@ impl<S: Store> Core<S> {
         {
             known.ended.remove(&attempt);
             known.logs.remove(&attempt);
+            round.whole.insert(attempt);
             round.outgoing.push((None, link, ServerMessage::Forget { number: 0, ticket }));
         }
     }

@@ -3,7 +3,7 @@
 use engine::{AttemptId, WorkerId};
 use protocol::attempt::Ticket;
 use protocol::link::{LogHeader, ServerMessage};
-use store::{LogAppend, Store};
+use store::{LogAppend, LogDeadline, Store};
 
 use crate::dispatch::LinkId;
 
@@ -27,6 +27,7 @@ impl<S: Store> Core<S> {
         }
         let news = header.last_seq > position.last_seq;
         if news || (header.complete && !position.complete) {
+            self.mark_gap(attempt, position, gap, header.cause, round);
             let blocks = match (news, header.first_seq <= position.last_seq) {
                 (false, _) => Vec::new(),
                 (true, false) => blocks.to_vec(),
@@ -34,6 +35,7 @@ impl<S: Store> Core<S> {
                     Ok(rest) => rest.into_owned(),
                     Err(error) => {
                         tracing::warn!(%attempt, %error, "log blocks that were checked cannot be read");
+                        self.acknowledge(link, header.ticket, position.last_seq, round);
                         return;
                     }
                 },
@@ -48,8 +50,16 @@ impl<S: Store> Core<S> {
                 complete: header.complete,
             });
             let complete = header.complete || position.complete;
+            if complete {
+                round.whole.insert(attempt);
+            } else if position.closed {
+                // It is open again, and has its time again.
+                let close_at = round.now + self.config.rules.recovery_window;
+                round.log_deadlines.push(LogDeadline { attempt, close_at, end_seq: None });
+            }
             if let Some(known) = self.links.get_mut(&link) {
-                known.logs.insert(attempt, LogPosition { last_seq, complete });
+                let moved_at = Some(round.now);
+                known.logs.insert(attempt, LogPosition { last_seq, complete, moved_at, ..LogPosition::default() });
             }
         }
         let stored = self.log_position(link, attempt).unwrap_or_default();
@@ -59,6 +69,17 @@ impl<S: Store> Core<S> {
 
     fn acknowledge(&mut self, link: LinkId, ticket: Ticket, seq: u64, round: &mut Round) {
         round.outgoing.push((None, link, ServerMessage::LogAck { ticket, seq }));
+    }
+
+    /// An attempt that never started has nothing to send, and its worker sends nothing.
+    pub(super) fn log_is_empty(&mut self, link: LinkId, attempt: AttemptId, round: &mut Round) {
+        let Some(LogPosition { last_seq: 0, complete: false, .. }) = self.log_position(link, attempt) else { return };
+        let (first_seq, last_seq, blocks) = (1, 0, Vec::new());
+        round.logs.push(LogAppend { attempt, first_seq, last_seq, blocks, missing: 0, complete: true });
+        round.whole.insert(attempt);
+        if let Some(known) = self.links.get_mut(&link) {
+            known.logs.insert(attempt, LogPosition { complete: true, ..LogPosition::default() });
+        }
     }
 
     /// A granted attempt has no lines yet: knowing that saves a look into the store.
@@ -81,7 +102,13 @@ impl<S: Store> Core<S> {
                 return None;
             }
         };
-        let position = LogPosition { last_seq: state.last_seq, complete: state.complete };
+        let position = LogPosition {
+            last_seq: state.last_seq,
+            complete: state.complete && !state.closed,
+            closed: state.closed,
+            announced: state.announced,
+            moved_at: None,
+        };
         if let Some(known) = self.links.get_mut(&link) {
             known.logs.insert(attempt, position);
         }

@@ -19,6 +19,7 @@ mod fleet;
 mod hello;
 mod links;
 mod logs;
+mod marks;
 mod publish;
 mod round;
 mod thread;

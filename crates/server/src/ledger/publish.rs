@@ -9,7 +9,8 @@ use super::core::Core;
 
 impl<S: Store> Core<S> {
     pub(super) fn publish(&self, batch: &Batch, committed: &Committed) {
-        if !self.bus.has_listeners() || (batch.events.is_empty() && batch.logs.is_empty()) {
+        let logs = log_news(batch);
+        if !self.bus.has_listeners() || (batch.events.is_empty() && logs.is_empty()) {
             return;
         }
         let events = batch.events.iter().zip(&committed.event_ids).filter_map(|(row, id)| {
@@ -31,11 +32,14 @@ impl<S: Store> Core<S> {
                 reason: row.reason.clone(),
             })
         });
-        let logs = batch.logs.iter().map(|log| LogNews {
-            attempt: log.attempt,
-            last_seq: log.last_seq,
-            complete: log.complete,
-        });
-        self.bus.publish(News { events: events.collect(), logs: logs.collect() });
+        self.bus.publish(News { events: events.collect(), logs });
     }
+}
+
+fn log_news(batch: &Batch) -> Vec<LogNews> {
+    let news = |attempt, last_seq, marked, complete| LogNews { attempt, last_seq, marked, complete };
+    let grown = batch.logs.iter().map(|log| news(log.attempt, log.last_seq, false, log.complete));
+    let marked = batch.marks.iter().map(|mark| news(mark.attempt, mark.after_seq, true, false));
+    let closed = batch.log_closes.iter().map(|close| news(close.attempt, close.after_seq, false, true));
+    grown.chain(marked).chain(closed).collect()
 }

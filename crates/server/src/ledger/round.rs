@@ -1,6 +1,6 @@
 //! One round: the events that are decided together, and the batch that they come to.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
 use engine::attempt::Attempt;
 use engine::event::Note;
@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 use store::codec::{self, JobMeta};
 use store::rows::{AttemptRow, DefinitionRow, FleetChange, IdempotencyRow, LateOutcome, QuarantineRow};
-use store::{Batch, Committed, JobWrite, LogAppend, Store, StoreError};
+use store::{Batch, Committed, JobWrite, LogAppend, LogClose, LogDeadline, LogMark, Store, StoreError};
 
 use crate::dispatch::{self, LinkId, Place};
 
@@ -33,6 +33,13 @@ pub(super) struct Round {
     pub late_outcomes: Vec<LateOutcome>,
     pub quarantine: Vec<QuarantineRow>,
     pub logs: Vec<LogAppend>,
+    pub marks: Vec<LogMark>,
+    /// The last line of attempts that say how they ended.
+    pub log_ends: HashMap<AttemptId, u64>,
+    /// Logs that are known to be whole, so that they need no deadline.
+    pub whole: HashSet<AttemptId>,
+    pub log_deadlines: Vec<LogDeadline>,
+    pub log_closes: Vec<LogClose>,
     pub seen: BTreeMap<engine::WorkerId, Time>,
     pub fleet: Vec<FleetChange>,
     meta: Vec<(&'static str, String)>,
@@ -69,6 +76,11 @@ impl Round {
             late_outcomes: Vec::new(),
             quarantine: Vec::new(),
             logs: Vec::new(),
+            marks: Vec::new(),
+            log_ends: HashMap::new(),
+            whole: HashSet::new(),
+            log_deadlines: Vec::new(),
+            log_closes: Vec::new(),
             seen: BTreeMap::new(),
             fleet: Vec::new(),
             meta: Vec::new(),
@@ -102,6 +114,11 @@ impl Round {
         self.meta.push((key, text));
     }
 
+    /// Attempts that are over as of this round, and since when.
+    pub(super) fn over(&self) -> impl Iterator<Item = (AttemptId, Time)> {
+        self.attempts.values().filter_map(|row| Some((row.id, row.ended_at?)))
+    }
+
     /// The jobs that this round changes.
     pub(super) fn jobs(&self) -> impl Iterator<Item = JobId> {
         self.touched.keys().copied()
@@ -125,6 +142,9 @@ impl Round {
         batch.late_outcomes = std::mem::take(&mut self.late_outcomes);
         batch.quarantine = std::mem::take(&mut self.quarantine);
         batch.logs = std::mem::take(&mut self.logs);
+        batch.marks = std::mem::take(&mut self.marks);
+        batch.log_deadlines = std::mem::take(&mut self.log_deadlines);
+        batch.log_closes = std::mem::take(&mut self.log_closes);
         batch.seen = std::mem::take(&mut self.seen).into_iter().collect();
         batch.fleet = std::mem::take(&mut self.fleet);
         batch.meta = std::mem::take(&mut self.meta);

@@ -32,6 +32,8 @@ pub(crate) struct Desk<S: Store = SqliteStore> {
     pub(crate) reader: Arc<dyn Reader>,
     path: PathBuf,
     links: u64,
+    /// Counts the starts of worker processes: raise it, and the next one that connects is another.
+    pub(crate) session: u128,
     _folder: tempfile::TempDir,
 }
 
@@ -77,7 +79,7 @@ impl<S: Store> Desk<S> {
         let store = wrap(SqliteStore::open(&path).expect("a new database"));
         let now = Time(1_700_000_000_000_000);
         let reader = store.reader();
-        Desk { core: Some(core(store, now)), now, reader, path, links: 0, _folder: folder }
+        Desk { core: Some(core(store, now)), now, reader, path, links: 0, session: 7, _folder: folder }
     }
 
     pub(crate) fn core(&mut self) -> &mut Core<S> {
@@ -175,7 +177,8 @@ impl<S: Store> Desk<S> {
     ) -> Mailbox {
         let link = LinkId(self.next_link());
         let (sender, mut queue) = LinkSender::channel();
-        let hello = Box::new(hello(name, tags, slots, held));
+        let session = Uuid::from_u128(self.session);
+        let hello = Box::new(Hello { session, ..hello(name, tags, slots, held) });
         self.round(vec![Command::Link(LinkEvent::Hello { link, worker: id, hello, sender })]);
         let Ok(LinkOut::Message(ServerMessage::Welcome(welcome))) = queue.try_recv() else {
             panic!("a welcome comes first");

@@ -1,10 +1,12 @@
 //! Log blocks: whole, once, in order, acknowledged after the commit.
 
-use protocol::attempt::Ticket;
-use protocol::link::{LogHeader, MissingCause, ServerMessage};
+use std::time::Duration;
+
+use protocol::attempt::{AttemptSpec, End, Ticket};
+use protocol::link::{HeldAttempt, HeldState, LogHeader, Loss, MissingCause, ServerMessage, WorkerMessage};
 use protocol::log::{BlockEncoder, LineEnd, Stream};
 
-use crate::desk::{Desk, Mailbox, ONE};
+use crate::desk::{Desk, Mailbox, ONE, exited};
 
 fn blocks(first: u64, last: u64) -> Vec<u8> {
     let mut encoder = BlockEncoder::new(first);
@@ -115,4 +117,164 @@ fn lines_that_a_worker_had_to_give_up_do_not_hold_up_the_rest() {
     assert!(matches!(w.one(), ServerMessage::LogAck { seq: 15, .. }));
     assert_eq!(lines(&desk, ticket), [1, 2, 3, 10, 11, 12]);
     assert!(desk.log_state(ticket).complete);
+}
+
+/// What a worker that comes back says of this attempt.
+fn held(spec: &AttemptSpec, first: u64, last: u64, events: u32) -> HeldAttempt {
+    HeldAttempt {
+        ticket: spec.ticket,
+        job: spec.job,
+        step: spec.step.clone(),
+        state: HeldState::Running,
+        log_first_seq: first,
+        log_last_seq: last,
+        events,
+    }
+}
+
+/// The server's own lines, as `place text`.
+fn marks(desk: &Desk, ticket: Ticket) -> Vec<String> {
+    let marks = desk.reader.log_marks(engine::AttemptId(ticket.attempt), 0, 1_000, 100).expect("readable");
+    marks.iter().map(|mark| format!("{}.{} {}", mark.after_seq, mark.sub, mark.text)).collect()
+}
+
+#[test]
+fn an_outage_is_marked_where_the_replay_begins() {
+    let mut desk = Desk::new();
+    let mut w = desk.worker("w", "script", 1);
+    desk.submit(ONE);
+    let spec = desk.start(&mut w);
+    send(&mut desk, &mut w, spec.ticket, 1, 3, false);
+    desk.hang_up(&w);
+    desk.pass(Duration::from_secs(12));
+    let mut w = desk.connect(w.worker, "w", "script", 1, vec![held(&spec, 1, 8, 2)]);
+    let first = "3.1 --- Orchestrator offline for 12s. Replaying 2 buffered events and 5 buffered log lines. ---";
+    assert_eq!(marks(&desk, spec.ticket), [first]);
+    send(&mut desk, &mut w, spec.ticket, 4, 8, false);
+    // Another one, in which nothing waited.
+    desk.hang_up(&w);
+    desk.pass(Duration::from_secs(5));
+    let w = desk.connect(w.worker, "w", "script", 1, vec![held(&spec, 1, 8, 0)]);
+    assert_eq!(marks(&desk, spec.ticket), [first]);
+    // And one of the worker itself, which had to drop lines.
+    desk.hang_up(&w);
+    desk.pass(Duration::from_secs(30));
+    desk.session += 1;
+    let mut w = desk.connect(w.worker, "w", "script", 1, vec![held(&spec, 12, 20, 0)]);
+    let second = "8.1 --- Worker offline for 30s. Replaying 0 buffered events and 9 buffered log lines. \
+                  3 log lines dropped due to buffer overflow. ---";
+    assert_eq!(marks(&desk, spec.ticket), [first, second]);
+    // What was said to be gone is not said again; what went since is.
+    let header = LogHeader {
+        ticket: spec.ticket,
+        first_seq: 14,
+        last_seq: 20,
+        missing: 5,
+        cause: MissingCause::Limit,
+        complete: true,
+    };
+    w.take();
+    desk.log(&w, header, blocks(14, 20));
+    let third = "8.2 --- 2 log lines dropped due to buffer overflow. ---";
+    assert_eq!(marks(&desk, spec.ticket), [first, second, third]);
+}
+
+#[test]
+fn missing_lines_are_marked_with_their_cause() {
+    let mut desk = Desk::new();
+    let mut w = desk.worker("w", "script", 1);
+    desk.submit(ONE);
+    let ticket = desk.start(&mut w).ticket;
+    for (n, cause) in [(1, MissingCause::Limit), (3, MissingCause::Unwritten), (5, MissingCause::Damaged)] {
+        let header = LogHeader { ticket, first_seq: n + 1, last_seq: n + 1, missing: 1, cause, complete: false };
+        desk.log(&w, header, blocks(n + 1, n + 1));
+    }
+    let expected = [
+        "0.1 --- 1 log lines dropped due to buffer overflow. ---",
+        "2.1 --- 1 log lines lost: the worker's disk did not take them. ---",
+        "4.1 --- 1 log lines lost: the worker's log file is damaged. ---",
+    ];
+    assert_eq!(marks(&desk, ticket), expected);
+}
+
+#[test]
+fn a_log_that_does_not_come_is_closed_after_a_window_and_opened_again_if_it_does() {
+    let mut desk = Desk::new();
+    let mut w = desk.worker("w", "script", 1);
+    desk.submit(ONE);
+    let ticket = desk.start(&mut w).ticket;
+    send(&mut desk, &mut w, ticket, 1, 3, false);
+    let end = End { log_last_seq: 9, ..exited(0) };
+    desk.says(&w, vec![WorkerMessage::Ended { ticket, end }]);
+    desk.pass(Duration::from_secs(119));
+    assert!(!desk.log_state(ticket).complete, "it has a window to come");
+    assert!(desk.core().wake_at() <= desk.now + Duration::from_secs(1), "and is looked at when that is over");
+    desk.pass(Duration::from_secs(1));
+    assert!(desk.log_state(ticket).complete);
+    assert_eq!(marks(&desk, ticket), ["3.1 --- 6 log lines were not received: worker lost ---"]);
+    w.take();
+    // A closed log is no reason to forget what was never received.
+    assert_eq!(send(&mut desk, &mut w, ticket, 4, 5, false), 5);
+    assert!(!desk.log_state(ticket).complete);
+    assert_eq!(marks(&desk, ticket), [""; 0]);
+    // The rest takes its time: as long as lines come, it is not closed.
+    desk.pass(Duration::from_secs(100));
+    assert_eq!(send(&mut desk, &mut w, ticket, 6, 6, false), 6);
+    desk.pass(Duration::from_secs(100));
+    assert!(!desk.log_state(ticket).complete);
+    desk.log(&w, whole(ticket, 7, 9), blocks(7, 9));
+    let answers = w.take();
+    assert!(matches!(answers[..], [ServerMessage::LogAck { seq: 9, .. }, ServerMessage::Forget { .. }]), "{answers:?}");
+    desk.pass(Duration::from_secs(300));
+    assert_eq!(marks(&desk, ticket), [""; 0]);
+    assert!(desk.log_state(ticket).complete);
+}
+
+#[test]
+fn the_log_of_a_lost_worker_is_closed_too_also_by_the_next_server() {
+    let mut desk = Desk::new();
+    let mut w = desk.worker("w", "script", 1);
+    let job = desk.submit(ONE);
+    let ticket = desk.start(&mut w).ticket;
+    send(&mut desk, &mut w, ticket, 1, 3, false);
+    desk.hang_up(&w);
+    desk.pass(Duration::from_secs(120));
+    desk.check(job, "failed: failed");
+    assert!(!desk.log_state(ticket).complete);
+    desk.restart();
+    desk.pass(Duration::from_secs(121));
+    assert!(desk.log_state(ticket).complete);
+    assert_eq!(marks(&desk, ticket), ["3.1 --- an unknown number of log lines were not received: worker lost ---"]);
+}
+
+#[test]
+fn a_log_that_lacks_only_the_last_word_is_closed_without_one() {
+    let mut desk = Desk::new();
+    let mut w = desk.worker("w", "script", 1);
+    desk.submit(ONE);
+    let ticket = desk.start(&mut w).ticket;
+    send(&mut desk, &mut w, ticket, 1, 3, false);
+    let end = End { log_last_seq: 3, ..exited(0) };
+    desk.says(&w, vec![WorkerMessage::Ended { ticket, end }]);
+    desk.hang_up(&w);
+    desk.pass(Duration::from_secs(120));
+    assert!(desk.log_state(ticket).complete);
+    assert_eq!(marks(&desk, ticket), [""; 0]);
+}
+
+#[test]
+fn an_attempt_that_never_started_has_a_whole_empty_log() {
+    let mut desk = Desk::new();
+    let mut w = desk.worker("w", "script", 1);
+    desk.submit(ONE);
+    let ticket = desk.start(&mut w).ticket;
+    let detail = String::new();
+    desk.says(&w, vec![WorkerMessage::Lost { ticket, loss: Loss::Void, detail }]);
+    let told = w.take();
+    assert!(told.iter().any(|m| matches!(m, ServerMessage::Forget { .. })), "{told:?}");
+    assert!(desk.log_state(ticket).complete);
+}
+
+fn whole(ticket: Ticket, first_seq: u64, last_seq: u64) -> LogHeader {
+    LogHeader { ticket, first_seq, last_seq, missing: 0, cause: MissingCause::Limit, complete: true }
 }
