@@ -18,6 +18,7 @@ pub struct Metrics {
     pub commit_retries: Counter,
     pub quarantined: Counter,
     pub stale: Counter,
+    pub log_frames_dropped: Counter,
     pub queued: Gauge,
     pub connected: Gauge,
     pub batch_rows: Histogram,
@@ -39,6 +40,8 @@ impl Default for Metrics {
         let commit_retries = counter("ledger_commit_retries", "Transactions that had to wait for the database");
         let quarantined = counter("ledger_quarantined", "Events that could not be handled and were set aside");
         let stale = counter("stale_dispatch", "Messages from attempts that were no longer current");
+        let log_frames_dropped =
+            counter("log_frames_dropped", "Log frames that found no room and had to be sent again");
         let queued = Gauge::default();
         registry.register("steps_queued", "Steps that wait for a worker", queued.clone());
         let connected = Gauge::default();
@@ -59,6 +62,7 @@ impl Default for Metrics {
             commit_retries,
             quarantined,
             stale,
+            log_frames_dropped,
             queued,
             connected,
             batch_rows,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use engine::definition::Definition;
 use engine::{Event, JobId, Rejection, Time, WorkerId};
+use protocol::attempt::Ticket;
 use protocol::link::{Hello, LogHeader, ServerMessage, WorkerMessage};
 use serde_json::Value;
 use store::rows::DefinitionRow;
@@ -90,15 +91,22 @@ pub enum LinkEvent {
         link: LinkId,
         messages: Vec<WorkerMessage>,
     },
-    /// Blocks that were checked when they came in.
-    Log {
+    Log(LogFrame),
+    /// There was no room for a frame of this log: its worker is told where the log stands, and sends it again.
+    LogDropped {
         link: LinkId,
-        header: LogHeader,
-        blocks: Vec<u8>,
+        ticket: Ticket,
     },
     Closed {
         link: LinkId,
     },
+}
+
+/// Blocks that were checked when they came in.
+pub struct LogFrame {
+    pub link: LinkId,
+    pub header: LogHeader,
+    pub blocks: Vec<u8>,
 }
 
 /// The way to one connected worker. Bounded: a worker that does not read loses its link, never the server its memory.

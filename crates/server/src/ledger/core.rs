@@ -17,7 +17,7 @@ use crate::metrics::Metrics;
 use crate::random::Random;
 
 use super::cache::{Cache, Definitions};
-use super::command::{Command, EventError, LinkEvent};
+use super::command::{Command, EventError, LinkEvent, LogFrame};
 use super::links::Link;
 use super::round::Round;
 
@@ -220,7 +220,10 @@ impl<S: Store> Core<S> {
                 self.hello(*link, *worker, hello, sender.clone(), round);
             }
             Command::Link(LinkEvent::Messages { link, messages }) => self.link_messages(*link, messages, round),
-            Command::Link(LinkEvent::Log { link, header, blocks }) => self.log(*link, header, blocks, round),
+            Command::Link(LinkEvent::Log(LogFrame { link, header, blocks })) => {
+                self.log(*link, header, blocks, round);
+            }
+            Command::Link(LinkEvent::LogDropped { link, ticket }) => self.log_dropped(*link, *ticket, round),
             Command::Link(LinkEvent::Closed { link }) => self.link_closed(*link, round),
             Command::Check(due) => self.check(*due, round),
             Command::WithStore(_) | Command::Inspect(_) => {}
@@ -399,7 +402,10 @@ impl<S: Store> Core<S> {
                     messages.iter().find_map(super::links::ticket_of).and_then(|t| self.place(AttemptId(t.attempt)));
                 (place.map(|p| p.job), place.map(|p| p.step), format!("{messages:?}"))
             }
-            Command::Link(LinkEvent::Log { header, blocks, .. }) => {
+            Command::Link(LinkEvent::LogDropped { ticket, .. }) => {
+                (None, None, format!("dropped log frame of attempt {}", ticket.attempt))
+            }
+            Command::Link(LinkEvent::Log(LogFrame { header, blocks, .. })) => {
                 (None, None, format!("log {header:?}, {} bytes", blocks.len()))
             }
             Command::Link(LinkEvent::Hello { worker, .. }) => (None, None, format!("hello of worker {worker}")),

@@ -15,8 +15,7 @@ impl<S: Store> Core<S> {
     pub(super) fn log(&mut self, link: LinkId, header: &LogHeader, blocks: &[u8], round: &mut Round) {
         let attempt = AttemptId(header.ticket.attempt);
         let Some(position) = self.log_position(link, attempt) else {
-            let message = ServerMessage::StaleDispatch { ticket: header.ticket, about: "log".to_owned() };
-            round.outgoing.push((None, link, message));
+            self.log_is_strange(link, header.ticket, round);
             return;
         };
         let gap = header.first_seq.saturating_sub(position.last_seq + 1);
@@ -65,6 +64,21 @@ impl<S: Store> Core<S> {
         let stored = self.log_position(link, attempt).unwrap_or_default();
         self.acknowledge(link, header.ticket, stored.last_seq, round);
         self.forget_if_whole(link, attempt, header.ticket, round);
+    }
+
+    /// A frame found no room in the queue. Saying where the log stands makes its worker send it again.
+    pub(super) fn log_dropped(&mut self, link: LinkId, ticket: Ticket, round: &mut Round) {
+        self.metrics.log_frames_dropped.inc();
+        match self.log_position(link, AttemptId(ticket.attempt)) {
+            Some(position) => self.acknowledge(link, ticket, position.last_seq, round),
+            None => self.log_is_strange(link, ticket, round),
+        }
+    }
+
+    /// Lines of an attempt that nobody here granted.
+    fn log_is_strange(&mut self, link: LinkId, ticket: Ticket, round: &mut Round) {
+        let message = ServerMessage::StaleDispatch { ticket, about: "log".to_owned() };
+        round.outgoing.push((None, link, message));
     }
 
     fn acknowledge(&mut self, link: LinkId, ticket: Ticket, seq: u64, round: &mut Round) {

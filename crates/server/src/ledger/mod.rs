@@ -26,7 +26,7 @@ mod thread;
 
 pub use cache::Definitions;
 pub use command::{
-    Command, EventError, IdempotencyKey, LinkEvent, LinkOut, LinkSender, Submit, SubmitError, Submitted,
+    Command, EventError, IdempotencyKey, LinkEvent, LinkOut, LinkSender, LogFrame, Submit, SubmitError, Submitted,
 };
 pub use core::{Commit, Core, CoreConfig};
 pub use fleet::{FleetAnswer, FleetError, FleetOrder, stored_pause};

@@ -6,18 +6,19 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use store::Store;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use crate::clock::Clock;
 
-use super::command::Command;
+use super::command::{Command, LinkEvent, LogFrame};
 use super::core::{Commit, Core};
 
 /// Commands that may wait. Senders wait beyond that, and through them the clients.
 const COMMANDS_MAX: usize = 8_192;
 
-/// Log frames that may wait; each is up to a quarter of a megabyte.
-const LOG_FRAMES_MAX: usize = 64;
+/// Bytes of log frames that may wait, of all links together: enough for a hundred workers that send as fast as they may,
+/// and little beside everything else that a server of that size holds.
+const LOG_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// Commands of one transaction.
 const ROUND_COMMANDS_MAX: usize = 1_000;
@@ -33,7 +34,8 @@ const RETRY_MAX: Duration = Duration::from_secs(2);
 #[derive(Clone)]
 pub struct Ledger {
     commands: mpsc::Sender<Command>,
-    logs: mpsc::Sender<Command>,
+    logs: mpsc::UnboundedSender<WaitingLog>,
+    log_room: Arc<Semaphore>,
     /// The last commit went through.
     healthy: Arc<AtomicBool>,
 }
@@ -47,9 +49,16 @@ impl Ledger {
         self.commands.send(command).await.map_err(|_| LedgerDown)
     }
 
-    /// Logs have a queue of their own: control never waits behind them.
-    pub async fn send_log(&self, command: Command) -> Result<(), LedgerDown> {
-        self.logs.send(command).await.map_err(|_| LedgerDown)
+    /// Logs have a queue of their own, and nobody waits for room in it: control would have to wait as well. A frame for
+    /// which there is no room is dropped, and its worker told to send it again.
+    pub async fn send_log(&self, log: LogFrame) -> Result<(), LedgerDown> {
+        let bytes = u32::try_from(log.blocks.len()).unwrap_or(u32::MAX);
+        match self.log_room.clone().try_acquire_many_owned(bytes) {
+            Ok(room) => self.logs.send(WaitingLog { log, _room: room }).map_err(|_| LedgerDown),
+            Err(_) => {
+                self.send(Command::Link(LinkEvent::LogDropped { link: log.link, ticket: log.header.ticket })).await
+            }
+        }
     }
 
     /// Sends a command that carries its own reply, and waits for that.
@@ -83,7 +92,7 @@ impl Ledger {
 /// Starts the thread. It ends when every [`Ledger`] is gone and all that was sent is committed.
 pub fn start<S: Store + 'static>(core: Core<S>, clock: Arc<Clock>) -> std::io::Result<(Ledger, JoinHandle<()>)> {
     let (commands, command_queue) = mpsc::channel(COMMANDS_MAX);
-    let (logs, log_queue) = mpsc::channel(LOG_FRAMES_MAX);
+    let (logs, log_queue) = mpsc::unbounded_channel();
     let healthy = Arc::new(AtomicBool::new(true));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
     let worker = Loop { core, clock, commands: command_queue, logs: log_queue, healthy: healthy.clone() };
@@ -91,7 +100,8 @@ pub fn start<S: Store + 'static>(core: Core<S>, clock: Arc<Clock>) -> std::io::R
         let _guard = AbortOnPanic;
         runtime.block_on(worker.run());
     })?;
-    Ok((Ledger { commands, logs, healthy }, thread))
+    let log_room = Arc::new(Semaphore::new(LOG_BYTES_MAX));
+    Ok((Ledger { commands, logs, log_room, healthy }, thread))
 }
 
 /// A server without its ledger could only pretend. Whoever supervises it starts it again, and the rows are the truth.
@@ -109,8 +119,20 @@ struct Loop<S> {
     core: Core<S>,
     clock: Arc<Clock>,
     commands: mpsc::Receiver<Command>,
-    logs: mpsc::Receiver<Command>,
+    logs: mpsc::UnboundedReceiver<WaitingLog>,
     healthy: Arc<AtomicBool>,
+}
+
+/// A log frame in the queue, with its part of the room there.
+struct WaitingLog {
+    log: LogFrame,
+    _room: OwnedSemaphorePermit,
+}
+
+impl WaitingLog {
+    fn into_command(self) -> Command {
+        Command::Link(LinkEvent::Log(self.log))
+    }
 }
 
 impl<S: Store> Loop<S> {
@@ -140,7 +162,7 @@ impl<S: Store> Loop<S> {
         let first = tokio::select! {
             biased;
             command = self.commands.recv() => Some(command?),
-            Some(log) = self.logs.recv() => Some(log),
+            Some(log) = self.logs.recv() => Some(log.into_command()),
             () = tokio::time::sleep(pause.min(Duration::from_secs(60))) => None,
         };
         round.extend(first);
@@ -156,7 +178,7 @@ impl<S: Store> Loop<S> {
         }
         for _ in 0..ROUND_LOG_FRAMES_MAX {
             let Ok(log) = self.logs.try_recv() else { break };
-            round.push(log);
+            round.push(log.into_command());
         }
     }
 

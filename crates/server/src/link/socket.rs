@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 use crate::app::{App, stopped};
 use crate::dispatch::LinkId;
 use crate::http::{ApiError, bearer};
-use crate::ledger::{Command, LedgerDown, LinkEvent, LinkOut, LinkSender};
+use crate::ledger::{Command, LedgerDown, LinkEvent, LinkOut, LinkSender, LogFrame};
 
 use super::machine::{Fault, Inbound, Machine, Silence};
 
@@ -184,7 +184,7 @@ impl Reader {
                 ledger.send(Command::Link(LinkEvent::Messages { link, messages })).await?;
             }
             Inbound::Log(header, blocks) => {
-                ledger.send_log(Command::Link(LinkEvent::Log { link, header, blocks })).await?;
+                ledger.send_log(LogFrame { link, header, blocks }).await?;
             }
         }
         Ok(())

@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 
 use engine::WorkerId;
 use protocol::attempt::{AttemptSpec, End, EndResult};
-use protocol::link::{Hello, LogHeader, MissingCause, PROTOCOL_VERSION, ServerMessage, WorkerMessage};
+use protocol::link::{
+    HeldAttempt, HeldState, Hello, LogHeader, MissingCause, PROTOCOL_VERSION, ServerMessage, WorkerMessage,
+};
 use protocol::log::{BlockEncoder, LineEnd, Stream};
 use serde_json::json;
 use server::dispatch::LinkId;
-use server::ledger::{Command, Ledger, LinkEvent, LinkOut, LinkSender};
+use server::ledger::{Command, Ledger, LinkEvent, LinkOut, LinkSender, LogFrame};
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
@@ -16,6 +18,7 @@ use crate::client::PATIENCE;
 use crate::site::Site;
 
 pub(crate) struct Hand {
+    worker: WorkerId,
     ledger: Ledger,
     link: LinkId,
     queue: mpsc::Receiver<LinkOut>,
@@ -27,13 +30,36 @@ impl Hand {
         let enroll = site.request("POST", "/api/worker/enroll").token(token["token"].as_str().expect("a token"));
         let worker = enroll.json(&json!({ "name": name, "state_id": Uuid::nil() })).send().await.is(200);
         let worker = WorkerId(worker["worker"].as_str().expect("an id").parse().expect("a uuid"));
+        Hand::connect(site, worker, hello(name, slots)).await
+    }
+
+    async fn connect(site: &Site, worker: WorkerId, hello: Hello) -> Hand {
         let (sender, queue) = LinkSender::channel();
         let link = LinkId(site.next_link());
-        let mut hand = Hand { ledger: site.app.ledger.clone(), link, queue };
-        let hello = Box::new(hello(name, slots));
-        hand.send(LinkEvent::Hello { link, worker, hello, sender }).await;
+        let mut hand = Hand { worker, ledger: site.app.ledger.clone(), link, queue };
+        hand.send(LinkEvent::Hello { link, worker, hello: Box::new(hello), sender }).await;
         assert!(matches!(hand.message().await, ServerMessage::Welcome(_)));
         hand
+    }
+
+    /// Hangs up.
+    pub(crate) async fn leave(&self) {
+        self.send(LinkEvent::Closed { link: self.link }).await;
+    }
+
+    /// Comes back with one attempt that runs, and whose log has these lines.
+    pub(crate) async fn come_back(self, site: &Site, spec: &AttemptSpec, lines: (u64, u64), offline_ms: u64) -> Hand {
+        let held = HeldAttempt {
+            ticket: spec.ticket,
+            job: spec.job,
+            step: spec.step.clone(),
+            state: HeldState::Running,
+            log_first_seq: lines.0,
+            log_last_seq: lines.1,
+            events: 0,
+        };
+        let hello = Hello { held: vec![held], offline_ms, ..hello("w", 1) };
+        Hand::connect(site, self.worker, hello).await
     }
 
     /// Takes the next offer through to its start.
@@ -53,6 +79,15 @@ impl Hand {
 
     /// Sends lines from `first_seq` on, and waits until they are stored.
     pub(crate) async fn log(&mut self, spec: &AttemptSpec, first_seq: u64, lines: &[&str], complete: bool) {
+        self.send_lines(spec, first_seq, lines, 0, complete).await;
+    }
+
+    /// The same, after so many lines that the worker does not have any more.
+    pub(crate) async fn log_after_gap(&mut self, spec: &AttemptSpec, first_seq: u64, lines: &[&str], missing: u64) {
+        self.send_lines(spec, first_seq, lines, missing, false).await;
+    }
+
+    async fn send_lines(&mut self, spec: &AttemptSpec, first_seq: u64, lines: &[&str], missing: u64, complete: bool) {
         let mut encoder = BlockEncoder::new(first_seq);
         for line in lines {
             encoder.push(1_000_000, Stream::Stdout, LineEnd::Newline, line.as_bytes());
@@ -60,9 +95,8 @@ impl Hand {
         let blocks = encoder.seal().map(<[u8]>::to_vec).unwrap_or_default();
         let last_seq = first_seq + lines.len() as u64 - 1;
         let header =
-            LogHeader { ticket: spec.ticket, first_seq, last_seq, missing: 0, cause: MissingCause::Limit, complete };
-        let log = Command::Link(LinkEvent::Log { link: self.link, header, blocks });
-        self.ledger.send_log(log).await.expect("the ledger runs");
+            LogHeader { ticket: spec.ticket, first_seq, last_seq, missing, cause: MissingCause::Limit, complete };
+        self.ledger.send_log(LogFrame { link: self.link, header, blocks }).await.expect("the ledger runs");
         loop {
             if let ServerMessage::LogAck { ticket, seq } = self.message().await
                 && ticket == spec.ticket
@@ -74,10 +108,15 @@ impl Hand {
     }
 
     pub(crate) async fn end(&mut self, spec: &AttemptSpec, code: i32) {
+        self.end_after(spec, code, 0).await;
+    }
+
+    /// Ends it, and says how many lines it wrote.
+    pub(crate) async fn end_after(&mut self, spec: &AttemptSpec, code: i32, log_last_seq: u64) {
         let end = End {
             result: EndResult::Exited { code },
             stopped: None,
-            log_last_seq: 0,
+            log_last_seq,
             output: BTreeMap::from([("answer".to_owned(), json!(42))]),
             output_error: None,
             duration_ms: 1,

@@ -159,3 +159,64 @@ async fn the_jobs_own_log() {
     let rest: Vec<Value> = resumed.rest().await.into_iter().map(|message| message.data).collect();
     assert_eq!(rest.iter().flat_map(texts).count(), streamed_texts.len() - 2);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_servers_own_lines_stand_in_their_place() {
+    let site = Site::start().await;
+    let id = site.submit(HELLO).await;
+    let path = format!("/api/jobs/{id}/steps/greet/logs");
+    let mut hand = Hand::join(&site, "w", 1).await;
+    let spec = hand.start().await;
+    hand.log(&spec, 1, &["one", "two"], false).await;
+    let mut live = site.as_admin("GET", &format!("{path}/stream")).stream().await;
+    assert_eq!(texts(&live.expect().await.data), ["one", "two"]);
+    hand.leave().await;
+    let mut hand = hand.come_back(&site, &spec, (4, 6), 3_000).await;
+
+    // Live, before the first line that waited.
+    let outage = "--- Orchestrator offline for 3s. Replaying 0 buffered events and 3 buffered log lines. \
+                  1 log lines dropped due to buffer overflow. ---";
+    let page = live.expect().await;
+    assert_eq!((texts(&page.data), page.id.as_deref()), (vec![outage], Some("1.2.1")));
+    assert_eq!(site.get(&format!("{path}?from=3")).await.is(200)["lines"], json!([]), "with the line that follows");
+    hand.log_after_gap(&spec, 4, &["four", "five", "six"], 1).await;
+    assert_eq!(texts(&live.expect().await.data), ["four", "five", "six"]);
+    drop(live);
+
+    // Later, in pages of any size: once, and the gap is not counted twice.
+    let all = site.get(&path).await.is(200);
+    assert_eq!(texts(&all), ["one", "two", outage, "four", "five", "six"]);
+    assert_eq!((&all["lines"][2]["seq"], &all["lines"][2]["sub"]), (&json!(2), &json!(1)));
+    let (mut from, mut paged) = (json!(1), Vec::new());
+    for _ in 0..5 {
+        let page = site.get(&format!("{path}?from={from}&limit=1")).await.is(200);
+        paged.extend(texts(&page).into_iter().map(str::to_owned));
+        from = page["next"].clone();
+    }
+    assert_eq!(paged, texts(&all));
+    // And resumed on either side of it.
+    for (seen, expected) in [("1.2.0", vec![outage, "four"]), ("1.2.1", vec!["four"])] {
+        let mut again = site.as_admin("GET", &format!("{path}/stream")).header("Last-Event-ID", seen).stream().await;
+        let page = again.expect().await;
+        assert_eq!(texts(&page.data)[..expected.len()], expected, "after {seen}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn followers_of_a_log_that_does_not_come_are_let_go() {
+    let site = Site::with_window(std::time::Duration::from_millis(200)).await;
+    let id = site.submit(HELLO).await;
+    let path = format!("/api/jobs/{id}/steps/greet/logs");
+    let mut hand = Hand::join(&site, "w", 1).await;
+    let spec = hand.start().await;
+    hand.log(&spec, 1, &["one"], false).await;
+    let live = site.as_admin("GET", &format!("{path}/stream")).stream().await;
+    hand.end_after(&spec, 0, 4).await;
+    hand.leave().await;
+    let rest = live.rest().await;
+    let lost = "--- 3 log lines were not received: worker lost ---";
+    assert_eq!(rest.iter().flat_map(|message| texts(&message.data)).collect::<Vec<_>>(), ["one", lost]);
+    assert_eq!(rest.last().expect("a last page").data["complete"], true);
+    let page = site.get(&format!("{path}?from=2")).await.is(200);
+    assert_eq!((texts(&page), &page["complete"]), (vec![lost], &json!(true)));
+}

@@ -43,11 +43,20 @@ impl Site {
         Site::with(Limits::default()).await
     }
 
+    /// One where a cut-off worker, and a log that does not come, has so long.
+    pub(crate) async fn with_window(window: std::time::Duration) -> Site {
+        Site::open(Limits::default(), Rules { recovery_window: window, ..Rules::default() }).await
+    }
+
     pub(crate) async fn with(limits: Limits) -> Site {
+        Site::open(limits, Rules::default()).await
+    }
+
+    async fn open(limits: Limits, rules: Rules) -> Site {
         let folder = tempfile::tempdir().expect("a temporary folder");
         std::fs::create_dir(folder.path().join("tasks")).expect("a task folder");
         let (stop, shutdown) = watch::channel(false);
-        let app = Arc::new(app(folder.path(), shutdown.clone()));
+        let app = Arc::new(app(folder.path(), rules, shutdown.clone()));
         let admin = app.access.bootstrap(folder.path(), None).await.expect("an admin token");
         tokio::spawn(server::tasks::watch(app.tasks.clone(), app.clock.clone(), shutdown.clone()));
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
@@ -87,12 +96,12 @@ impl Site {
     }
 }
 
-fn app(folder: &Path, shutdown: watch::Receiver<bool>) -> App {
+fn app(folder: &Path, rules: Rules, shutdown: watch::Receiver<bool>) -> App {
     let store = SqliteStore::open(&folder.join("bowline.db")).expect("a new database");
     let reader = store.reader();
     let clock = Arc::new(Clock::default());
     let (definitions, bus, metrics) = (Arc::new(Definitions::default()), Bus::default(), Arc::new(Metrics::default()));
-    let ledger = ledger(store, &definitions, &bus, &metrics, &clock);
+    let ledger = ledger(store, rules, &definitions, &bus, &metrics, &clock);
     let tasks = TaskRegistry::new(
         DefinitionSettings::default(),
         Some(folder.join("tasks")),
@@ -115,6 +124,7 @@ fn app(folder: &Path, shutdown: watch::Receiver<bool>) -> App {
 
 fn ledger(
     store: SqliteStore,
+    rules: Rules,
     definitions: &Arc<Definitions>,
     bus: &Bus,
     metrics: &Arc<Metrics>,
@@ -128,7 +138,7 @@ fn ledger(
         runner_heartbeat_ms: 30_000,
         caretaker_after_ms: None,
     };
-    let config = CoreConfig { rules: Rules::default(), link };
+    let config = CoreConfig { rules, link };
     let random = Random::from_seed([7; 32]);
     let core = Core::new(store, config, definitions.clone(), bus.clone(), metrics.clone(), random, clock.now())
         .expect("the ledger starts");

@@ -14,7 +14,7 @@ use server::bus::Bus;
 use server::dispatch::LinkId;
 use server::ledger::{
     Command, Commit, Core, CoreConfig, Definitions, EventError, FleetAnswer, FleetError, FleetOrder, IdempotencyKey,
-    LinkEvent, LinkOut, LinkSender, Submit, SubmitError, Submitted,
+    LinkEvent, LinkOut, LinkSender, LogFrame, Submit, SubmitError, Submitted,
 };
 use server::metrics::Metrics;
 use server::random::Random;
@@ -201,7 +201,7 @@ impl<S: Store> Desk<S> {
     }
 
     pub(crate) fn log(&mut self, mailbox: &Mailbox, header: LogHeader, blocks: Vec<u8>) {
-        self.round(vec![Command::Link(LinkEvent::Log { link: mailbox.link, header, blocks })]);
+        self.round(vec![Command::Link(LinkEvent::Log(LogFrame { link: mailbox.link, header, blocks }))]);
     }
 
     /// Takes an offer through accept and go.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use protocol::attempt::{AttemptSpec, End, Ticket};
 use protocol::link::{HeldAttempt, HeldState, LogHeader, Loss, MissingCause, ServerMessage, WorkerMessage};
 use protocol::log::{BlockEncoder, LineEnd, Stream};
+use server::ledger::{Command, LinkEvent};
 
 use crate::desk::{Desk, Mailbox, ONE, exited};
 
@@ -273,6 +274,17 @@ fn an_attempt_that_never_started_has_a_whole_empty_log() {
     let told = w.take();
     assert!(told.iter().any(|m| matches!(m, ServerMessage::Forget { .. })), "{told:?}");
     assert!(desk.log_state(ticket).complete);
+}
+
+#[test]
+fn a_frame_without_room_is_asked_for_again() {
+    let mut desk = Desk::new();
+    let mut w = desk.worker("w", "script", 1);
+    desk.submit(ONE);
+    let ticket = desk.start(&mut w).ticket;
+    send(&mut desk, &mut w, ticket, 1, 3, false);
+    desk.round(vec![Command::Link(LinkEvent::LogDropped { link: w.link, ticket })]);
+    assert!(matches!(w.one(), ServerMessage::LogAck { seq: 3, .. }));
 }
 
 fn whole(ticket: Ticket, first_seq: u64, last_seq: u64) -> LogHeader {
