@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use crate::definition::{Patience, StepDef};
 use crate::ids::WorkerId;
-use crate::job::Header;
-use crate::state::State;
-use crate::time::Time;
+use crate::job::{Header, Step};
+use crate::state::{Queued, State};
+use crate::time::{Clocks, Time};
 
 /// Nothing is left unlooked at for longer.
 pub const LOOK_AGAIN: Duration = Duration::from_secs(3600);
@@ -81,21 +81,26 @@ impl Default for Rules {
 }
 
 /// The deadline of a step in this state; none exactly when it is final.
-pub(crate) fn of_step(state: &State, def: &StepDef, rules: &Rules, now: Time) -> Option<Deadline> {
+pub(crate) fn of_step(state: &State, def: &StepDef, rules: &Rules, clocks: &Clocks) -> Option<Deadline> {
+    let now = clocks.now;
     let (owner, due) = match state {
         State::Pending => (Owner::Needs, None),
         State::Queued(queued) => match (&queued.offer, queued.not_before) {
-            (Some(offer), _) => (Owner::Worker(offer.worker), Some((offer.answer_by, Action::WithdrawOffer))),
+            (Some(offer), _) => {
+                (Owner::Worker(offer.worker), Some((clocks.wall(offer.answer_by), Action::WithdrawOffer)))
+            }
             (None, Some(at)) if at > now => (Owner::Dispatcher, Some((at, Action::LookAgain))),
             (None, _) => {
-                let due = patience(def, rules).map(|p| next_decision(queued.since, p, now));
+                let due = patience(def, rules).map(|p| next_decision(queued, p, clocks));
                 (Owner::Dispatcher, due.map(|at| (at, Action::DecideUnmatched)))
             }
         },
         State::Running(live) => {
             (Owner::Worker(live.worker), live.timeout_at.map(|at| (at + TIMEOUT_SLACK, Action::StopForTimeout)))
         }
-        State::Recovering(r) => (Owner::Worker(r.live.worker), Some((r.deadline, Action::DecideLoss))),
+        State::Recovering(r) => {
+            (Owner::Worker(r.live.worker), Some((clocks.verdict_at(r.deadline), Action::DecideLoss)))
+        }
         State::Cancelling(c) => (Owner::Worker(c.live.worker), Some((c.deadline, Action::ForceCancel))),
         State::Held(held) => (Owner::Person, held.expires_at.map(|at| (at, Action::ExpireHold))),
         State::Waiting(waiting) => (Owner::Timer, Some((waiting.until, Action::TimerDone))),
@@ -128,9 +133,28 @@ pub(crate) fn patience(def: &StepDef, rules: &Rules) -> Option<Duration> {
 }
 
 /// When a queued step is looked at for want of a worker: once its patience is over, and then again and again.
-fn next_decision(since: Time, patience: Duration, now: Time) -> Time {
-    let first = since + patience;
-    if first > now { first } else { now + patience.clamp(UNMATCHED_AGAIN_MIN, LOOK_AGAIN) }
+fn next_decision(queued: &Queued, patience: Duration, clocks: &Clocks) -> Time {
+    let first = clocks.verdict_at(queued.heard_since + patience);
+    if first > clocks.now { first } else { clocks.now + patience.clamp(UNMATCHED_AGAIN_MIN, LOOK_AGAIN) }
+}
+
+impl Step {
+    /// The step's next check as it stands now: a time that was foreseen when the row was written moves with the deaf
+    /// time since.
+    pub fn check_at(&self, clocks: &Clocks) -> Option<Deadline> {
+        let check = self.check?;
+        let at = match (&self.state, check.action) {
+            (State::Recovering(r), Action::DecideLoss) => clocks.verdict_at(r.deadline),
+            (State::Queued(queued), Action::WithdrawOffer) => {
+                queued.offer.map_or(check.at, |offer| clocks.wall(offer.answer_by))
+            }
+            (State::Queued(_), Action::DecideUnmatched) if clocks.is_quiet_stretch() => {
+                check.at.max(clocks.wall(clocks.verdicts_from))
+            }
+            _ => check.at,
+        };
+        Some(Deadline { at, ..check })
+    }
 }
 
 fn bounded(owner: Owner, due: Option<(Time, Action)>, now: Time) -> Deadline {

@@ -32,4 +32,4 @@ pub use failure::{Failure, FailureKind};
 pub use ids::{AttemptId, Epoch, Fence, JobId, StepIx, WorkerId};
 pub use job::{Job, JobState, Step};
 pub use state::{State, StateName};
-pub use time::Time;
+pub use time::{Clocks, Heard, Time};

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::definition::Effects;
 use crate::ids::{AttemptId, Epoch, Fence, WorkerId};
-use crate::time::Time;
+use crate::time::{Heard, Time};
 
 /// Where a step is. The database holds [`StateName`]'s words.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,6 +46,8 @@ pub enum SkipCause {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Queued {
     pub since: Time,
+    /// The same moment in hearing time: patience for a worker is counted from it.
+    pub heard_since: Heard,
     /// Not offered before this, after an offer that came to nothing.
     pub not_before: Option<Time>,
     pub offer: Option<Offer>,
@@ -60,7 +62,7 @@ pub struct Offer {
     pub epoch: Epoch,
     pub at: Time,
     /// Unanswered by then: taken back.
-    pub answer_by: Time,
+    pub answer_by: Heard,
 }
 
 /// The step's one current attempt.
@@ -80,7 +82,8 @@ pub struct Live {
 pub struct Recovering {
     pub live: Live,
     pub disconnected_at: Time,
-    pub deadline: Time,
+    /// The end of the recovery window.
+    pub deadline: Heard,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,7 +94,14 @@ pub struct Cancelling {
     /// Grace and cleanup are over by then.
     pub deadline: Time,
     /// Set while the worker's link is gone.
-    pub disconnected_at: Option<Time>,
+    pub cut: Option<Cut>,
+}
+
+/// When a link was lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cut {
+    pub at: Time,
+    pub heard: Heard,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! A point in time, always handed in by the caller: the engine has no clock.
+//! Points in time, always handed in by the caller: the engine has no clock.
 
 use std::fmt;
 use std::ops::{Add, Sub};
@@ -7,6 +7,22 @@ use std::time::Duration;
 /// Microseconds since the Unix epoch, by the clock of the installation (the database's, where there is one).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Time(pub i64);
+
+/// Microseconds of *hearing time*: the installation's time less all in which it could neither hear nor commit.
+///
+/// Deadlines of silence are kept in it, so that whoever was deaf judges nobody for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct Heard(pub i64);
+
+/// Both clocks, read together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Clocks {
+    pub now: Time,
+    /// Never ahead of `now`.
+    pub heard: Heard,
+    /// No verdict on silence before this: those who were not heard get the time to call in.
+    pub verdicts_from: Heard,
+}
 
 impl Time {
     pub const MAX: Time = Time(i64::MAX);
@@ -18,6 +34,42 @@ impl Time {
 
     pub fn millis(self) -> i64 {
         self.0.div_euclid(1_000)
+    }
+}
+
+impl Heard {
+    pub const MIN: Heard = Heard(i64::MIN);
+
+    /// How much was heard after `earlier`; nothing if this is not after it.
+    pub fn since(self, earlier: Heard) -> Duration {
+        Time(self.0).since(Time(earlier.0))
+    }
+}
+
+impl Clocks {
+    /// Of an installation that was never deaf.
+    pub fn never_deaf(now: Time) -> Clocks {
+        Clocks { now, heard: Heard(now.0), verdicts_from: Heard::MIN }
+    }
+
+    /// When `at` will be, if no deaf time comes in between. As deaf time only grows, it is never later than that.
+    pub fn wall(&self, at: Heard) -> Time {
+        Time(at.0.saturating_add(self.now.0.saturating_sub(self.heard.0)))
+    }
+
+    /// When silence up to `deadline` may be judged.
+    pub fn verdict_at(&self, deadline: Heard) -> Time {
+        self.wall(deadline.max(self.verdicts_from))
+    }
+
+    /// Whether silence up to `deadline` may be judged now.
+    pub fn may_judge(&self, deadline: Heard) -> bool {
+        deadline.max(self.verdicts_from) <= self.heard
+    }
+
+    /// Since deaf time ended too little has been heard to judge anybody.
+    pub fn is_quiet_stretch(&self) -> bool {
+        self.heard < self.verdicts_from
     }
 }
 
@@ -59,6 +111,13 @@ impl Sub<Duration> for Time {
     type Output = Time;
     fn sub(self, d: Duration) -> Time {
         Time(self.0.saturating_sub(i64::try_from(d.as_micros()).unwrap_or(i64::MAX)))
+    }
+}
+
+impl Add<Duration> for Heard {
+    type Output = Heard;
+    fn add(self, d: Duration) -> Heard {
+        Heard((Time(self.0) + d).0)
     }
 }
 

@@ -12,7 +12,7 @@ use crate::failure::FailureKind;
 use crate::ids::{StepIx, WorkerId};
 use crate::job::{Job, Step};
 use crate::state::StateName;
-use crate::time::Time;
+use crate::time::{Clocks, Time};
 
 /// The whole answer, in words for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,10 +96,10 @@ pub struct Refusal {
     pub why: Option<String>,
 }
 
-/// Explains `job` as it stands at `now`.
-pub fn why(job: &Job, roster: &dyn Roster, now: Time) -> Why {
+/// Explains `job` as it stands by these clocks.
+pub fn why(job: &Job, roster: &dyn Roster, clocks: &Clocks) -> Why {
     let expired = |step: &Step| step.error.as_ref().is_some_and(|error| error.kind == FailureKind::Expired);
-    let view = View { job, roster, now, expired: job.steps.iter().any(expired) };
+    let view = View { job, roster, now: clocks.now, clocks: *clocks, expired: job.steps.iter().any(expired) };
     let steps: Vec<StepWhy> = (0..job.steps.len()).map(|index| view.step(StepIx::of(index))).collect();
     Why { summary: view.summary(&steps), steps }
 }
@@ -109,6 +109,7 @@ struct View<'a> {
     job: &'a Job,
     roster: &'a dyn Roster,
     now: Time,
+    clocks: Clocks,
     /// The job expired before it started.
     expired: bool,
 }

@@ -1,8 +1,10 @@
 //! What every request handler shares. Made once at the start, by whoever puts a server together.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use store::Reader;
+use engine::Clocks;
+use store::{Reader, StoreError};
 use tokio::sync::watch;
 
 use crate::access::Access;
@@ -26,6 +28,8 @@ pub struct App {
     pub metrics: Arc<Metrics>,
     pub clock: Arc<Clock>,
     pub names: WorkerNames,
+    /// How long a worker without a link is waited for.
+    pub recovery_window: Duration,
     /// Becomes true when the server stops: waits and streams end then.
     pub shutdown: watch::Receiver<bool>,
 }
@@ -41,6 +45,12 @@ impl App {
             Ok(found) => found,
             Err(error) => Err(ApiError::internal(&error)),
         }
+    }
+
+    /// Both clocks now, as far as marks say.
+    pub(crate) fn clocks(&self) -> Result<Clocks, StoreError> {
+        let now = self.clock.now();
+        Ok(self.reader.hearing()?.map_or_else(|| Clocks::never_deaf(now), |row| row.clocks(now)))
     }
 
     pub(crate) fn is_stopping(&self) -> bool {

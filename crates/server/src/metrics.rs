@@ -19,6 +19,9 @@ pub struct Metrics {
     pub quarantined: Counter,
     pub stale: Counter,
     pub log_frames_dropped: Counter,
+    pub deaf_ms: Counter,
+    pub unsettled: Counter,
+    pub silent_links: Counter,
     pub queued: Gauge,
     pub connected: Gauge,
     pub batch_rows: Histogram,
@@ -42,6 +45,9 @@ impl Default for Metrics {
         let stale = counter("stale_dispatch", "Messages from attempts that were no longer current");
         let log_frames_dropped =
             counter("log_frames_dropped", "Log frames that found no room and had to be sent again");
+        let deaf_ms = counter("deaf_milliseconds", "Time in which nobody could be heard, and nobody is judged for");
+        let unsettled = counter("unsettled_alarms", "Times that silence was judged without a long stretch of hearing");
+        let silent_links = counter("silent_links", "Links that were dropped for want of heartbeats");
         let queued = Gauge::default();
         registry.register("steps_queued", "Steps that wait for a worker", queued.clone());
         let connected = Gauge::default();
@@ -63,6 +69,9 @@ impl Default for Metrics {
             quarantined,
             stale,
             log_frames_dropped,
+            deaf_ms,
+            unsettled,
+            silent_links,
             queued,
             connected,
             batch_rows,

@@ -61,11 +61,11 @@ pub async fn start<S: Store + 'static>(
     let listener = TcpListener::bind(&config.listen).await.map_err(listen)?;
     let address = listener.local_addr().map_err(listen)?;
 
-    let clock = Arc::new(Clock::default());
     let (bus, metrics, definitions) = (Bus::default(), Arc::new(Metrics::default()), Arc::new(Definitions::default()));
     let mut seed = [0; 32];
     getrandom::fill(&mut seed)?;
     let reader = store.reader();
+    let clock = Arc::new(Clock::starting_at(reader.hearing()?.map(|row| row.mark_at).unwrap_or_default()));
     let core = Core::new(
         store,
         core_config(config),
@@ -73,7 +73,7 @@ pub async fn start<S: Store + 'static>(
         bus.clone(),
         metrics.clone(),
         Random::from_seed(seed),
-        clock.now(),
+        clock.tick(),
     )?;
     let (ledger, thread) = ledger::start(core, clock.clone()).map_err(StartError::Thread)?;
 
@@ -93,6 +93,7 @@ pub async fn start<S: Store + 'static>(
         tasks,
         access,
         names: http::WorkerNames::default(),
+        recovery_window: config.recovery.window(),
         metrics,
         clock,
         shutdown: shutdown.clone(),
@@ -156,5 +157,6 @@ fn core_config(config: &ServerConfig) -> CoreConfig {
             runner_heartbeat_ms: millis(recovery.runner_heartbeat_interval),
             caretaker_after_ms: recovery.caretaker_after.map(millis),
         },
+        heartbeat_timeout: recovery.heartbeat_timeout,
     }
 }

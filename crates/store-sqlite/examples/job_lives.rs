@@ -16,7 +16,7 @@ use engine::definition::{
 use engine::eval::{Evaluator, Scope};
 use engine::event::Ticket;
 use engine::retry::RetryPolicy;
-use engine::{AttemptId, Changes, Ctx, Epoch, Event, Fence, Job, JobId, StepIx, Time, WorkerId};
+use engine::{AttemptId, Changes, Ctx, Epoch, Event, Fence, Heard, Job, JobId, StepIx, Time, WorkerId};
 use store::codec::{self, JobMeta};
 use store::rows::DefinitionRow;
 use store::{Batch, JobWrite, LogAppend, Store};
@@ -142,7 +142,8 @@ impl Bench {
         let [submit, offer, accept, end] = batches;
         let now = Time(1_780_000_000_000_000 + i64::try_from(n).unwrap_or(0));
         let rules = Rules::default();
-        let ctx = Ctx { now, random: n, rules: &rules, workers: &(), evaluator: &Nothing };
+        let (heard, verdicts_from) = (Heard(now.0), Heard::MIN);
+        let ctx = Ctx { now, heard, verdicts_from, random: n, rules: &rules, workers: &(), evaluator: &Nothing };
         let input = Arc::new(serde_json::json!({}));
         let (mut job, changes) = engine::submit(JobId(id(n, 1)), self.definition.clone(), input, &ctx);
         self.write(submit, &job, &changes, None);

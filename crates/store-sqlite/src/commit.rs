@@ -13,7 +13,7 @@ use store::{Batch, Committed, JobWrite, StoreError};
 
 use crate::error::translate;
 use crate::values::{micros, signed};
-use crate::{beats, logs, sql, values};
+use crate::{beats, logs, sql, values, workers};
 
 /// What can go wrong on the way: SQLite's own words, or ours.
 pub(crate) enum Failure {
@@ -41,8 +41,11 @@ fn write(connection: &mut Connection, batch: &Batch) -> Result<Committed, Failur
     evidence(&tx, batch, &plan)?;
     logs::write(&tx, batch)?;
     beats::write(&tx, &batch.beats)?;
-    seen(&tx, batch)?;
     fleet(&tx, batch)?;
+    workers::said_hello(&tx, batch)?;
+    workers::seen(&tx, batch)?;
+    workers::left(&tx, batch)?;
+    hearing(&tx, batch)?;
     tx.commit()?;
     Ok(Committed { conflicts: plan.conflicts, event_ids })
 }
@@ -178,7 +181,7 @@ fn steps<'a>(tx: &Transaction<'_>, rows: impl Iterator<Item = &'a StepRow>) -> R
             row.error_message,
             micros(row.queued_at),
             micros(row.disconnected_at),
-            micros(row.recovery_deadline),
+            row.recovery_deadline.map(|h| h.0),
             row.updated_at.0,
             row.data,
         ])?;
@@ -273,10 +276,16 @@ fn evidence(tx: &Transaction<'_>, batch: &Batch, plan: &Plan<'_>) -> Result<(), 
     Ok(())
 }
 
-fn seen(tx: &Transaction<'_>, batch: &Batch) -> Result<(), Failure> {
-    let mut touch = tx.prepare_cached(sql::WORKER_SEEN)?;
-    for (worker, at) in &batch.seen {
-        touch.execute(params![worker.0.as_bytes(), at.0])?;
+fn hearing(tx: &Transaction<'_>, batch: &Batch) -> Result<(), Failure> {
+    if let Some(row) = &batch.hearing {
+        tx.prepare_cached(sql::PUT_HEARING)?.execute(params![
+            row.mark_at.0,
+            row.deaf_us,
+            row.stretch_from.0,
+            row.unsettled_since.map(|h| h.0),
+            row.verdicts_from.0,
+            row.alarmed,
+        ])?;
     }
     Ok(())
 }

@@ -27,6 +27,8 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
         sql: include_str!("../migrations/0002_signs_of_life.sql"),
         min_reader: 2,
     },
+    // An older build would take deadlines in hearing time for wall time.
+    Migration { version: 3, name: "hearing", sql: include_str!("../migrations/0003_hearing.sql"), min_reader: 3 },
 ];
 
 pub(crate) fn run(connection: &mut Connection, path: &str, migrations: &[Migration]) -> Result<(), StoreError> {

@@ -1,11 +1,11 @@
 //! Looking, beside the writer. Each call sees one moment.
 
-use engine::{AttemptId, JobId, StepIx, Time};
+use engine::{AttemptId, Heard, JobId, StepIx, Time};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use store::codec::Corrupt;
 use store::read::{AttemptView, EventView, JobSummary, LogChunk, LogMarkView, LogState, StaleAttempt, StepGlance};
 use store::rows::{
-    BeatRow, DefinitionRow, IdempotencyRow, LoadedJob, LoadedStep, StoredJob, TaskRow, TokenRow, WorkerRow,
+    BeatRow, DefinitionRow, HearingRow, IdempotencyRow, LoadedJob, LoadedStep, StoredJob, TaskRow, TokenRow, WorkerRow,
 };
 use store::{JobFilter, Page, Reader, StoreError};
 use uuid::Uuid;
@@ -120,9 +120,13 @@ impl Reader for SqliteReader {
     }
 
     fn log_state(&self, attempt: AttemptId) -> Result<LogState, StoreError> {
+        Ok(self.log_states(&[attempt])?.pop().unwrap_or_default())
+    }
+
+    fn log_states(&self, attempts: &[AttemptId]) -> Result<Vec<LogState>, StoreError> {
         self.look(|c| {
             let mut state = c.prepare_cached(sql::LOG_STATE)?;
-            state.query_row([attempt.0.as_bytes()], logs::state)
+            attempts.iter().map(|attempt| state.query_row([attempt.0.as_bytes()], logs::state)).collect()
         })
     }
 
@@ -167,6 +171,10 @@ impl Reader for SqliteReader {
             let mut select = c.prepare_cached(sql::STALE_ATTEMPTS)?;
             select.query_map(params![before.0, clamped(limit)], beats::stale)?.collect()
         })
+    }
+
+    fn hearing(&self) -> Result<Option<HearingRow>, StoreError> {
+        self.look(|c| c.prepare_cached(sql::HEARING)?.query_row([], hearing_row).optional())
     }
 
     fn workers(&self) -> Result<Vec<WorkerRow>, StoreError> {
@@ -331,6 +339,17 @@ fn log_chunk(row: &Row<'_>) -> rusqlite::Result<LogChunk> {
     Ok(LogChunk { first_seq: values::unsigned(row, 0)?, last_seq: values::unsigned(row, 1)?, blocks: row.get(2)? })
 }
 
+fn hearing_row(row: &Row<'_>) -> rusqlite::Result<HearingRow> {
+    Ok(HearingRow {
+        mark_at: values::time(row, 0)?,
+        deaf_us: row.get(1)?,
+        stretch_from: row.get(2).map(Heard)?,
+        unsettled_since: row.get::<_, Option<i64>>(3)?.map(Heard),
+        verdicts_from: row.get(4).map(Heard)?,
+        alarmed: row.get(5)?,
+    })
+}
+
 pub(crate) fn worker_row(row: &Row<'_>) -> rusqlite::Result<WorkerRow> {
     Ok(WorkerRow {
         id: values::worker(row, 0)?,
@@ -352,6 +371,7 @@ pub(crate) fn worker_row(row: &Row<'_>) -> rusqlite::Result<WorkerRow> {
         started_at: values::maybe_time(row, 16)?,
         last_seen_at: values::maybe_time(row, 17)?,
         removed_at: values::maybe_time(row, 18)?,
+        left_heard: row.get::<_, Option<i64>>(19)?.map(Heard),
     })
 }
 

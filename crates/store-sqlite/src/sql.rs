@@ -36,6 +36,7 @@ statements! {
     END_BEAT_STRETCH = "end_beat_stretch";
     EVENTS = "events";
     EVENTS_OF_JOB = "events_of_job";
+    HEARING = "hearing";
     HELD_BY = "held_by";
     HOLDERS = "holders";
     IDEMPOTENCY = "idempotency";
@@ -63,6 +64,7 @@ statements! {
     PUT_ATTEMPT = "put_attempt";
     PUT_BEAT = "put_beat";
     PUT_COUNTER = "put_counter";
+    PUT_HEARING = "put_hearing";
     PUT_JOB = "put_job";
     PUT_LOG_DEADLINE = "put_log_deadline";
     PUT_LOG_STATE = "put_log_state";
@@ -84,6 +86,7 @@ statements! {
     WORKERS = "workers";
     WORKER_BY_CREDENTIAL = "worker_by_credential";
     WORKER_HELLO = "worker_hello";
+    WORKER_LEFT = "worker_left";
     WORKER_SEEN = "worker_seen";
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
-use store::rows::{NewWorker, QueuedStep, StoredJob, TaskRow, TokenRow, WorkerHello, WorkerRow};
+use store::rows::{NewWorker, QueuedStep, StoredJob, TaskRow, TokenRow, WorkerRow};
 use store::{Batch, Committed, Due, DueLog, Enrolled, Reader, Store, StoreError};
 use uuid::Uuid;
 
@@ -164,31 +164,8 @@ impl Store for SqliteStore {
         })
     }
 
-    fn worker_hello(&mut self, hello: &WorkerHello, now: Time) -> Result<WorkerRow, StoreError> {
-        self.change(|tx| {
-            let updated = tx.prepare_cached(sql::WORKER_HELLO)?.execute(params![
-                hello.id.0.as_bytes(),
-                hello.name,
-                tags_text(&hello.tags),
-                hello.slots,
-                hello.kind,
-                hello.session.as_bytes(),
-                hello.boot_id,
-                hello.state_id.as_bytes(),
-                hello.machine,
-                hello.version,
-                hello.platform,
-                hello.hostname,
-                hello.pid,
-                hello.started_at.0,
-                now.0,
-            ])?;
-            if updated == 0 {
-                return Err(refused(format!("there is no worker {}", hello.id)));
-            }
-            let row = tx.prepare_cached(sql::WORKER)?.query_row([hello.id.0.as_bytes()], reader::worker_row)?;
-            Ok(row)
-        })
+    fn worker(&mut self, id: WorkerId) -> Result<Option<WorkerRow>, StoreError> {
+        self.run(|c| c.prepare_cached(sql::WORKER)?.query_row([id.0.as_bytes()], reader::worker_row).optional())
     }
 
     fn prune_beats(&mut self, before: Time, limit: usize) -> Result<usize, StoreError> {

@@ -102,6 +102,17 @@ fn what_is_recovering_and_until_when() {
 }
 
 #[test]
+fn a_window_ends_later_by_what_was_deaf() {
+    let operated = Operated::new();
+    let deaf = rusqlite::Connection::open(operated.path()).expect("the database");
+    let hour = "INSERT INTO hearing (id, mark_at, deaf_us, stretch_from, verdicts_from, alarmed)
+                VALUES (1, 0, 3600000000, 0, 0, 0)";
+    deaf.execute(hour, []).expect("an hour");
+    let rows = operated.rows("SELECT recovery_deadline FROM dispatch_queue WHERE status = 'recovering'");
+    assert_eq!(rows, [["2026-05-28T21:28:41.006000Z"]]);
+}
+
+#[test]
 fn who_is_busy_with_what() {
     let operated = Operated::new();
     let rows = operated.rows(

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use engine::{AttemptId, JobId, Time};
+use engine::{AttemptId, Heard, JobId, Time, WorkerId};
 
 use crate::rows::{
-    AttemptRow, BeatRow, DefinitionRow, EventRow, FleetChange, IdempotencyRow, JobRow, LateOutcome, OutboxRow,
-    QuarantineRow, StepRow,
+    AttemptRow, BeatRow, DefinitionRow, EventRow, FleetChange, HearingRow, IdempotencyRow, JobRow, LateOutcome,
+    OutboxRow, QuarantineRow, StepRow, WorkerHello,
 };
 
 /// Everything that the ledger decided in one round. Rows of one job stand or fall together.
@@ -29,7 +29,13 @@ pub struct Batch {
     pub log_closes: Vec<LogClose>,
     pub beats: Beats,
     /// Workers heard from since the last batch, with the time; only `last_seen_at` is written.
-    pub seen: Vec<(engine::WorkerId, Time)>,
+    pub seen: Vec<(WorkerId, Time)>,
+    /// Workers that said hello. Each epoch must be above the one that the row has.
+    pub hellos: Vec<WorkerHello>,
+    /// Workers whose link is gone, and since when.
+    pub left: Vec<(WorkerId, Heard)>,
+    /// The mark, if it is time for one.
+    pub hearing: Option<HearingRow>,
     /// An operator's word on workers, and what follows from it for their attempts, stand or fall together.
     pub fleet: Vec<FleetChange>,
     /// Settings that outlive a server, as [`crate::Store::set_meta`] writes them.
@@ -122,5 +128,8 @@ impl Batch {
             && self.seen.is_empty()
             && self.fleet.is_empty()
             && self.meta.is_empty()
+            && self.hellos.is_empty()
+            && self.left.is_empty()
+            && self.hearing.is_none()
     }
 }

@@ -65,7 +65,7 @@ pub fn step_row(job: JobId, ix: StepIx, name: &str, step: &Step) -> StepRow {
     };
     let (disconnected_at, recovery_deadline, queued_at) = match &step.state {
         engine::State::Recovering(r) => (Some(r.disconnected_at), Some(r.deadline), None),
-        engine::State::Cancelling(c) => (c.disconnected_at, None, None),
+        engine::State::Cancelling(c) => (c.cut.map(|cut| cut.at), None, None),
         engine::State::Queued(q) => (None, None, Some(q.since)),
         _ => (None, None, None),
     };

@@ -75,6 +75,8 @@ macro_rules! conformance_tests {
             access::an_unknown_worker_cannot_say_hello,
             access::being_seen_touches_nothing_else,
             access::an_operators_word_on_a_worker_stays,
+            access::who_left_is_marked_until_the_next_hello,
+            access::the_last_mark_is_what_counts,
             access::tokens_come_back_and_are_revoked_once,
             access::an_enroll_token_is_spent,
             access::only_a_good_enroll_token_enrolls,

@@ -50,8 +50,7 @@ pub trait Store: Send {
     /// Sets aside a block of fences above all that were ever given and not below `floor`; returns its first.
     fn reserve_fences(&mut self, count: u64, floor: u64) -> Result<u64, StoreError>;
 
-    /// A worker said hello: gives it the next epoch and saves what it says of itself.
-    fn worker_hello(&mut self, hello: &rows::WorkerHello, now: Time) -> Result<rows::WorkerRow, StoreError>;
+    fn worker(&mut self, id: WorkerId) -> Result<Option<rows::WorkerRow>, StoreError>;
 
     /// Deletes signs of life that ended before `before`, at most `limit` of each kind; returns how many.
     fn prune_beats(&mut self, before: Time, limit: usize) -> Result<usize, StoreError>;

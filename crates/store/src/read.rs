@@ -4,7 +4,7 @@ use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
 use uuid::Uuid;
 
 use crate::StoreError;
-use crate::rows::{BeatRow, IdempotencyRow, StoredJob, TaskRow, TokenRow, WorkerRow};
+use crate::rows::{BeatRow, HearingRow, IdempotencyRow, StoredJob, TaskRow, TokenRow, WorkerRow};
 
 /// Everything that is read for people and programs. Safe to call from many threads at once.
 pub trait Reader: Send + Sync {
@@ -33,6 +33,9 @@ pub trait Reader: Send + Sync {
 
     fn log_state(&self, attempt: AttemptId) -> Result<LogState, StoreError>;
 
+    /// The same for many at once, in their order.
+    fn log_states(&self, attempts: &[AttemptId]) -> Result<Vec<LogState>, StoreError>;
+
     /// Stored chunks that hold lines from `from_seq` on, in order; at least one if there is any, then up to `bytes_max`.
     fn log_chunks(&self, attempt: AttemptId, from_seq: u64, bytes_max: usize) -> Result<Vec<LogChunk>, StoreError>;
 
@@ -50,6 +53,9 @@ pub trait Reader: Send + Sync {
 
     /// What workers hold without a sign of life since `before`, the longest silent first, at most `limit` of them.
     fn stale(&self, before: Time, limit: usize) -> Result<Vec<StaleAttempt>, StoreError>;
+
+    /// None before the first mark.
+    fn hearing(&self) -> Result<Option<HearingRow>, StoreError>;
 
     fn workers(&self) -> Result<Vec<WorkerRow>, StoreError>;
 

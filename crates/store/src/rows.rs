@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use engine::{AttemptId, Epoch, Fence, JobId, StepIx, Time, WorkerId};
+use engine::{AttemptId, Clocks, Epoch, Fence, Heard, JobId, StepIx, Time, WorkerId};
 use uuid::Uuid;
 
 /// A task's text as it was submitted, stored once for all jobs that share it.
@@ -60,7 +60,8 @@ pub struct StepRow {
     pub error_message: Option<String>,
     pub queued_at: Option<Time>,
     pub disconnected_at: Option<Time>,
-    pub recovery_deadline: Option<Time>,
+    /// In hearing time; the view adds what was deaf.
+    pub recovery_deadline: Option<Heard>,
     pub updated_at: Time,
     pub data: String,
 }
@@ -213,10 +214,34 @@ pub struct QueuedStep {
     pub ix: StepIx,
 }
 
-/// What a worker says of itself when it connects.
+/// When this installation last proved that it could hear, and how much of its time it could not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HearingRow {
+    /// The last committed mark.
+    pub mark_at: Time,
+    pub deaf_us: i64,
+    /// Since when it has heard without a break.
+    pub stretch_from: Heard,
+    /// Since when no stretch was long enough; none once one was.
+    pub unsettled_since: Option<Heard>,
+    pub verdicts_from: Heard,
+    /// The word that it judges without a long stretch was given.
+    pub alarmed: bool,
+}
+
+impl HearingRow {
+    /// Both clocks at `now`.
+    pub fn clocks(&self, now: Time) -> Clocks {
+        Clocks { now, heard: Heard(now.0.saturating_sub(self.deaf_us)), verdicts_from: self.verdicts_from }
+    }
+}
+
+/// What a worker says of itself when it connects, and the epoch that its link gets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkerHello {
     pub id: WorkerId,
+    /// Above all that the worker had.
+    pub epoch: Epoch,
     pub name: String,
     pub tags: Vec<String>,
     pub slots: u32,
@@ -230,6 +255,7 @@ pub struct WorkerHello {
     pub hostname: String,
     pub pid: u32,
     pub started_at: Time,
+    pub no_reconnect: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -260,6 +286,8 @@ pub struct WorkerRow {
     pub created_at: Time,
     pub started_at: Option<Time>,
     pub last_seen_at: Option<Time>,
+    /// When its last link was lost, in hearing time; none while it is connected.
+    pub left_heard: Option<Heard>,
     pub removed_at: Option<Time>,
 }
 

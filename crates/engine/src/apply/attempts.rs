@@ -23,7 +23,7 @@ impl Draft<'_> {
         if queued.offer.is_some() || queued.not_before.is_some_and(|at| at > now) {
             return Err(Rejection::NotNow { state: StateName::Queued, wanted: "offer" });
         }
-        let answer_by = now + self.ctx.rules.dispatch_ack;
+        let answer_by = self.ctx.heard + self.ctx.rules.dispatch_ack;
         let offer = Offer { attempt: ticket.attempt, fence: ticket.fence, worker, epoch, at: now, answer_by };
         self.set_offer(ticket.step, Some(offer), None);
         self.note_offer(ticket.step, worker, OfferNews::Made, "");

@@ -90,7 +90,7 @@ impl Draft<'_> {
             return Err(Rejection::NotNow { state: self.step(ix).state.name(), wanted: "stop" });
         };
         let deadline = self.stop_deadline(ix, mode);
-        let state = State::Cancelling(Cancelling { live, cause, mode, deadline, disconnected_at: None });
+        let state = State::Cancelling(Cancelling { live, cause, mode, deadline, cut: None });
         self.shift(ix, verb, state, reason)?;
         self.order_stop(ix);
         Ok(())
@@ -129,7 +129,7 @@ impl Draft<'_> {
         };
         let (failure, _) = self.stop_failure(ix, cancelling.cause);
         // An order without an answer proves nothing; only a cut that outlasted the window can be a ground.
-        let ground = cancelling.disconnected_at.and_then(|at| self.ground_of_cut(ix, at));
+        let ground = cancelling.cut.and_then(|cut| self.ground_of_cut(ix, cut));
         self.attempt_lost(ix, Some(failure.clone()), ground == Some(Ground::LeaseOver));
         match cancelling.cause {
             StopCause::StepTimeout => self.timed_out(ix, Verb::CancelForce, failure, ground),

@@ -15,6 +15,7 @@ impl Draft<'_> {
         let now = self.ctx.now;
         // Rows are the truth: an action is taken only if the row's own data says that its time has come.
         let due = |at: crate::time::Time| at <= now;
+        let clocks = self.ctx.clocks();
         match self.step(ix).state.clone() {
             State::Pending => {
                 if self.step(ix).unmet == 0 {
@@ -22,7 +23,7 @@ impl Draft<'_> {
                 }
             }
             State::Queued(queued) => match queued.offer {
-                Some(offer) if due(offer.answer_by) => return self.offer_unanswered(ix),
+                Some(offer) if offer.answer_by <= clocks.heard => return self.offer_unanswered(ix),
                 Some(_) | None => {}
             },
             State::Running(live) => {
@@ -31,7 +32,9 @@ impl Draft<'_> {
                     return self.stop(ix, Verb::Stop, StopCause::StepTimeout, StopMode::Graceful, reason);
                 }
             }
-            State::Recovering(recovering) if due(recovering.deadline) => return self.window_over(ix, &recovering),
+            State::Recovering(recovering) if clocks.may_judge(recovering.deadline) => {
+                return self.window_over(ix, &recovering);
+            }
             State::Cancelling(cancelling) if due(cancelling.deadline) => {
                 return self.force_cancel(ix, "no answer to the order to stop");
             }
@@ -102,8 +105,8 @@ impl Draft<'_> {
         self.known(ix)?;
         let queued = self.queued(ix, "fail as unmatched")?;
         let patience = deadline::patience(self.def(ix), self.ctx.rules);
-        let waited = self.ctx.now.since(queued.since);
-        if queued.offer.is_some() || patience.is_none_or(|p| waited < p) {
+        let over = |patience| self.ctx.clocks().may_judge(queued.heard_since + patience);
+        if queued.offer.is_some() || !patience.is_some_and(over) {
             return Err(Rejection::NotNow { state: StateName::Queued, wanted: "fail as unmatched" });
         }
         let message = format!("No active worker with required tags to run this step: {missing}");

@@ -123,9 +123,9 @@ impl<'a> Draft<'a> {
             let reason = self.header.error.as_ref().map(|e| e.failure.to_string()).unwrap_or_default();
             self.note(About::Job { from, to }, &reason);
         }
-        let (now, rules) = (self.ctx.now, self.ctx.rules);
+        let (now, clocks, rules) = (self.ctx.now, self.ctx.clocks(), self.ctx.rules);
         for (ix, step) in &mut self.steps {
-            step.check = deadline::of_step(&step.state, self.job.definition.step(*ix), rules, now);
+            step.check = deadline::of_step(&step.state, self.job.definition.step(*ix), rules, &clocks);
             step.updated_at = now;
         }
         if to.is_final() {

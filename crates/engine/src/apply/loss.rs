@@ -5,9 +5,8 @@ use crate::definition::OnDisconnect;
 use crate::event::{About, AttemptNews, OfferNews, Rejection, Stale, Ticket};
 use crate::failure::Failure;
 use crate::ids::{Epoch, StepIx};
-use crate::state::{Cancelling, End, Ground, Live, Recovering, State};
+use crate::state::{Cancelling, Cut, End, Ground, Live, Recovering, State};
 use crate::table::Verb;
-use crate::time::Time;
 
 use super::draft::Draft;
 
@@ -25,8 +24,9 @@ impl Draft<'_> {
                 let reason = format!("the link to {} is gone (link {})", self.worker(live.worker), epoch.0);
                 self.await_return(ix, live, &reason)
             }
-            State::Cancelling(cancelling) if cancelling.disconnected_at.is_none() => {
-                let state = State::Cancelling(Cancelling { disconnected_at: Some(now), ..cancelling });
+            State::Cancelling(cancelling) if cancelling.cut.is_none() => {
+                let cut = Some(Cut { at: now, heard: self.ctx.heard });
+                let state = State::Cancelling(Cancelling { cut, ..cancelling });
                 self.shift(ix, Verb::Recover, state, "the worker's link is gone; the deadline decides")
             }
             other => Err(Rejection::NotNow { state: other.name(), wanted: "recover" }),
@@ -40,7 +40,7 @@ impl Draft<'_> {
         // A lost link does not come back: only a newer one can speak for an attempt that is cut off.
         let cut_off = match &self.step(ix).state {
             State::Recovering(_) => true,
-            State::Cancelling(cancelling) => cancelling.disconnected_at.is_some(),
+            State::Cancelling(cancelling) => cancelling.cut.is_some(),
             _ => false,
         };
         if epoch < known.epoch || (cut_off && epoch == known.epoch) {
@@ -63,7 +63,7 @@ impl Draft<'_> {
             }
             State::Cancelling(cancelling) => {
                 self.record(Attempt::started(ix, live));
-                self.step_mut(ix).state = State::Cancelling(Cancelling { live, disconnected_at: None, ..cancelling });
+                self.step_mut(ix).state = State::Cancelling(Cancelling { live, cut: None, ..cancelling });
                 self.order_stop(ix);
                 Ok(())
             }
@@ -181,15 +181,15 @@ impl Draft<'_> {
     /// A running attempt gets its recovery window.
     fn await_return(&mut self, ix: StepIx, live: Live, reason: &str) -> Result<(), Rejection> {
         let now = self.ctx.now;
-        let deadline = now + self.ctx.rules.recovery_window;
+        let deadline = self.ctx.heard + self.ctx.rules.recovery_window;
         self.record(Attempt { state: AttemptState::Recovering, ..Attempt::started(ix, live) });
         let state = State::Recovering(Recovering { live, disconnected_at: now, deadline });
         self.shift(ix, Verb::Recover, state, reason)
     }
 
-    /// The ground that a cut since `disconnected_at` gives by now, if any.
-    pub(super) fn ground_of_cut(&self, ix: StepIx, disconnected_at: Time) -> Option<Ground> {
-        let over = disconnected_at + self.ctx.rules.recovery_window <= self.ctx.now;
+    /// The ground that a cut gives by now, if any.
+    pub(super) fn ground_of_cut(&self, ix: StepIx, cut: Cut) -> Option<Ground> {
+        let over = self.ctx.clocks().may_judge(cut.heard + self.ctx.rules.recovery_window);
         over.then(|| self.ground_of_silence(ix)).flatten()
     }
 

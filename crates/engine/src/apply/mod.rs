@@ -25,7 +25,7 @@ use crate::ids::{JobId, StepIx};
 use crate::job::{Counts, Header, Job, JobState, Step};
 use crate::state::{End, State, StateName, StopCause, StopMode};
 use crate::table::Verb;
-use crate::time::Time;
+use crate::time::{Clocks, Heard, Time};
 use crate::workers::Workers;
 
 use draft::Draft;
@@ -34,12 +34,21 @@ use draft::Draft;
 #[derive(Clone, Copy)]
 pub struct Ctx<'a> {
     pub now: Time,
+    /// Hearing time now, in which silence is measured; and from when on it may be judged.
+    pub heard: Heard,
+    pub verdicts_from: Heard,
     /// Fresh random bits, for jitter.
     pub random: u64,
     pub rules: &'a Rules,
     /// For messages that name workers.
     pub workers: &'a dyn Workers,
     pub evaluator: &'a dyn Evaluator,
+}
+
+impl Ctx<'_> {
+    fn clocks(&self) -> Clocks {
+        Clocks { now: self.now, heard: self.heard, verdicts_from: self.verdicts_from }
+    }
 }
 
 /// Makes a new job and starts what needs nothing. The job comes back as it is after its first changes.

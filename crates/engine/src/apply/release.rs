@@ -118,7 +118,7 @@ impl Draft<'_> {
     }
 
     pub(super) fn enqueue(&mut self, ix: StepIx, verb: Verb, reason: &str) -> Result<(), Rejection> {
-        let queued = Queued { since: self.ctx.now, not_before: None, offer: None };
+        let queued = Queued { since: self.ctx.now, heard_since: self.ctx.heard, not_before: None, offer: None };
         self.shift(ix, verb, State::Queued(queued), reason)
     }
 

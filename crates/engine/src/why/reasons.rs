@@ -19,7 +19,9 @@ impl View<'_> {
             owner: self.owner(def, step),
             last_sign_of_life: self.last_sign_of_life(step),
             reason: self.reason(def, step),
-            next: step.check.map(|check| NextCheck { at: check.at, action: self.action(def, step, check.action) }),
+            next: step
+                .check_at(&self.clocks)
+                .map(|check| NextCheck { at: check.at, action: self.action(def, step, check.action) }),
         }
     }
 
@@ -51,7 +53,7 @@ impl View<'_> {
             State::Running(live) => seen(live.worker).or(Some(live.started_at)),
             // Its worker may be back without it, so only what was before the cut counts for the attempt.
             State::Recovering(r) => Some(r.disconnected_at),
-            State::Cancelling(c) => c.disconnected_at.or_else(|| seen(c.live.worker)).or(Some(c.live.started_at)),
+            State::Cancelling(c) => c.cut.map(|cut| cut.at).or_else(|| seen(c.live.worker)).or(Some(c.live.started_at)),
             State::Final(_) => Some(step.updated_at),
         }
     }
@@ -111,10 +113,10 @@ impl View<'_> {
             let since = ago(pause.since, self.now);
             return format!("dispatch was paused by {} {since}: nothing new is handed out; {told}", pause.by);
         }
-        let decided = step.check.filter(|check| check.action == Action::DecideUnmatched);
+        let decided = step.check_at(&self.clocks).filter(|check| check.action == Action::DecideUnmatched);
         match decided {
             Some(check) if found.matching == 0 && found.away == 0 => {
-                format!("{told}; fails as unmatched {}", until(check.at, self.now))
+                format!("{told}; fails as unmatched {}{}", until(check.at, self.now), self.quiet_stretch())
             }
             Some(_) | None => told,
         }
@@ -139,11 +141,21 @@ impl View<'_> {
     fn recovering(&self, recovering: &Recovering) -> String {
         let worker = self.worker(recovering.live.worker);
         let lost = ago(recovering.disconnected_at, self.now);
-        let left = until(recovering.deadline, self.now);
+        let left = until(self.clocks.wall(recovering.deadline), self.now);
         format!(
-            "the link to {worker} was lost {lost} and attempt {} may still run there; the recovery window is over {left}",
-            recovering.live.number
+            "the link to {worker} was lost {lost} and attempt {} may still run there; the recovery window is over {left}{}",
+            recovering.live.number,
+            self.quiet_stretch()
         )
+    }
+
+    /// Why a verdict on silence waits longer than its own deadline, if it does.
+    fn quiet_stretch(&self) -> String {
+        if !self.clocks.is_quiet_stretch() {
+            return String::new();
+        }
+        let from = until(self.clocks.wall(self.clocks.verdicts_from), self.now);
+        format!("; the server could not hear for a while, so it judges no silence before it has listened again, {from}")
     }
 
     fn cancelling(&self, cancelling: &Cancelling) -> String {
@@ -160,8 +172,8 @@ impl View<'_> {
             self.worker(cancelling.live.worker),
             cancelling.live.number
         );
-        match cancelling.disconnected_at {
-            Some(at) => format!("{told}, but its link was lost {}", ago(at, self.now)),
+        match cancelling.cut {
+            Some(cut) => format!("{told}, but its link was lost {}", ago(cut.at, self.now)),
             None => told,
         }
     }

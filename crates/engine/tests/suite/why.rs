@@ -43,7 +43,7 @@ fn check(graph: &str, story: &str, expected: Expect) {
 
 fn told(world: &World, fleet: &Fleet) -> String {
     let at = |time: Time| format!("{}s", time.since(START).as_secs_f64());
-    let answer = why(&world.job, fleet, world.now);
+    let answer = why(&world.job, fleet, &world.clocks());
     let mut text = format!("{}\n", answer.summary);
     for step in answer.steps {
         let seen = step.last_sign_of_life.map_or("never".to_owned(), at);
@@ -58,7 +58,7 @@ fn told(world: &World, fleet: &Fleet) -> String {
 
 fn supply(graph: &str, story: &str, supply: MatchView) -> String {
     let world = world(graph, story);
-    why(&world.job, &Fleet { supply, ..Fleet::default() }, world.now).steps[0].reason.clone()
+    why(&world.job, &Fleet { supply, ..Fleet::default() }, &world.clocks()).steps[0].reason.clone()
 }
 
 #[test]
@@ -604,7 +604,7 @@ fn the_verdict_is_foretold() {
     let mut text = String::new();
     for task in tasks {
         let before = world(task, "go a; lost a");
-        let next = why(&before.job, &Fleet::default(), before.now).steps[0].next.clone().expect("it is open");
+        let next = why(&before.job, &Fleet::default(), &before.clocks()).steps[0].next.clone().expect("it is open");
         let after = world(task, "go a; lost a; next");
         let _ = writeln!(text, "{task:<39} {:<8} {}", after.job.steps[0].state.name().word(), next.action);
     }

@@ -36,11 +36,13 @@ mod tests {
     use std::collections::HashMap;
     use std::sync::Arc;
 
-    use engine::{AttemptId, Epoch, JobId, StepIx, Time};
+    use engine::{AttemptId, Epoch, Heard, JobId, StepIx, Time};
     use uuid::Uuid;
 
     use super::super::roster::{Drain, LinkId, Pause, Worker};
     use super::*;
+
+    const WINDOW: std::time::Duration = std::time::Duration::from_secs(120);
 
     fn tags(words: &str) -> TagSet {
         TagSet::new(words.split_whitespace().map(Arc::from))
@@ -60,6 +62,8 @@ mod tests {
             blocked: false,
             last_seen: None,
             seen_written: None,
+            last_beat: Heard::MIN,
+            left: None,
             left_at: None,
             held: HashMap::new(),
         };
@@ -151,18 +155,18 @@ mod tests {
         let mut roster = roster(vec![(id, brisk)]);
         roster.pause_dispatch(Pause { since: Time(1), by: "ann".to_owned() });
         assert_eq!(plan(&queue, &roster), None);
-        assert_eq!(roster.unmatched_since(&tags("gpu"), Time(0)), None, "nobody is asked");
-        roster.resume_dispatch(Time(5));
+        assert_eq!(roster.unmatched_since(&tags("gpu"), Heard(9), WINDOW), None, "nobody is asked");
+        roster.resume_dispatch(Heard(5));
         assert!(plan(&queue, &roster).is_some());
-        assert_eq!(roster.unmatched_since(&tags("gpu"), Time(0)), Some(Time(5)), "patience begins anew");
+        assert_eq!(roster.unmatched_since(&tags("gpu"), Heard(9), WINDOW), Some(Heard(5)), "patience begins anew");
         for (change, by) in [
             (Drain { operator: true, ..Drain::default() }, "an operator"),
             (Drain { own: true, ..Drain::default() }, "itself"),
             (Drain { caretaker: true, ..Drain::default() }, "its kind"),
         ] {
-            roster.drain(id, Time(7), |drain| *drain = change);
+            roster.drain(id, Heard(7), |drain| *drain = change);
             assert_eq!(plan(&queue, &roster), None, "drained by {by}");
-            assert_eq!(roster.unmatched_since(&tags("script"), Time(0)), Some(Time(7)));
+            assert_eq!(roster.unmatched_since(&tags("script"), Heard(9), WINDOW), Some(Heard(7)));
         }
     }
 

@@ -1,10 +1,12 @@
 //! The workers that this server knows: who is connected, what each holds, and who has a slot free.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 use std::time::Duration;
 
 use engine::workers::{Label, Workers};
-use engine::{AttemptId, Epoch, Time, WorkerId};
+use engine::{AttemptId, Epoch, Heard, Time, WorkerId};
+use store::rows::WorkerRow;
 
 use super::queue::Place;
 use super::tags::TagSet;
@@ -24,10 +26,11 @@ pub struct Roster {
     free: HashMap<TagSet, BTreeSet<(i64, WorkerId)>>,
     /// Where each held attempt belongs.
     places: HashMap<AttemptId, Place>,
+    connected: usize,
     /// An operator's order that nothing new is handed out.
     pause: Option<Pause>,
     /// When the last such order was taken back.
-    resumed_at: Option<Time>,
+    resumed: Option<Heard>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,7 +74,11 @@ pub struct Worker {
     pub last_seen: Option<Time>,
     /// When `last_seen` last went to the database.
     pub seen_written: Option<Time>,
-    /// Since when it takes no new work.
+    /// When its last heartbeat came; its hello counts as one.
+    pub last_beat: Heard,
+    /// Since when it takes no new work: its link was lost, or it is drained.
+    pub left: Option<Heard>,
+    /// When its link was seen to end.
     pub left_at: Option<Time>,
     /// Offered to it, or living on it.
     pub held: HashMap<AttemptId, Place>,
@@ -93,9 +100,16 @@ impl Worker {
             blocked: false,
             last_seen: None,
             seen_written: None,
+            last_beat: Heard::MIN,
+            left: None,
             left_at: None,
             held: HashMap::new(),
         }
+    }
+
+    /// Its link is gone, and it may come back to work.
+    fn is_cut_off(&self) -> bool {
+        self.link.is_none() && !self.drain.is_on()
     }
 
     /// Whether it can take an offer now, be it only to prepare it.
@@ -115,6 +129,21 @@ impl Worker {
 }
 
 impl Roster {
+    /// Takes over what a worker's row says of it, while it has no link.
+    pub fn know(&mut self, row: WorkerRow, left: Heard) {
+        self.update(row.id, |worker| {
+            let worker = worker.get_or_insert_with(|| Worker::away(row.name.clone()));
+            worker.name = row.name;
+            worker.hostname = row.hostname;
+            worker.tags = TagSet::new(row.tags.into_iter().map(Arc::from));
+            worker.slots = row.slots;
+            worker.epoch = worker.epoch.max(row.epoch);
+            worker.drain.operator = row.draining;
+            worker.last_seen = row.last_seen_at;
+            worker.left = Some(left);
+        });
+    }
+
     pub fn get(&self, id: WorkerId) -> Option<&Worker> {
         self.workers.get(&id)
     }
@@ -127,6 +156,7 @@ impl Roster {
     pub fn update(&mut self, id: WorkerId, change: impl FnOnce(&mut Option<Worker>)) {
         let mut worker = self.workers.remove(&id);
         if let Some(known) = &worker {
+            self.connected -= usize::from(known.link.is_some());
             let free = known.free();
             if let Some(class) = self.free.get_mut(&known.tags)
                 && class.remove(&(free, id))
@@ -137,6 +167,7 @@ impl Roster {
         }
         change(&mut worker);
         if let Some(worker) = worker {
+            self.connected += usize::from(worker.link.is_some());
             if worker.has_room() {
                 self.free.entry(worker.tags.clone()).or_default().insert((worker.free(), id));
             }
@@ -219,36 +250,38 @@ impl Roster {
         self.pause = Some(pause);
     }
 
-    pub fn resume_dispatch(&mut self, now: Time) {
+    pub fn resume_dispatch(&mut self, heard: Heard) {
         self.pause = None;
-        self.resumed_at = Some(now);
+        self.resumed = Some(heard);
     }
 
     /// Changes one party's word on whether the worker gets new work; the others' stay.
-    pub fn drain(&mut self, id: WorkerId, now: Time, change: impl FnOnce(&mut Drain)) {
+    pub fn drain(&mut self, id: WorkerId, heard: Heard, change: impl FnOnce(&mut Drain)) {
         self.update(id, |worker| {
             let Some(worker) = worker else { return };
             let took_work = worker.takes_work();
             change(&mut worker.drain);
             match (took_work, worker.takes_work()) {
-                (true, false) => worker.left_at = Some(now),
-                (false, true) => worker.left_at = None,
+                (true, false) => worker.left = Some(heard),
+                (false, true) => worker.left = None,
                 (true, true) | (false, false) => {}
             }
         });
     }
 
-    /// Since when no worker could run a step with these tags; none if one could, or if nobody is asked.
-    pub fn unmatched_since(&self, wanted: &TagSet, up_since: Time) -> Option<Time> {
+    /// Since when no worker could run a step with these tags; none if one could, or may come back within its
+    /// window, or if nobody is asked.
+    pub fn unmatched_since(&self, wanted: &TagSet, heard: Heard, window: Duration) -> Option<Heard> {
         if self.pause.is_some() {
             return None;
         }
-        let mut since = up_since.max(self.resumed_at.unwrap_or(up_since));
+        let mut since = self.resumed.unwrap_or(Heard::MIN);
         for worker in self.workers.values().filter(|w| !w.removed && w.tags.contains_all(wanted)) {
-            if worker.takes_work() {
+            let awaited = worker.is_cut_off() && worker.left.is_some_and(|left| heard < left + window);
+            if worker.takes_work() || awaited {
                 return None;
             }
-            since = since.max(worker.left_at.unwrap_or(since));
+            since = since.max(worker.left.unwrap_or(since));
         }
         Some(since)
     }
@@ -260,7 +293,7 @@ impl Roster {
     }
 
     pub fn connected(&self) -> usize {
-        self.workers.values().filter(|w| w.link.is_some()).count()
+        self.connected
     }
 }
 

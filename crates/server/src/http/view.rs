@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use api::job::{Attempt, Deadline, Job, JobError, JobSummary, Step, StepError, Usage};
 use api::{AttemptState, JobState, Timestamp};
 use engine::definition::StepDef;
-use engine::{JobId, StepIx};
+use engine::{Clocks, JobId, StepIx};
 use serde_json::Value;
 use store::read::AttemptView;
 
@@ -22,12 +22,13 @@ pub(super) fn job(app: &App, id: JobId) -> Result<Job, ApiError> {
     let (job, meta) = app.definitions.load(&stored)?;
     let tried = job.steps.iter().any(|step| step.attempts > 0);
     let mut attempts = if tried { attempts_by_step(app.reader.attempts(id)?)? } else { HashMap::new() };
-    let definition = &job.definition;
+    let (definition, clocks) = (&job.definition, app.clocks()?);
     let mut steps = Vec::with_capacity(job.steps.len());
     for (index, state) in job.steps.iter().enumerate() {
         let ix = StepIx::of(index);
         let needs = definition.step(ix).needs.iter().map(|need| definition.step(need.step).name.to_string()).collect();
-        steps.push(step(definition.step(ix), state, attempts.remove(&ix).unwrap_or_default(), needs));
+        let attempts = attempts.remove(&ix).unwrap_or_default();
+        steps.push(step(definition.step(ix), state, attempts, needs, &clocks));
     }
     let header = &job.header;
     Ok(Job {
@@ -72,7 +73,7 @@ pub(super) fn summary(app: &App, row: store::read::JobSummary) -> Result<JobSumm
     })
 }
 
-fn step(def: &StepDef, step: &engine::Step, attempts: Vec<Attempt>, needs: Vec<String>) -> Step {
+fn step(def: &StepDef, step: &engine::Step, attempts: Vec<Attempt>, needs: Vec<String>, clocks: &Clocks) -> Step {
     Step {
         name: def.name.to_string(),
         state: step.state.name().into(),
@@ -84,7 +85,7 @@ fn step(def: &StepDef, step: &engine::Step, attempts: Vec<Attempt>, needs: Vec<S
             .map(|error| StepError { code: error.kind.code().to_owned(), message: error.message.clone() }),
         output: step.output.clone(),
         attempts,
-        deadline: step.check.map(|check| Deadline {
+        deadline: step.check_at(clocks).map(|check| Deadline {
             at: check.at.into(),
             action: check.action.word().to_owned(),
             owner: check.owner.word().to_owned(),

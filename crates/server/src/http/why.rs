@@ -42,7 +42,7 @@ fn explain(app: &App, id: &str, live: Live) -> Result<Why, ApiError> {
     if fleet.members.values().any(|member| member.blocked) {
         fleet.hear_refusals(app, id)?;
     }
-    let why = engine::why::why(&job, &fleet, app.clock.now());
+    let why = engine::why::why(&job, &fleet, &app.clocks()?);
     Ok(Why { summary: why.summary, steps: why.steps.into_iter().map(step).collect() })
 }
 

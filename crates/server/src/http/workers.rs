@@ -28,11 +28,13 @@ pub(super) async fn one(app: &Arc<App>, id: WorkerId) -> Result<Option<Worker>, 
 async fn all(app: &Arc<App>) -> Result<Vec<Worker>, ApiError> {
     let live = app.ledger.inspect(|roster| roster.iter().map(|(id, worker)| (id, Live::of(worker))).collect()).await?;
     let live: HashMap<WorkerId, Live> = live;
-    let rows = app.read(|app| Ok(app.reader.workers()?)).await?;
+    let (rows, clocks) = app.read(|app| Ok((app.reader.workers()?, app.clocks()?))).await?;
     let here = rows.into_iter().filter(|row| row.removed_at.is_none());
     let workers = here.map(|row| {
         let live = live.get(&row.id).copied().unwrap_or_default();
-        worker(row, live)
+        // Who was cut off a moment ago is waited for, and not written off yet.
+        let awaited = row.left_heard.is_some_and(|left| clocks.heard < left + app.recovery_window);
+        worker(row, live, awaited)
     });
     Ok(workers.collect())
 }
@@ -58,13 +60,13 @@ impl Live {
     }
 }
 
-fn worker(row: WorkerRow, mut live: Live) -> Worker {
+fn worker(row: WorkerRow, mut live: Live, awaited: bool) -> Worker {
     live.drain.operator |= row.draining;
     let said = |text: String| Some(text).filter(|text| !text.is_empty());
     Worker {
         id: row.id.0,
         name: row.name,
-        status: match (live.connected, live.drain.is_on()) {
+        status: match (live.connected || awaited, live.drain.is_on()) {
             (true, false) => WorkerStatus::Active,
             (true, true) => WorkerStatus::Draining,
             (false, _) => WorkerStatus::Inactive,

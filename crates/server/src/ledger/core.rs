@@ -5,19 +5,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::deadline::Rules;
-use engine::{AttemptId, Ctx, Event, JobId, StepIx, Time};
+use engine::{AttemptId, Clocks, Ctx, Event, JobId, StepIx, Time};
 use protocol::link::LinkSettings;
 use spec::eval::Templates;
 use store::rows::{JobRow, QuarantineRow};
 use store::{Batch, Due, Store, StoreError};
 
 use crate::bus::Bus;
+use crate::clock::Tick;
 use crate::dispatch::{LinkId, Queue, Roster};
 use crate::metrics::Metrics;
 use crate::random::Random;
 
 use super::cache::{Cache, Definitions};
 use super::command::{Command, EventError, LinkEvent, LogFrame};
+use super::hearing::{Hearing, HearingRules, Listened};
 use super::links::Link;
 use super::round::Round;
 
@@ -42,7 +44,9 @@ pub struct Core<S> {
     pub(super) random: Random,
     pub(super) bus: Bus,
     pub(super) metrics: Arc<Metrics>,
-    pub(super) up_since: Time,
+    /// As of the last committed mark.
+    pub(super) hearing: Hearing,
+    pub(super) hearing_rules: HearingRules,
     fences: std::ops::Range<u64>,
     next_check: Time,
     prepared: Option<Prepared>,
@@ -55,13 +59,15 @@ pub struct Core<S> {
     waiting: Option<Vec<Command>>,
     /// Jobs that could not be handled, and until when they are left alone.
     aside: HashMap<JobId, Time>,
-    now: Time,
+    pub(super) tick: Tick,
 }
 
 #[derive(Debug, Clone)]
 pub struct CoreConfig {
     pub rules: Rules,
     pub link: LinkSettings,
+    /// A connected worker without a heartbeat for so long is not there.
+    pub heartbeat_timeout: Duration,
 }
 
 /// A round that is decided and waits for its commit.
@@ -89,8 +95,14 @@ impl<S: Store> Core<S> {
         bus: Bus,
         metrics: Arc<Metrics>,
         random: Random,
-        now: Time,
+        tick: Tick,
     ) -> Result<Core<S>, StoreError> {
+        let max_reconnect_delay = Duration::from_millis(config.link.max_reconnect_delay_ms);
+        let hearing_rules = HearingRules::new(max_reconnect_delay, config.rules.recovery_window);
+        let reader = store.reader();
+        let strangers = !reader.workers()?.is_empty();
+        let started = Hearing::start(reader.hearing()?, strangers, tick, &hearing_rules);
+        told(&started, &metrics);
         let mut core = Core {
             store,
             cache: Cache::default(),
@@ -103,32 +115,34 @@ impl<S: Store> Core<S> {
             random,
             bus,
             metrics,
-            up_since: now,
+            hearing: started.hearing,
+            hearing_rules,
             fences: 0..0,
-            next_check: now,
+            next_check: tick.now,
             prepared: None,
             split: VecDeque::new(),
             in_piece: false,
             must_rebuild: true,
             waiting: None,
             aside: HashMap::new(),
-            now,
+            tick,
         };
-        core.rebuild(now)?;
+        core.rebuild()?;
         Ok(core)
     }
 
     /// Decides a round. It is not real before [`Core::commit`] says so.
-    pub fn begin(&mut self, commands: Vec<Command>, now: Time) {
-        self.now = now;
+    pub fn begin(&mut self, commands: Vec<Command>, tick: Tick) {
+        self.tick = tick;
+        let now = tick.now;
         if self.must_rebuild
-            && let Err(error) = self.rebuild(now)
+            && let Err(error) = self.rebuild()
         {
             tracing::error!(%error, "the ledger's state could not be read again; it is tried until it can");
             self.waiting = Some(commands);
             return;
         }
-        let mut round = Round::new(now);
+        let mut round = self.listen();
         let mut kept = Vec::with_capacity(commands.len());
         for command in commands {
             if let Some(command) = self.run_at_once(command, now) {
@@ -139,6 +153,7 @@ impl<S: Store> Core<S> {
         // A piece of a refused batch holds nothing but its own commands: whatever fails there is to blame.
         round.piece = std::mem::take(&mut self.in_piece);
         if !round.piece {
+            self.drop_silent_links(&mut round);
             if now >= self.next_check {
                 self.check_due(&mut kept, &mut round);
             }
@@ -150,11 +165,11 @@ impl<S: Store> Core<S> {
     /// Writes what was decided, then answers and sends.
     pub fn commit(&mut self) -> Commit {
         if self.must_rebuild {
-            if let Err(error) = self.rebuild(self.now) {
+            if let Err(error) = self.rebuild() {
                 return Commit::Retry(error);
             }
             if let Some(commands) = self.waiting.take() {
-                self.begin(commands, self.now);
+                self.begin(commands, self.tick);
             }
         }
         let Some(prepared) = self.prepared.take() else { return Commit::Done };
@@ -189,7 +204,15 @@ impl<S: Store> Core<S> {
 
     /// When the core wants to be called even if nothing comes.
     pub fn wake_at(&self) -> Time {
-        self.next_check
+        self.next_check.min(self.hearing.next_mark(&self.hearing_rules))
+    }
+
+    /// A round at this tick, by the clocks as they stand.
+    fn listen(&self) -> Round {
+        let listened = self.hearing.listen(self.tick, &self.hearing_rules);
+        let mut round = Round::new(listened.hearing.clocks(self.tick.now));
+        round.listened = listened.mark.then_some(listened);
+        round
     }
 
     /// A change that concerns no job, or a look: done at once, outside the batch.
@@ -255,7 +278,7 @@ impl<S: Store> Core<S> {
     fn check(&mut self, due: Due, round: &mut Round) {
         let event = match due.step {
             None => Event::CheckJob,
-            Some(step) => self.check_event(due.job, step, round.now),
+            Some(step) => self.check_event(due.job, step, round.clocks),
         };
         match self.apply(due.job, &event, round) {
             // Rejected: the round itself has moved it on since the row was read.
@@ -317,6 +340,7 @@ impl<S: Store> Core<S> {
                 Err(_) => soon,
             };
         }
+        self.heard(&round);
         let finished: Vec<JobId> = batch.jobs.iter().filter(|j| is_final(&j.row)).map(|j| j.row.id).collect();
         self.metrics.committed(&batch, finished.len());
         self.publish(&batch, committed);
@@ -336,6 +360,7 @@ impl<S: Store> Core<S> {
         self.forget_everything();
         // Nothing of it happened, so nobody is told of it.
         round.outgoing.clear();
+        round.welcomes.clear();
         if round.poisoned.is_some() {
             // Not even the word that it failed can be written: its sender is told, and its job waits.
             tracing::error!(%error, "a poison event could not be recorded");
@@ -348,7 +373,7 @@ impl<S: Store> Core<S> {
                 tracing::error!(%error, "offers could not be written");
                 round.jobs().for_each(|job| self.set_aside(job, round.now));
             }
-            1 if round.piece => self.quarantine(commands, error, round.now),
+            1 if round.piece => self.quarantine(commands, error),
             // Checks and offers may have been in it as well: first without them.
             1 => self.split.push_front(commands),
             n => {
@@ -371,15 +396,17 @@ impl<S: Store> Core<S> {
     }
 
     /// Answers the poison event with `internal`, keeps it, and fails the step that it was about.
-    fn quarantine(&mut self, commands: Vec<Command>, error: &StoreError, now: Time) {
-        if self.rebuild(now).is_err() {
+    fn quarantine(&mut self, commands: Vec<Command>, error: &StoreError) {
+        if self.rebuild().is_err() {
             // The database went away in between: once it is back this piece is refused again, and comes here again.
             self.split.push_front(commands);
             return;
         }
-        let mut round = Round::new(now);
+        let mut round = self.listen();
+        let now = round.now;
         let message = error.to_string();
         for command in &commands {
+            self.turn_away(command);
             let (job, step, text) = self.describe(command);
             tracing::error!(%error, event = text, "an event could not be written and goes to quarantine");
             round.quarantine.push(QuarantineRow { job, at: now, event: text, error: message.clone() });
@@ -418,34 +445,38 @@ impl<S: Store> Core<S> {
     }
 
     /// Fills the dispatcher's queue and the roster from rows, and treats every link of an earlier life as lost.
-    fn rebuild(&mut self, now: Time) -> Result<(), StoreError> {
-        self.load_fleet(now)?;
+    fn rebuild(&mut self) -> Result<(), StoreError> {
+        self.load_fleet()?;
         self.rebuild_index()?;
-        let mut round = Round::new(now);
+        let mut round = self.listen();
+        // Whatever it says, it is time for a mark.
+        let quiet = Listened { hearing: self.hearing, mark: true, deaf: Duration::ZERO, alarm: false };
+        round.listened.get_or_insert(quiet);
+        self.workers_without_links(&mut round)?;
         self.links_gone(&mut round);
         match self.commit_alone(round) {
             Ok(()) => {}
             Err(error @ StoreError::Unavailable { .. }) => return Err(error),
-            Err(_) => self.links_gone_one_by_one(now)?,
+            Err(_) => self.links_gone_one_by_one()?,
         }
-        self.next_check = now;
+        self.next_check = self.tick.now;
         self.must_rebuild = false;
         Ok(())
     }
 
     /// One of them cannot be written: the others must not suffer for it, nor the ledger wait for it for ever.
-    fn links_gone_one_by_one(&mut self, now: Time) -> Result<(), StoreError> {
+    fn links_gone_one_by_one(&mut self) -> Result<(), StoreError> {
         self.cache.clear();
         self.rebuild_index()?;
         for (attempt, place) in self.cut_off() {
-            let mut round = Round::new(now);
-            self.link_gone(attempt, place, &mut round);
+            let mut round = self.listen();
+            self.link_gone(attempt, place, None, &mut round);
             match self.commit_alone(round) {
                 Ok(()) => {}
                 Err(error @ StoreError::Unavailable { .. }) => return Err(error),
                 Err(error) => {
                     tracing::error!(job = %place.job, %error, "a lost link could not be written; its job is set aside");
-                    self.set_aside(place.job, now);
+                    self.set_aside(place.job, self.tick.now);
                     self.cache.drop_job(place.job);
                 }
             }
@@ -457,12 +488,26 @@ impl<S: Store> Core<S> {
     fn commit_alone(&mut self, mut round: Round) -> Result<(), StoreError> {
         self.set_log_deadlines(&mut round);
         let batch = round.batch(&self.cache);
-        if batch.is_empty() { Ok(()) } else { self.store.commit(&batch).map(drop) }
+        if !batch.is_empty() {
+            self.store.commit(&batch)?;
+        }
+        self.heard(&round);
+        Ok(())
     }
 
-    pub(super) fn ctx(&mut self, now: Time) -> (Ctx<'_>, &mut Cache) {
+    /// The round's mark is in the database.
+    fn heard(&mut self, round: &Round) {
+        if let Some(listened) = &round.listened {
+            self.hearing = listened.hearing;
+            told(listened, &self.metrics);
+        }
+    }
+
+    pub(super) fn ctx(&mut self, clocks: Clocks) -> (Ctx<'_>, &mut Cache) {
         let random = self.random.bits();
-        let ctx = Ctx { now, random, rules: &self.config.rules, workers: &self.roster, evaluator: &self.evaluator };
+        let Clocks { now, heard, verdicts_from } = clocks;
+        let rules = &self.config.rules;
+        let ctx = Ctx { now, heard, verdicts_from, random, rules, workers: &self.roster, evaluator: &self.evaluator };
         (ctx, &mut self.cache)
     }
 
@@ -482,6 +527,24 @@ impl<S: Store> Core<S> {
 
     pub fn store_mut(&mut self) -> &mut S {
         &mut self.store
+    }
+}
+
+/// What a mark brought that people should know.
+fn told(listened: &Listened, metrics: &Metrics) {
+    if !listened.deaf.is_zero() {
+        metrics.deaf_ms.inc_by(u64::try_from(listened.deaf.as_millis()).unwrap_or(u64::MAX));
+        tracing::warn!(
+            deaf_secs = listened.deaf.as_secs_f64(),
+            "nobody could be heard for a while; no silence is judged before workers had time to call in"
+        );
+    }
+    if listened.alarm {
+        metrics.unsettled.inc();
+        tracing::error!(
+            "the server never listens for long enough at a time; silence is judged from now on all the same. Is it \
+             restarted again and again?"
+        );
     }
 }
 

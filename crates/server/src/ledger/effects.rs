@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use engine::definition::StepDef;
 use engine::event::{Effect, Ticket};
 use engine::state::{StopCause, StopMode};
-use engine::{AttemptId, Event, Job, JobId, State, Step, StepIx, Time, WorkerId};
+use engine::{AttemptId, Clocks, Event, Job, JobId, State, Step, StepIx, Time, WorkerId};
 use protocol::attempt as wire;
 use protocol::link::ServerMessage;
 use store::{Store, StoreError};
@@ -97,11 +97,11 @@ impl<S: Store> Core<S> {
     }
 
     /// What a due step is asked: most answer for themselves, a queued one needs to know who is there.
-    pub(super) fn check_event(&mut self, job: JobId, step: StepIx, now: Time) -> Event {
-        self.unmatched_event(job, step, now).unwrap_or(Event::Check { step })
+    pub(super) fn check_event(&mut self, job: JobId, step: StepIx, clocks: Clocks) -> Event {
+        self.unmatched_event(job, step, clocks).unwrap_or(Event::Check { step })
     }
 
-    fn unmatched_event(&mut self, job: JobId, step: StepIx, now: Time) -> Option<Event> {
+    fn unmatched_event(&mut self, job: JobId, step: StepIx, clocks: Clocks) -> Option<Event> {
         let cached = self.cache.load(job, &mut self.store, &self.definitions).ok()?;
         let def = cached.job.definition.steps().get(step.get())?;
         let State::Queued(queued) = &cached.job.step(step).state else { return None };
@@ -111,8 +111,9 @@ impl<S: Store> Core<S> {
             engine::definition::Patience::Forever => return None,
         };
         let wanted = TagSet::new(def.tags.iter().cloned());
-        let alone = self.roster.unmatched_since(&wanted, self.up_since)?.max(queued.since);
-        if queued.offer.is_some() || now.since(alone) < patience {
+        let window = self.config.rules.recovery_window;
+        let alone = self.roster.unmatched_since(&wanted, clocks.heard, window)?.max(queued.heard_since);
+        if queued.offer.is_some() || !clocks.may_judge(alone + patience) {
             return None;
         }
         let missing = self.roster.missing(&wanted);

@@ -94,7 +94,7 @@ impl<S: Store> Core<S> {
                 if self.roster.pause().is_some() {
                     round.meta(DISPATCH_KEY, &StoredPause { paused: false, since: 0, by: String::new() });
                     tracing::info!("dispatch goes on");
-                    self.roster.resume_dispatch(round.now);
+                    self.roster.resume_dispatch(round.clocks.heard);
                 }
                 Ok(FleetAnswer::default())
             }
@@ -104,7 +104,7 @@ impl<S: Store> Core<S> {
     fn drain(&mut self, worker: WorkerId, on: bool, round: &mut Round) -> Result<FleetAnswer, FleetError> {
         let known = self.member(worker)?;
         tracing::info!(worker = known.name, %worker, host = known.hostname, on, "an operator drains a worker");
-        self.roster.drain(worker, round.now, |drain| drain.operator = on);
+        self.roster.drain(worker, round.clocks.heard, |drain| drain.operator = on);
         round.fleet.push(FleetChange::Drain { worker, on });
         Ok(FleetAnswer::default())
     }
@@ -117,7 +117,7 @@ impl<S: Store> Core<S> {
             if let Some(w) = w {
                 w.removed = true;
                 w.link = None;
-                w.left_at = Some(round.now);
+                w.left = Some(round.clocks.heard);
             }
         });
         round.fleet.push(FleetChange::Remove { worker, at: round.now });
@@ -174,7 +174,7 @@ impl<S: Store> Core<S> {
     ) {
         let epoch = self.roster.get(worker).map(|known| known.epoch).unwrap_or_default();
         tracing::warn!(%worker, name = hello.name, host = hello.hostname, "a removed worker came back and is sent away");
-        let known = Link { worker, sender, number: 0, ended: HashSet::new(), logs: HashMap::new() };
+        let known = Link { worker, epoch, sender, number: 0, ended: HashSet::new(), logs: HashMap::new() };
         self.links.insert(link, known);
         let stop = |held: &protocol::link::HeldAttempt| Verdict {
             ticket: held.ticket,
@@ -189,16 +189,19 @@ impl<S: Store> Core<S> {
             settings: self.config.link,
             verdicts: hello.held.iter().map(stop).collect(),
         };
-        round.outgoing.push((None, link, ServerMessage::Welcome(welcome)));
+        round.welcomes.push((link, welcome));
         self.dismiss(link, hello.held.is_empty(), round);
     }
 
     /// What operators said before this start, and what workers are called.
-    pub(super) fn load_fleet(&mut self, now: Time) -> Result<(), StoreError> {
+    pub(super) fn load_fleet(&mut self) -> Result<(), StoreError> {
         let reader = self.store.reader();
         match stored_pause(&*reader)? {
             Some(pause) => self.roster.pause_dispatch(pause),
-            None if self.roster.pause().is_some() => self.roster.resume_dispatch(now),
+            None if self.roster.pause().is_some() => {
+                let heard = self.hearing.clocks(self.tick.now).heard;
+                self.roster.resume_dispatch(heard);
+            }
             None => {}
         }
         reader.workers()?.iter().for_each(|row| self.note_row(row));

@@ -4,12 +4,12 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use engine::attempt::Loss;
-use engine::{AttemptId, Event, State, Time, WorkerId};
+use engine::{AttemptId, Epoch, Event, State, Time, WorkerId};
 use protocol::link::{
     HeldAttempt, HeldState, Hello, PROTOCOL_VERSION, RefusedCode, ServerMessage, Verdict, VerdictKind, Welcome,
 };
 use store::Store;
-use store::rows::{WorkerHello, WorkerRow};
+use store::rows::WorkerHello;
 
 use crate::dispatch::{Drain, LinkId, Place, TagSet, Worker};
 
@@ -31,51 +31,53 @@ impl<S: Store> Core<S> {
         if self.roster.get(worker).is_some_and(|known| known.removed) {
             return self.farewell(link, worker, hello, sender, round);
         }
-        let before = self.known_before(worker);
-        let row = match self.store.worker_hello(&stored(worker, hello), round.now) {
-            Ok(row) => row,
+        let row = match self.store.worker(worker) {
+            Ok(Some(row)) => row,
+            Ok(None) => return refuse(&sender, RefusedCode::GoingAway, "this server does not know the worker"),
             Err(error) => {
-                tracing::warn!(%worker, %error, "a hello could not be recorded; the worker tries again");
-                sender.send(ServerMessage::Refused {
-                    code: RefusedCode::GoingAway,
-                    message: "the server cannot reach its database; try again".to_owned(),
-                });
-                sender.close();
-                return;
+                tracing::warn!(%worker, %error, "a worker's row could not be read; it tries again");
+                return refuse(&sender, RefusedCode::GoingAway, "the server cannot reach its database; try again");
             }
         };
+        // Real with the round's commit; the welcome follows that.
+        let epoch = Epoch(row.epoch.max(self.roster.get(worker).map(|w| w.epoch).unwrap_or_default()).0 + 1);
+        round.hellos.push(stored(worker, epoch, hello));
+        round.left.remove(&worker);
         // The same link: its hello was in a batch that was refused, and is decided again.
         if let Some(old) = self.roster.get(worker).and_then(|w| w.link).filter(|old| *old != link) {
             self.replace_link(old);
         }
         let left_at = self.roster.get(worker).and_then(|w| w.left_at);
-        let outage = Outage::of(hello, before.as_ref(), left_at, round.now);
+        let outage = Outage::of(hello, &row, left_at, round.now);
         let held = self.roster.get(worker).map(|w| w.held.clone()).unwrap_or_default();
         let tags = TagSet::new(hello.tags.iter().map(|t| Arc::from(t.as_str())));
         self.roster.update(worker, |slot| {
             *slot = Some(Worker {
-                name: row.name.clone(),
-                hostname: row.hostname.clone(),
+                name: hello.name.clone(),
+                hostname: hello.hostname.clone(),
                 tags,
                 slots: hello.slots,
                 ahead: 0,
-                epoch: row.epoch,
+                epoch,
                 link: Some(link),
                 drain: Drain { operator: row.draining, own: false, caretaker: hello.caretaker },
                 removed: false,
                 blocked: false,
                 last_seen: Some(round.now),
                 seen_written: Some(round.now),
+                last_beat: round.clocks.heard,
+                left: None,
                 left_at: None,
                 held: held.clone(),
             });
         });
-        let known = Link { worker, sender, number: 0, ended: HashSet::new(), logs: HashMap::new() };
+        let known = Link { worker, epoch, sender, number: 0, ended: HashSet::new(), logs: HashMap::new() };
         self.links.insert(link, known);
         self.metrics.connected.set(i64::try_from(self.roster.connected()).unwrap_or(i64::MAX));
-        tracing::info!(worker = row.name, %worker, host = row.hostname, epoch = row.epoch.0, "a worker connected");
+        tracing::info!(worker = hello.name, %worker, host = hello.hostname, epoch = epoch.0, "a worker connected");
 
-        let verdicts = hello.held.iter().map(|h| self.verdict(link, h, row.epoch, round)).collect();
+        self.remember_log_positions(link, hello);
+        let verdicts = hello.held.iter().map(|h| self.verdict(link, h, epoch, round)).collect();
         for held in &hello.held {
             self.mark_outage(link, held, outage, round);
         }
@@ -84,18 +86,11 @@ impl<S: Store> Core<S> {
             protocol: PROTOCOL_VERSION,
             server_version: env!("CARGO_PKG_VERSION").to_owned(),
             worker: worker.0,
-            epoch: row.epoch.0,
+            epoch: epoch.0,
             settings: self.config.link,
             verdicts,
         };
-        // The welcome goes first, whatever the verdicts have put on the way already.
-        round.outgoing.insert(0, (None, link, ServerMessage::Welcome(welcome)));
-    }
-
-    /// The worker's row as its last hello left it.
-    fn known_before(&self, worker: WorkerId) -> Option<WorkerRow> {
-        let workers = self.store.reader().workers().unwrap_or_default();
-        workers.into_iter().find(|row| row.id == worker)
+        round.welcomes.push((link, welcome));
     }
 
     /// The newest connection of a worker counts.
@@ -170,7 +165,7 @@ impl<S: Store> Core<S> {
             let Ok(cached) = self.cache.load(place.job, &mut self.store, &self.definitions) else { continue };
             let state = &cached.job.step(place.step).state;
             let Some(live) = state.live().copied().filter(|l| l.attempt == *attempt) else {
-                self.link_gone(*attempt, *place, round);
+                self.link_gone(*attempt, *place, None, round);
                 continue;
             };
             let ticket = engine::event::Ticket { step: place.step, attempt: *attempt, fence: live.fence };
@@ -182,9 +177,15 @@ impl<S: Store> Core<S> {
     }
 }
 
-fn stored(id: WorkerId, hello: &Hello) -> WorkerHello {
+fn refuse(sender: &LinkSender, code: RefusedCode, message: &str) {
+    sender.send(ServerMessage::Refused { code, message: message.to_owned() });
+    sender.close();
+}
+
+fn stored(id: WorkerId, epoch: Epoch, hello: &Hello) -> WorkerHello {
     WorkerHello {
         id,
+        epoch,
         name: hello.name.clone(),
         tags: hello.tags.clone(),
         slots: hello.slots,
@@ -198,5 +199,6 @@ fn stored(id: WorkerId, hello: &Hello) -> WorkerHello {
         hostname: hello.hostname.clone(),
         pid: hello.pid,
         started_at: Time(hello.started_at_ms.saturating_mul(1_000)),
+        no_reconnect: hello.no_reconnect,
     }
 }

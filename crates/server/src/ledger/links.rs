@@ -3,12 +3,13 @@
 use std::collections::{HashMap, HashSet};
 
 use engine::attempt::{Loss, Outcome, Report, Stopped, Usage};
-use engine::{AttemptId, Event, Rejection, State, Time, WorkerId};
+use engine::{AttemptId, Epoch, Event, Rejection, Time, WorkerId};
 use pause::Point;
 use protocol::attempt::{End, EndResult, StopReason, Ticket};
-use protocol::link::{self as wire, ServerMessage, WorkerMessage};
+use protocol::link::{self as wire, Renewal, ServerMessage, WorkerMessage};
 use serde_json::Value;
 use store::Store;
+use store::read::LogState;
 use store::rows::LateOutcome;
 
 use crate::dispatch::{LinkId, Place};
@@ -20,6 +21,8 @@ use super::round::{Round, engine_ticket};
 /// One connected worker, as the ledger sees it.
 pub(super) struct Link {
     pub worker: WorkerId,
+    /// What it says and what its end means counts for attempts on this epoch.
+    pub epoch: Epoch,
     pub sender: LinkSender,
     /// Counts offers, goes and forgets.
     pub number: u64,
@@ -42,6 +45,18 @@ pub(super) struct LogPosition {
     pub moved_at: Option<Time>,
 }
 
+impl From<LogState> for LogPosition {
+    fn from(state: LogState) -> LogPosition {
+        LogPosition {
+            last_seq: state.last_seq,
+            complete: state.complete && !state.closed,
+            closed: state.closed,
+            announced: state.announced,
+            moved_at: None,
+        }
+    }
+}
+
 impl<S: Store> Core<S> {
     pub(super) fn link_messages(&mut self, link: LinkId, messages: &[WorkerMessage], round: &mut Round) {
         let Some(worker) = self.links.get(&link).map(|l| l.worker) else { return };
@@ -55,7 +70,7 @@ impl<S: Store> Core<S> {
 
     fn link_message(&mut self, link: LinkId, worker: WorkerId, message: &WorkerMessage, round: &mut Round) {
         match message {
-            WorkerMessage::Accept { ticket } => self.accepted(link, worker, *ticket, round),
+            WorkerMessage::Accept { ticket } => self.accepted(link, *ticket, round),
             WorkerMessage::Refuse { ticket, reason, detail } => {
                 // No more offers for it until it says with a heartbeat how many it can take.
                 self.roster.update(worker, |w| {
@@ -68,29 +83,51 @@ impl<S: Store> Core<S> {
                 self.about_attempt(link, *ticket, "refuse", round, |t| Event::Refused { ticket: t, reason });
             }
             WorkerMessage::Ended { ticket, end } => self.ended(link, *ticket, end, round),
-            WorkerMessage::Lost { ticket, loss, .. } => self.lost(link, worker, *ticket, *loss, round),
+            WorkerMessage::Lost { ticket, loss, .. } => self.lost(link, *ticket, *loss, round),
             WorkerMessage::Heartbeat(beat) => {
                 self.roster.update(worker, |w| {
                     if let Some(w) = w {
                         w.blocked = false;
                         w.ahead = beat.ahead;
+                        w.last_beat = round.clocks.heard;
                     }
                 });
-                self.roster.drain(worker, round.now, |drain| drain.own = beat.draining);
+                self.roster.drain(worker, round.clocks.heard, |drain| drain.own = beat.draining);
             }
             WorkerMessage::Started { ticket, pid } => {
                 tracing::debug!(attempt = %ticket.attempt, pid, "a step's process started");
             }
             // Pings are answered by the link itself; a second hello is refused there.
             WorkerMessage::Ping { .. } | WorkerMessage::Pong { .. } => {}
-            WorkerMessage::Hello(_) | WorkerMessage::Renew { .. } | WorkerMessage::Unknown => {}
+            WorkerMessage::Renew { renewals } => self.renew(link, renewals, round),
+            WorkerMessage::Hello(_) | WorkerMessage::Unknown => {}
         }
     }
 
-    fn accepted(&mut self, link: LinkId, worker: WorkerId, ticket: Ticket, round: &mut Round) {
+    fn accepted(&mut self, link: LinkId, ticket: Ticket, round: &mut Round) {
         pause::at(Point::Accepted);
-        let epoch = self.roster.get(worker).map(|w| w.epoch).unwrap_or_default();
+        let epoch = self.epoch_of(link);
         self.about_attempt(link, ticket, "accept", round, |t| Event::Accepted { ticket: t, epoch });
+    }
+
+    /// Leases are renewed only by a server that proves that it hears, and only for attempts that are current on this link.
+    fn renew(&mut self, link: LinkId, renewals: &[Renewal], round: &mut Round) {
+        if round.listened.is_none() && !self.hearing.is_fresh(round.now, &self.hearing_rules) {
+            return;
+        }
+        let epoch = self.epoch_of(link);
+        let granted: Vec<Renewal> =
+            renewals.iter().copied().filter(|renewal| self.is_current(renewal.ticket, epoch)).collect();
+        if !granted.is_empty() {
+            round.outgoing.push((None, link, ServerMessage::Renewed { renewals: granted }));
+        }
+    }
+
+    fn is_current(&mut self, ticket: Ticket, epoch: Epoch) -> bool {
+        let Some(place) = self.place(AttemptId(ticket.attempt)) else { return false };
+        let Ok(cached) = self.cache.load(place.job, &mut self.store, &self.definitions) else { return false };
+        let live = cached.job.step(place.step).state.live();
+        live.is_some_and(|l| (l.attempt.0, l.fence.0, l.epoch) == (ticket.attempt, ticket.fence, epoch))
     }
 
     fn ended(&mut self, link: LinkId, ticket: Ticket, end: &End, round: &mut Round) {
@@ -114,8 +151,8 @@ impl<S: Store> Core<S> {
         }
     }
 
-    fn lost(&mut self, link: LinkId, worker: WorkerId, ticket: Ticket, loss: wire::Loss, round: &mut Round) {
-        let epoch = self.roster.get(worker).map(|w| w.epoch).unwrap_or_default();
+    fn lost(&mut self, link: LinkId, ticket: Ticket, loss: wire::Loss, round: &mut Round) {
+        let epoch = self.epoch_of(link);
         let loss = match loss {
             wire::Loss::Void => Loss::Void,
             wire::Loss::RunnerLost => Loss::RunnerLost,
@@ -129,6 +166,10 @@ impl<S: Store> Core<S> {
             self.log_is_empty(link, AttemptId(ticket.attempt), round);
         }
         self.mark_ended(link, AttemptId(ticket.attempt), ticket, round);
+    }
+
+    fn epoch_of(&self, link: LinkId) -> Epoch {
+        self.links.get(&link).map(|l| l.epoch).unwrap_or_default()
     }
 
     /// Applies an event about an attempt; a stale one is answered as such.
@@ -212,57 +253,6 @@ impl<S: Store> Core<S> {
         if !known.sender.send(message) {
             tracing::warn!(worker = %known.worker, "the worker does not read its messages; its link is closed");
             known.sender.close();
-        }
-    }
-
-    pub(super) fn link_closed(&mut self, link: LinkId, round: &mut Round) {
-        let Some(closed) = self.links.remove(&link) else { return };
-        let worker = closed.worker;
-        // The end of an old connection says nothing about a newer one.
-        if self.roster.get(worker).is_none_or(|w| w.link != Some(link)) {
-            return;
-        }
-        self.roster.update(worker, |w| {
-            if let Some(w) = w {
-                w.link = None;
-                w.left_at = Some(round.now);
-            }
-        });
-        self.metrics.connected.set(i64::try_from(self.roster.connected()).unwrap_or(i64::MAX));
-        self.links_gone(round);
-    }
-
-    /// Whatever is held by a worker without a link: offers are taken back, attempts get their recovery window.
-    pub(super) fn links_gone(&mut self, round: &mut Round) {
-        for (attempt, place) in self.cut_off() {
-            self.link_gone(attempt, place, round);
-        }
-    }
-
-    /// What workers without a link hold.
-    pub(super) fn cut_off(&self) -> Vec<(AttemptId, Place)> {
-        let away = self.roster.iter().filter(|(_, w)| w.link.is_none());
-        away.flat_map(|(_, w)| w.held.iter().map(|(attempt, place)| (*attempt, *place))).collect()
-    }
-
-    pub(super) fn link_gone(&mut self, attempt: AttemptId, place: Place, round: &mut Round) {
-        let Ok(cached) = self.cache.load(place.job, &mut self.store, &self.definitions) else { return };
-        let step = place.step;
-        let event = match &cached.job.step(step).state {
-            State::Queued(queued) => queued.offer.filter(|o| o.attempt == attempt).map(|o| Event::OfferLost {
-                ticket: engine::event::Ticket { step, attempt, fence: o.fence },
-                epoch: o.epoch,
-            }),
-            state @ (State::Running(_) | State::Cancelling(_)) => state.live().map(|l| Event::LinkLost {
-                ticket: engine::event::Ticket { step, attempt, fence: l.fence },
-                epoch: l.epoch,
-            }),
-            State::Recovering(_) | State::Pending | State::Held(_) | State::Waiting(_) | State::Final(_) => None,
-        };
-        if let Some(event) = event
-            && let Err(error) = self.apply(place.job, &event, round)
-        {
-            tracing::debug!(job = %place.job, step = step.0, %error, "a lost link changed nothing");
         }
     }
 }

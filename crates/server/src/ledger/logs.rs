@@ -2,7 +2,7 @@
 
 use engine::{AttemptId, WorkerId};
 use protocol::attempt::Ticket;
-use protocol::link::{LogHeader, ServerMessage};
+use protocol::link::{Hello, LogHeader, ServerMessage};
 use store::{LogAppend, LogDeadline, Store};
 
 use crate::dispatch::LinkId;
@@ -103,6 +103,23 @@ impl<S: Store> Core<S> {
         }
     }
 
+    /// How far the logs of all that a worker brings are stored, in one look.
+    pub(super) fn remember_log_positions(&mut self, link: LinkId, hello: &Hello) {
+        let attempts: Vec<AttemptId> = hello.held.iter().map(|held| AttemptId(held.ticket.attempt)).collect();
+        let known: Vec<AttemptId> = attempts.into_iter().filter(|a| self.place(*a).is_some()).collect();
+        if known.is_empty() {
+            return;
+        }
+        match self.store.reader().log_states(&known) {
+            Ok(states) => {
+                let Some(link) = self.links.get_mut(&link) else { return };
+                link.logs.extend(known.into_iter().zip(states.into_iter().map(LogPosition::from)));
+            }
+            // Each is looked up again when it is needed.
+            Err(error) => tracing::warn!(%error, "the positions of logs could not be read"),
+        }
+    }
+
     /// How far this attempt's log is stored; none for an attempt that was never granted.
     pub(super) fn log_position(&mut self, link: LinkId, attempt: AttemptId) -> Option<LogPosition> {
         if let Some(known) = self.links.get(&link).and_then(|l| l.logs.get(&attempt)) {
@@ -116,13 +133,7 @@ impl<S: Store> Core<S> {
                 return None;
             }
         };
-        let position = LogPosition {
-            last_seq: state.last_seq,
-            complete: state.complete && !state.closed,
-            closed: state.closed,
-            announced: state.announced,
-            moved_at: None,
-        };
+        let position = LogPosition::from(state);
         if let Some(known) = self.links.get_mut(&link) {
             known.logs.insert(attempt, position);
         }

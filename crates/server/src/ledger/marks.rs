@@ -42,13 +42,13 @@ struct Replay {
 
 impl Outage {
     /// `before`: the worker's row as it was before this hello; `left_at`: when its link was seen to end, if it was.
-    pub(super) fn of(hello: &Hello, before: Option<&WorkerRow>, left_at: Option<Time>, now: Time) -> Outage {
-        let same_process = before.is_none_or(|row| row.session.is_none_or(|session| session == hello.session));
+    pub(super) fn of(hello: &Hello, before: &WorkerRow, left_at: Option<Time>, now: Time) -> Outage {
+        let same_process = before.session.is_none_or(|session| session == hello.session);
         if same_process && hello.offline_ms > 0 {
             // The worker's own clock knows best: a server that was away saw nothing.
             return Outage { away: Away::Server, lasted: Duration::from_millis(hello.offline_ms) };
         }
-        let since = left_at.or(before.and_then(|row| row.last_seen_at)).unwrap_or(now);
+        let since = left_at.or(before.last_seen_at).unwrap_or(now);
         Outage { away: if same_process { Away::Server } else { Away::Worker }, lasted: now.since(since) }
     }
 

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
 use engine::attempt::Attempt;
 use engine::event::Note;
-use engine::{AttemptId, Changes, Event, JobId, StepIx, Time};
-use protocol::link::ServerMessage;
+use engine::{AttemptId, Changes, Clocks, Event, Heard, JobId, StepIx, Time, WorkerId};
+use protocol::link::{ServerMessage, Welcome};
 use serde::Serialize;
 use serde_json::Value;
 use store::codec::{self, JobMeta};
-use store::rows::{AttemptRow, DefinitionRow, FleetChange, IdempotencyRow, LateOutcome, QuarantineRow};
+use store::rows::{AttemptRow, DefinitionRow, FleetChange, IdempotencyRow, LateOutcome, QuarantineRow, WorkerHello};
 use store::{Batch, Committed, JobWrite, LogAppend, LogClose, LogDeadline, LogMark, Store, StoreError};
 
 use crate::dispatch::{self, LinkId, Place};
@@ -18,6 +18,7 @@ use super::cache::{Cache, Cached, LoadError};
 use super::command::{Command, EventError, Submit, SubmitError, Submitted};
 use super::core::Core;
 use super::fleet::{FleetAnswer, FleetError};
+use super::hearing::Listened;
 
 /// Offers made in one round; the rest follow in the next, which starts at once.
 const OFFERS_PER_ROUND: usize = 2_000;
@@ -25,6 +26,9 @@ const OFFERS_PER_ROUND: usize = 2_000;
 /// What has been decided, and what is to happen once it is committed.
 pub(super) struct Round {
     pub now: Time,
+    pub clocks: Clocks,
+    /// The mark that goes into its batch.
+    pub listened: Option<Listened>,
     touched: BTreeMap<JobId, Touched>,
     attempts: HashMap<AttemptId, AttemptRow>,
     notes: Vec<(JobId, Note)>,
@@ -40,7 +44,11 @@ pub(super) struct Round {
     pub whole: HashSet<AttemptId>,
     pub log_deadlines: Vec<LogDeadline>,
     pub log_closes: Vec<LogClose>,
-    pub seen: BTreeMap<engine::WorkerId, Time>,
+    pub seen: BTreeMap<WorkerId, Time>,
+    pub hellos: Vec<WorkerHello>,
+    pub left: BTreeMap<WorkerId, Heard>,
+    /// Sent before everything else of the round.
+    pub welcomes: Vec<(LinkId, Welcome)>,
     pub fleet: Vec<FleetChange>,
     meta: Vec<(&'static str, String)>,
     /// To be sent after the commit; dropped with the job if that conflicts.
@@ -65,9 +73,11 @@ struct Touched {
 }
 
 impl Round {
-    pub(super) fn new(now: Time) -> Round {
+    pub(super) fn new(clocks: Clocks) -> Round {
         Round {
-            now,
+            now: clocks.now,
+            clocks,
+            listened: None,
             touched: BTreeMap::new(),
             attempts: HashMap::new(),
             notes: Vec::new(),
@@ -84,6 +94,9 @@ impl Round {
             seen: BTreeMap::new(),
             fleet: Vec::new(),
             meta: Vec::new(),
+            hellos: Vec::new(),
+            left: BTreeMap::new(),
+            welcomes: Vec::new(),
             outgoing: Vec::new(),
             hang_up: Vec::new(),
             submitted: VecDeque::new(),
@@ -148,6 +161,9 @@ impl Round {
         batch.seen = std::mem::take(&mut self.seen).into_iter().collect();
         batch.fleet = std::mem::take(&mut self.fleet);
         batch.meta = std::mem::take(&mut self.meta);
+        batch.hellos = std::mem::take(&mut self.hellos);
+        batch.left = std::mem::take(&mut self.left).into_iter().collect();
+        batch.hearing = self.listened.map(|listened| listened.hearing.row);
         batch
     }
 }
@@ -161,13 +177,10 @@ impl<S: Store> Core<S> {
             Err(LoadError::NotFound) => return Err(EventError::NoSuchJob),
             Err(LoadError::Store(error)) => return Err(EventError::Internal(error.to_string())),
         };
-        let ctx = engine::Ctx {
-            now: round.now,
-            random,
-            rules: &self.config.rules,
-            workers: &self.roster,
-            evaluator: &self.evaluator,
-        };
+        let Clocks { now, heard, verdicts_from } = round.clocks;
+        let rules = &self.config.rules;
+        let ctx =
+            engine::Ctx { now, heard, verdicts_from, random, rules, workers: &self.roster, evaluator: &self.evaluator };
         let changes = engine::apply(&cached.job, event, &ctx)?;
         let base = cached.job.header.version;
         for (ix, step) in &changes.steps {
@@ -222,7 +235,7 @@ impl<S: Store> Core<S> {
             input: input.to_string().into(),
         };
         self.definitions.remember(submit.row.hash, submit.definition.clone());
-        let (ctx, _) = self.ctx(round.now);
+        let (ctx, _) = self.ctx(round.clocks);
         let (job, changes) = engine::submit(id, submit.definition.clone(), input, &ctx);
         round.touch(id, None, &changes);
         round.definitions.entry(submit.row.hash).or_insert_with(|| submit.row.clone());
@@ -301,6 +314,9 @@ impl<S: Store> Core<S> {
                 Command::Link(_) | Command::WithStore(_) | Command::Inspect(_) | Command::Check(_) => {}
             }
         }
+        for (link, welcome) in std::mem::take(&mut round.welcomes) {
+            self.send(link, ServerMessage::Welcome(welcome));
+        }
         for (job, link, message) in std::mem::take(&mut round.outgoing) {
             if job.is_none_or(|job| !committed.conflicts.contains(&job)) {
                 self.send(link, message);
@@ -328,7 +344,7 @@ impl<S: Store> Core<S> {
         }
     }
 
-    pub(super) fn effect_target(&self, worker: engine::WorkerId) -> Option<LinkId> {
+    pub(super) fn effect_target(&self, worker: WorkerId) -> Option<LinkId> {
         self.roster.get(worker).and_then(|w| w.link)
     }
 }

@@ -183,7 +183,7 @@ impl<S: Store> Loop<S> {
     }
 
     async fn carry_out(&mut self, round: Vec<Command>) {
-        self.core.begin(round, self.clock.now());
+        self.core.begin(round, self.clock.tick());
         let mut pause = RETRY_FIRST;
         loop {
             let error = match self.core.commit() {

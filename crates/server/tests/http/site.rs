@@ -99,7 +99,7 @@ impl Site {
 fn app(folder: &Path, rules: Rules, shutdown: watch::Receiver<bool>) -> App {
     let store = SqliteStore::open(&folder.join("bowline.db")).expect("a new database");
     let reader = store.reader();
-    let clock = Arc::new(Clock::default());
+    let clock = Arc::new(Clock::starting_at(engine::Time(0)));
     let (definitions, bus, metrics) = (Arc::new(Definitions::default()), Bus::default(), Arc::new(Metrics::default()));
     let ledger = ledger(store, rules, &definitions, &bus, &metrics, &clock);
     let tasks = TaskRegistry::new(
@@ -112,6 +112,7 @@ fn app(folder: &Path, rules: Rules, shutdown: watch::Receiver<bool>) -> App {
         access: Arc::new(Access::new(ledger.clone(), reader.clone(), clock.clone())),
         tasks: Arc::new(tasks),
         names: server::http::WorkerNames::default(),
+        recovery_window: Rules::default().recovery_window,
         ledger,
         reader,
         bus,
@@ -138,9 +139,9 @@ fn ledger(
         runner_heartbeat_ms: 30_000,
         caretaker_after_ms: None,
     };
-    let config = CoreConfig { rules, link };
+    let config = CoreConfig { rules, link, heartbeat_timeout: std::time::Duration::from_secs(120) };
     let random = Random::from_seed([7; 32]);
-    let core = Core::new(store, config, definitions.clone(), bus.clone(), metrics.clone(), random, clock.now())
+    let core = Core::new(store, config, definitions.clone(), bus.clone(), metrics.clone(), random, clock.tick())
         .expect("the ledger starts");
     ledger::start(core, clock.clone()).expect("a thread").0
 }

@@ -11,6 +11,7 @@ use protocol::link::{
     Heartbeat, HeldAttempt, Hello, LinkSettings, LogHeader, PROTOCOL_VERSION, ServerMessage, Welcome, WorkerMessage,
 };
 use server::bus::Bus;
+use server::clock::Tick;
 use server::dispatch::LinkId;
 use server::ledger::{
     Command, Commit, Core, CoreConfig, Definitions, EventError, FleetAnswer, FleetError, FleetOrder, IdempotencyKey,
@@ -29,6 +30,9 @@ use uuid::Uuid;
 pub(crate) struct Desk<S: Store = SqliteStore> {
     pub(crate) core: Option<Core<S>>,
     pub(crate) now: Time,
+    /// When the server was started last.
+    started: Time,
+    config: CoreConfig,
     pub(crate) reader: Arc<dyn Reader>,
     path: PathBuf,
     links: u64,
@@ -68,7 +72,14 @@ impl Desk {
         drop(self.core.take());
         let store = SqliteStore::open(&self.path).expect("the database opens again");
         self.reader = store.reader();
-        self.core = Some(core(store, self.now));
+        self.started = self.now;
+        self.core = Some(core(store, &self.config, self.tick()));
+    }
+
+    /// The server is down for so long.
+    pub(crate) fn down(&mut self, time: Duration) {
+        self.now = self.now + time;
+        self.restart();
     }
 }
 
@@ -79,7 +90,14 @@ impl<S: Store> Desk<S> {
         let store = wrap(SqliteStore::open(&path).expect("a new database"));
         let now = Time(1_700_000_000_000_000);
         let reader = store.reader();
-        Desk { core: Some(core(store, now)), now, reader, path, links: 0, session: 7, _folder: folder }
+        let config = config();
+        let core = Some(core(store, &config, Tick { now, mono: Duration::ZERO }));
+        Desk { core, now, started: now, config, reader, path, links: 0, session: 7, _folder: folder }
+    }
+
+    /// What the server's two clocks say.
+    pub(crate) fn tick(&self) -> Tick {
+        Tick { now: self.now, mono: self.now.since(self.started) }
     }
 
     pub(crate) fn core(&mut self) -> &mut Core<S> {
@@ -100,8 +118,8 @@ impl<S: Store> Desk<S> {
     }
 
     fn carry_out(&mut self, commands: Vec<Command>) {
-        let now = self.now;
-        self.core().begin(commands, now);
+        let tick = self.tick();
+        self.core().begin(commands, tick);
         loop {
             match self.core().commit() {
                 Commit::Done => return,
@@ -111,9 +129,31 @@ impl<S: Store> Desk<S> {
         }
     }
 
+    /// Time goes by, and the server is awake whenever it wants to be.
     pub(crate) fn pass(&mut self, time: Duration) {
+        let end = self.now + time;
+        loop {
+            let wake = self.core().wake_at();
+            self.now = wake.max(self.now).min(end);
+            self.round(Vec::new());
+            // What is due again at once was due before as well.
+            if self.now >= end {
+                return;
+            }
+            if self.core().wake_at() <= self.now {
+                self.now = (self.now + Duration::from_millis(100)).min(end);
+            }
+        }
+    }
+
+    /// Time goes by, and the server does nothing: it is stopped, or its machine asleep.
+    pub(crate) fn freeze(&mut self, time: Duration) {
         self.now = self.now + time;
         self.round(Vec::new());
+    }
+
+    pub(crate) fn configure(&mut self, change: impl FnOnce(&mut CoreConfig)) {
+        change(&mut self.config);
     }
 
     pub(crate) fn submit(&mut self, yaml: &str) -> JobId {
@@ -286,7 +326,7 @@ impl Mailbox {
     }
 }
 
-fn core<S: Store>(store: S, now: Time) -> Core<S> {
+fn config() -> CoreConfig {
     let link = LinkSettings {
         heartbeat_ms: 30_000,
         ping_ms: 10_000,
@@ -295,10 +335,14 @@ fn core<S: Store>(store: S, now: Time) -> Core<S> {
         runner_heartbeat_ms: 30_000,
         caretaker_after_ms: None,
     };
-    let config = CoreConfig { rules: rules(), link };
-    let random = Random::from_seed([u8::try_from(now.0.rem_euclid(251)).expect("small"); 32]);
+    // Most tests do not care for heartbeats.
+    CoreConfig { rules: rules(), link, heartbeat_timeout: Duration::from_secs(86_400) }
+}
+
+fn core<S: Store>(store: S, config: &CoreConfig, tick: Tick) -> Core<S> {
+    let random = Random::from_seed([u8::try_from(tick.now.0.rem_euclid(251)).expect("small"); 32]);
     let (definitions, metrics) = (Arc::new(Definitions::default()), Arc::new(Metrics::default()));
-    Core::new(store, config, definitions, Bus::default(), metrics, random, now).expect("the ledger starts")
+    Core::new(store, config.clone(), definitions, Bus::default(), metrics, random, tick).expect("the ledger starts")
 }
 
 pub(crate) fn submit(

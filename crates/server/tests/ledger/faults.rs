@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
 use server::ledger::{Commit, SubmitError};
-use store::rows::{self, QueuedStep, StoredJob, WorkerHello, WorkerRow};
+use store::rows::{self, QueuedStep, StoredJob, WorkerRow};
 use store::{Batch, Committed, Due, DueLog, Enrolled, Reader, Store, StoreError};
 use store_sqlite::SqliteStore;
 
@@ -58,8 +58,8 @@ impl Store for Faulty {
     fn reserve_fences(&mut self, count: u64, floor: u64) -> Result<u64, StoreError> {
         self.inner.reserve_fences(count, floor)
     }
-    fn worker_hello(&mut self, hello: &WorkerHello, now: Time) -> Result<WorkerRow, StoreError> {
-        self.inner.worker_hello(hello, now)
+    fn worker(&mut self, id: WorkerId) -> Result<Option<WorkerRow>, StoreError> {
+        self.inner.worker(id)
     }
     fn prune_beats(&mut self, before: Time, limit: usize) -> Result<usize, StoreError> {
         self.inner.prune_beats(before, limit)
@@ -121,8 +121,8 @@ fn nothing_is_answered_or_sent_before_the_commit() {
     let mut w = desk.worker("w", "script", 1);
     away.store(true, Ordering::Relaxed);
     let (command, mut answer) = submit(ONE, None);
-    let now = desk.now;
-    desk.core().begin(vec![command], now);
+    let tick = desk.tick();
+    desk.core().begin(vec![command], tick);
     for _ in 0..3 {
         assert!(matches!(desk.core().commit(), Commit::Retry(_)));
         assert!(answer.try_recv().is_err(), "no answer while the database is away");

@@ -5,6 +5,7 @@ mod desk;
 mod dispatch;
 mod faults;
 mod fleet;
+mod hearing;
 mod lives;
 mod logs;
 mod recovery;

@@ -7,7 +7,7 @@ use protocol::link::{HeldAttempt, HeldState, ServerMessage, VerdictKind, WorkerM
 
 use crate::desk::{Desk, ONE};
 
-fn held(spec: &AttemptSpec, state: HeldState) -> HeldAttempt {
+pub(crate) fn held(spec: &AttemptSpec, state: HeldState) -> HeldAttempt {
     HeldAttempt {
         ticket: spec.ticket,
         job: spec.job,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use engine::attempt::{Outcome, Report, Usage};
 use engine::deadline::Rules;
 use engine::event::{Event, Ticket};
-use engine::{AttemptId, Ctx, Epoch, Fence, Job, JobId, StateName, StepIx, Time, WorkerId};
+use engine::{AttemptId, Clocks, Ctx, Epoch, Fence, Job, JobId, StateName, StepIx, Time, WorkerId};
 use serde_json::{Map, json};
 use spec::Diagnostic;
 use spec::eval::Templates;
@@ -41,7 +41,8 @@ fn show(diagnostics: &[Diagnostic]) {
 fn live(task: &Task) {
     let Ok(input) = task.bind(Map::new()) else { return };
     let rules = Rules::default();
-    let ctx = Ctx { now: Time(1_000_000_000), random: 7, rules: &rules, workers: &(), evaluator: &Templates };
+    let Clocks { now, heard, verdicts_from } = Clocks::never_deaf(Time(1_000_000_000));
+    let ctx = Ctx { now, heard, verdicts_from, random: 7, rules: &rules, workers: &(), evaluator: &Templates };
     let (mut job, _) = engine::submit(JobId(Uuid::nil()), task.definition.clone(), Arc::new(input), &ctx);
     for execution in 1..=EXECUTIONS_MAX {
         let Some(step) = queued(&job) else { return };

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use engine::definition::{Program, RunBody};
 use engine::job::Step;
 use engine::state::{
-    Cancelling, End, Held, Live, Offer, Queued, Recovering, SkipCause, StopCause, StopMode, WaitReason, Waiting,
+    Cancelling, Cut, End, Held, Live, Offer, Queued, Recovering, SkipCause, StopCause, StopMode, WaitReason, Waiting,
 };
-use engine::{AttemptId, Epoch, Fence, State, Time, WorkerId};
+use engine::{AttemptId, Epoch, Fence, Heard, State, Time, WorkerId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
@@ -40,16 +40,43 @@ struct StoredStep {
 #[serde(tag = "name", rename_all = "snake_case")]
 enum StoredState {
     Pending,
-    Queued { since: i64, not_before: Option<i64>, offer: Option<StoredOffer> },
-    Running { live: StoredLive },
-    Recovering { live: StoredLive, disconnected_at: i64, deadline: i64 },
-    Cancelling { live: StoredLive, cause: StoredCause, kill: bool, deadline: i64, disconnected_at: Option<i64> },
-    Held { since: i64, expires_at: Option<i64>, missing: u32 },
-    Waiting { until: i64, retry: bool },
+    Queued {
+        since: i64,
+        heard_since: Option<i64>,
+        not_before: Option<i64>,
+        offer: Option<StoredOffer>,
+    },
+    Running {
+        live: StoredLive,
+    },
+    Recovering {
+        live: StoredLive,
+        disconnected_at: i64,
+        deadline: i64,
+    },
+    Cancelling {
+        live: StoredLive,
+        cause: StoredCause,
+        kill: bool,
+        deadline: i64,
+        disconnected_at: Option<i64>,
+        cut_heard: Option<i64>,
+    },
+    Held {
+        since: i64,
+        expires_at: Option<i64>,
+        missing: u32,
+    },
+    Waiting {
+        until: i64,
+        retry: bool,
+    },
     Success,
     Failed,
     Cancelled,
-    Skipped { after_failure: bool },
+    Skipped {
+        after_failure: bool,
+    },
 }
 
 #[derive(Serialize, Deserialize)]
@@ -137,6 +164,7 @@ fn encode_state(state: &State) -> StoredState {
         State::Pending => StoredState::Pending,
         State::Queued(q) => StoredState::Queued {
             since: q.since.0,
+            heard_since: Some(q.heard_since.0),
             not_before: q.not_before.map(|t| t.0),
             offer: q.offer.as_ref().map(encode_offer),
         },
@@ -155,7 +183,8 @@ fn encode_state(state: &State) -> StoredState {
             },
             kill: c.mode == StopMode::Kill,
             deadline: c.deadline.0,
-            disconnected_at: c.disconnected_at.map(|t| t.0),
+            disconnected_at: c.cut.map(|cut| cut.at.0),
+            cut_heard: c.cut.map(|cut| cut.heard.0),
         },
         State::Held(h) => {
             StoredState::Held { since: h.since.0, expires_at: h.expires_at.map(|t| t.0), missing: h.missing }
@@ -171,8 +200,10 @@ fn encode_state(state: &State) -> StoredState {
 fn decode_state(stored: StoredState) -> State {
     match stored {
         StoredState::Pending => State::Pending,
-        StoredState::Queued { since, not_before, offer } => State::Queued(Queued {
+        StoredState::Queued { since, heard_since, not_before, offer } => State::Queued(Queued {
             since: Time(since),
+            // Rows from before there was hearing time: until then both clocks were the same.
+            heard_since: Heard(heard_since.unwrap_or(since)),
             not_before: not_before.map(Time),
             offer: offer.map(|o| Offer {
                 attempt: AttemptId(o.attempt),
@@ -180,26 +211,28 @@ fn decode_state(stored: StoredState) -> State {
                 worker: WorkerId(o.worker),
                 epoch: Epoch(o.epoch),
                 at: Time(o.at),
-                answer_by: Time(o.answer_by),
+                answer_by: Heard(o.answer_by),
             }),
         }),
         StoredState::Running { live } => State::Running(decode_live(&live)),
         StoredState::Recovering { live, disconnected_at, deadline } => State::Recovering(Recovering {
             live: decode_live(&live),
             disconnected_at: Time(disconnected_at),
-            deadline: Time(deadline),
+            deadline: Heard(deadline),
         }),
-        StoredState::Cancelling { live, cause, kill, deadline, disconnected_at } => State::Cancelling(Cancelling {
-            live: decode_live(&live),
-            cause: match cause {
-                StoredCause::Cancel => StopCause::Cancel,
-                StoredCause::JobTimeout => StopCause::JobTimeout,
-                StoredCause::StepTimeout => StopCause::StepTimeout,
-            },
-            mode: if kill { StopMode::Kill } else { StopMode::Graceful },
-            deadline: Time(deadline),
-            disconnected_at: disconnected_at.map(Time),
-        }),
+        StoredState::Cancelling { live, cause, kill, deadline, disconnected_at, cut_heard } => {
+            State::Cancelling(Cancelling {
+                live: decode_live(&live),
+                cause: match cause {
+                    StoredCause::Cancel => StopCause::Cancel,
+                    StoredCause::JobTimeout => StopCause::JobTimeout,
+                    StoredCause::StepTimeout => StopCause::StepTimeout,
+                },
+                mode: if kill { StopMode::Kill } else { StopMode::Graceful },
+                deadline: Time(deadline),
+                cut: disconnected_at.map(|at| Cut { at: Time(at), heard: Heard(cut_heard.unwrap_or(at)) }),
+            })
+        }
         StoredState::Held { since, expires_at, missing } => {
             State::Held(Held { since: Time(since), expires_at: expires_at.map(Time), missing })
         }

@@ -2,11 +2,11 @@
 
 use std::sync::{Arc, Barrier, Mutex};
 
-use engine::{Epoch, Time};
+use engine::{Epoch, Heard, Time};
 
 use super::Fixture;
 use super::scene::{FIRST, Life, T0, after, commit, id, job_id, plain, worker_id};
-use crate::rows::{FleetChange, NewWorker, TaskRow, TokenRow, WorkerHello, WorkerRow};
+use crate::rows::{FleetChange, HearingRow, NewWorker, TaskRow, TokenRow, WorkerHello, WorkerRow};
 use crate::{Batch, Enrolled, Store, StoreError};
 
 pub fn fences_only_grow(fixture: &mut dyn Fixture) {
@@ -38,7 +38,8 @@ pub fn every_hello_has_an_epoch_of_its_own(fixture: &mut dyn Fixture) {
     assert_eq!((fresh.created_at, fresh.state_id, fresh.name.as_str()), (after(1), id(501), "w1"));
 
     let hello = hello(1);
-    let row = store.worker_hello(&hello, after(50)).expect("a hello");
+    say_hello(store, &hello, after(50));
+    let row = store.worker(worker_id(1)).expect("a read").expect("the worker");
     let expected = WorkerRow {
         id: worker_id(1),
         name: "build-1".to_owned(),
@@ -58,10 +59,14 @@ pub fn every_hello_has_an_epoch_of_its_own(fixture: &mut dyn Fixture) {
         created_at: after(1),
         started_at: Some(T0),
         last_seen_at: Some(after(50)),
+        left_heard: None,
         removed_at: None,
     };
     assert_eq!(row, expected);
-    assert_eq!(store.worker_hello(&hello, after(51)).expect("a hello").epoch, Epoch(2));
+    let again = Batch { hellos: vec![hello.clone()], ..Batch::default() };
+    let error = store.commit(&again).expect_err("an epoch that was given before");
+    assert!(matches!(error, StoreError::Refused { .. }), "{error}");
+    say_hello(store, &WorkerHello { epoch: Epoch(2), ..hello }, after(51));
     let stored = WorkerRow { epoch: Epoch(2), last_seen_at: Some(after(51)), ..expected };
     assert_eq!(reader.workers().expect("a read"), std::slice::from_ref(&stored));
     assert_eq!(reader.worker_by_credential(&[1; 32]).expect("a read"), Some(stored));
@@ -74,7 +79,8 @@ pub fn every_hello_has_an_epoch_of_its_own(fixture: &mut dyn Fixture) {
 
 pub fn an_unknown_worker_cannot_say_hello(fixture: &mut dyn Fixture) {
     let store = &mut *fixture.open();
-    let error = store.worker_hello(&hello(1), after(1)).expect_err("nobody by that id");
+    assert_eq!(store.worker(worker_id(1)).expect("a read"), None);
+    let error = store.commit(&Batch { hellos: vec![hello(1)], ..Batch::default() }).expect_err("nobody by that id");
     assert!(matches!(error, StoreError::Refused { .. }), "{error}");
     assert_eq!(store.reader().workers().expect("a read"), []);
 }
@@ -82,7 +88,8 @@ pub fn an_unknown_worker_cannot_say_hello(fixture: &mut dyn Fixture) {
 pub fn being_seen_touches_nothing_else(fixture: &mut dyn Fixture) {
     let store = &mut *fixture.open();
     enrolled(store, 1);
-    let row = store.worker_hello(&hello(1), after(10)).expect("a hello");
+    say_hello(store, &hello(1), after(10));
+    let row = store.worker(worker_id(1)).expect("a read").expect("the worker");
     let seen = |at: Time| Batch { seen: vec![(worker_id(1), at), (worker_id(9), at)], ..Batch::default() };
     commit(store, &seen(after(20)));
     commit(store, &seen(after(15)));
@@ -101,7 +108,8 @@ pub fn an_operators_word_on_a_worker_stays(fixture: &mut dyn Fixture) {
         &mut *store,
         &Batch { fleet: vec![remove(20)], meta: vec![("dispatch", "off".to_owned())], ..Batch::default() },
     );
-    let row = store.worker_hello(&hello(1), after(30)).expect("a hello");
+    say_hello(&mut *store, &hello(1), after(30));
+    let row = store.worker(worker_id(1)).expect("a read").expect("the worker");
     assert!(row.draining, "a hello does not wipe it");
     fixture.crash(store);
     let mut store = fixture.open();
@@ -112,6 +120,44 @@ pub fn an_operators_word_on_a_worker_stays(fixture: &mut dyn Fixture) {
     assert_eq!(reader.meta("dispatch").expect("a read").as_deref(), Some("off"));
     commit(&mut *store, &Batch { fleet: vec![drain(false)], ..Batch::default() });
     assert!(!reader.workers().expect("a read")[0].draining);
+}
+
+pub fn who_left_is_marked_until_the_next_hello(fixture: &mut dyn Fixture) {
+    let store = &mut *fixture.open();
+    enrolled(store, 1);
+    say_hello(store, &hello(1), after(10));
+    commit(store, &Batch { left: vec![(worker_id(1), Heard(77))], ..Batch::default() });
+    let left = |store: &mut dyn Store| store.worker(worker_id(1)).expect("a read").expect("the worker").left_heard;
+    assert_eq!(left(store), Some(Heard(77)));
+    say_hello(store, &WorkerHello { epoch: Epoch(2), ..hello(1) }, after(20));
+    assert_eq!(left(store), None);
+}
+
+pub fn the_last_mark_is_what_counts(fixture: &mut dyn Fixture) {
+    let mut store = fixture.open();
+    assert_eq!(store.reader().hearing().expect("a read"), None);
+    let first = HearingRow {
+        mark_at: after(1),
+        deaf_us: 0,
+        stretch_from: Heard(1),
+        unsettled_since: None,
+        verdicts_from: Heard::MIN,
+        alarmed: false,
+    };
+    let second = HearingRow {
+        mark_at: after(9),
+        deaf_us: 5_000_000,
+        stretch_from: Heard(2),
+        unsettled_since: Some(Heard(3)),
+        verdicts_from: Heard(4),
+        alarmed: true,
+    };
+    for row in [first, second] {
+        commit(&mut *store, &Batch { hearing: Some(row), ..Batch::default() });
+        assert_eq!(store.reader().hearing().expect("a read"), Some(row));
+    }
+    fixture.crash(store);
+    assert_eq!(fixture.open().reader().hearing().expect("a read"), Some(second));
 }
 
 pub fn tokens_come_back_and_are_revoked_once(fixture: &mut dyn Fixture) {
@@ -256,9 +302,14 @@ fn hash(n: u64) -> [u8; 32] {
     [n.to_le_bytes()[0]; 32]
 }
 
+fn say_hello(store: &mut dyn Store, hello: &WorkerHello, now: Time) {
+    commit(store, &Batch { now, hellos: vec![hello.clone()], ..Batch::default() });
+}
+
 fn hello(n: u64) -> WorkerHello {
     WorkerHello {
         id: worker_id(n),
+        epoch: Epoch(1),
         name: format!("build-{n}"),
         tags: vec!["script".to_owned(), "linux".to_owned()],
         slots: 4,
@@ -272,5 +323,6 @@ fn hello(n: u64) -> WorkerHello {
         hostname: "host".to_owned(),
         pid: 4321,
         started_at: T0,
+        no_reconnect: false,
     }
 }

@@ -13,7 +13,7 @@ use engine::definition::{
 use engine::eval::{Evaluator, Scope};
 use engine::event::Ticket;
 use engine::retry::RetryPolicy;
-use engine::{AttemptId, Changes, Ctx, Epoch, Event, Fence, Job, JobId, StepIx, Time, WorkerId};
+use engine::{AttemptId, Changes, Clocks, Ctx, Epoch, Event, Fence, Job, JobId, StepIx, Time, WorkerId};
 use uuid::Uuid;
 
 use crate::codec::{self, JobMeta};
@@ -218,7 +218,8 @@ fn report(exit_code: i32) -> Report {
 }
 
 fn ctx(now: Time, rules: &Rules) -> Ctx<'_> {
-    Ctx { now, random: 7, rules, workers: &(), evaluator: &Literal }
+    let Clocks { heard, verdicts_from, .. } = Clocks::never_deaf(now);
+    Ctx { now, heard, verdicts_from, random: 7, rules, workers: &(), evaluator: &Literal }
 }
 
 /// Conditions are `true` or anything else, and templates stand for themselves.

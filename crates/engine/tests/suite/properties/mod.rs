@@ -82,7 +82,7 @@ proptest! {
     #[test]
     fn every_state_can_be_explained(definition in tasks::small(), moves in moves::some(40)) {
         let (world, _) = play(&definition, &moves);
-        let answer = why(&world.job, &Empty, world.now);
+        let answer = why(&world.job, &Empty, &world.clocks());
         prop_assert!(answer.summary.ends_with('.'));
         for (step, told) in world.job.steps.iter().zip(&answer.steps) {
             prop_assert!(!told.owner.is_empty() && !told.reason.is_empty(), "{told:?}");

@@ -44,7 +44,7 @@ pub(super) fn one() -> impl Strategy<Value = Move> {
         1 => Just(Voice::OldLink),
         1 => Just(Voice::NewLink),
     ];
-    (0..40u8, 0..5u8, any::<u8>(), voice, 0..16u8).prop_map(|(kind, step, form, voice, wait)| Move {
+    (0..40u8, 0..5u8, any::<u8>(), voice, 0..17u8).prop_map(|(kind, step, form, voice, wait)| Move {
         kind,
         step,
         form,
@@ -55,6 +55,10 @@ pub(super) fn one() -> impl Strategy<Value = Move> {
 
 impl Move {
     pub(super) fn pass_time(&self, world: &mut World) {
+        world.random = u64::from(self.form) << 56;
+        if self.wait == 16 {
+            return world.pass_deaf(Duration::from_secs(1_000), Duration::from_secs(90));
+        }
         let seconds = match self.wait {
             0..=7 => 0.0,
             8 | 9 => 0.5,
@@ -65,7 +69,6 @@ impl Move {
             _ => 4_000.0,
         };
         world.pass(Duration::from_secs_f64(seconds));
-        world.random = u64::from(self.form) << 56;
     }
 
     /// One event, or all checks that are due.

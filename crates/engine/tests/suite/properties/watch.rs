@@ -9,7 +9,7 @@ use engine::event::{About, Changes, Effect, Event, Rejection};
 use engine::job::Counts;
 use engine::state::{End, State};
 use engine::table::{self, Verb};
-use engine::{AttemptId, Job, JobState, StateName, StepIx, Time};
+use engine::{AttemptId, Heard, Job, JobState, StateName, StepIx};
 
 use crate::support::world::World;
 
@@ -27,7 +27,7 @@ struct Seen {
     /// An agent said that it ended, or is gone.
     over: bool,
     /// Since when its link is lost.
-    cut: Option<Time>,
+    cut: Option<Heard>,
     /// Its row was closed.
     closed: bool,
 }
@@ -94,9 +94,9 @@ impl Watch {
                 }
             }
             Event::Gone { .. } => seen.over = true,
-            Event::LinkLost { .. } => seen.cut = Some(world.now),
+            Event::LinkLost { .. } => seen.cut = Some(world.heard()),
             // It may have been cut off before; a running one is from now on.
-            Event::WorkerRemoved { .. } => seen.cut = seen.cut.or(Some(world.now)),
+            Event::WorkerRemoved { .. } => seen.cut = seen.cut.or(Some(world.heard())),
             Event::Reattached { .. } => seen.cut = None,
             _ => {}
         }
@@ -106,7 +106,7 @@ impl Watch {
     fn may_follow(&self, world: &World, step: StepIx, next: AttemptId) {
         let def = world.job.definition.step(step);
         for (id, seen) in self.attempts.iter().filter(|(id, seen)| seen.step == step && **id != next) {
-            let window_over = seen.cut.is_some_and(|cut| cut + world.rules.recovery_window <= world.now);
+            let window_over = seen.cut.is_some_and(|cut| cut + world.rules.recovery_window <= world.heard());
             let lease_over = window_over && def.on_disconnect == OnDisconnect::Stop;
             let may_repeat = window_over && def.on_disconnect == OnDisconnect::Keep && def.effects.may_repeat();
             let fine = !seen.granted || seen.over || lease_over || may_repeat;

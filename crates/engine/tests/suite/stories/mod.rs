@@ -4,6 +4,7 @@ mod budgets;
 mod cancel;
 mod graph;
 mod handover;
+mod hearing;
 mod holds;
 mod jobs;
 mod recovery;

@@ -6,7 +6,8 @@
 //!  offer a   accept a   go a (both)   refuse a   drop a (offer lost)   end a 0 | 1 | signal | oom | spawn | badout |
 //!  end a timeout | cancelled | lease | worker   lost a   back a   gone a void | runner | torn | reboot | missing | lease
 //!  remove a (its worker)   unmatched a   cancel   force   approve a   reject a   check a   check job   poison a   poison job
-//!  pass 5s   next (jump to the next check and fire what is due)   next 3
+//!  pass 5s   deaf 1h 90s (nobody is heard for an hour, and nobody judged for 90s of hearing after it)
+//!  next (jump to the next check and fire what is due)   next 3
 //!  a#1: the first ticket of step a, whatever is current       …@1: seen on link 1
 //! ```
 
@@ -48,6 +49,10 @@ fn run(world: &mut World, command: &str, trace: &mut String) {
     match words.as_slice() {
         ["pass", time] => {
             world.pass(duration(time));
+            let _ = writeln!(trace, "{command}");
+        }
+        ["deaf", time, quiet] => {
+            world.pass_deaf(duration(time), duration(quiet));
             let _ = writeln!(trace, "{command}");
         }
         ["next"] => next(world, trace),

@@ -8,7 +8,7 @@ use engine::deadline::Rules;
 use engine::definition::Definition;
 use engine::event::{Changes, Effect, Event, Rejection, Ticket};
 use engine::workers::{Label, Workers};
-use engine::{AttemptId, Ctx, Epoch, Fence, Job, JobId, StepIx, Time, WorkerId};
+use engine::{AttemptId, Clocks, Ctx, Epoch, Fence, Heard, Job, JobId, StepIx, Time, WorkerId};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -20,6 +20,9 @@ pub(crate) const START: Time = Time(1_000_000_000);
 pub(crate) struct World {
     pub(crate) job: Job,
     pub(crate) now: Time,
+    /// How much of the time nobody could be heard.
+    pub(crate) deaf: Duration,
+    pub(crate) verdicts_from: Heard,
     pub(crate) rules: Rules,
     pub(crate) random: u64,
     /// Every ticket that was offered, in order.
@@ -45,15 +48,37 @@ impl Workers for Fleet {
 impl World {
     pub(crate) fn submit(definition: Arc<Definition>) -> (World, Changes) {
         let rules = Rules::default();
-        let ctx = Ctx { now: START, random: 0, rules: &rules, workers: &(), evaluator: &Toy };
+        let (heard, verdicts_from) = (Heard(START.0), Heard::MIN);
+        let ctx = Ctx { now: START, heard, verdicts_from, random: 0, rules: &rules, workers: &(), evaluator: &Toy };
         let (job, changes) = engine::submit(JobId(Uuid::from_u128(1)), definition, Arc::new(json!("hello")), &ctx);
-        (World { job, now: START, rules, random: 0, tickets: Vec::new(), epoch: 1, workers: Fleet::default() }, changes)
+        (
+            World {
+                job,
+                now: START,
+                deaf: Duration::ZERO,
+                verdicts_from,
+                rules,
+                random: 0,
+                tickets: Vec::new(),
+                epoch: 1,
+                workers: Fleet::default(),
+            },
+            changes,
+        )
     }
 
     /// What the engine makes of `event` now; the job stays as it is.
     pub(crate) fn ask(&self, event: &Event) -> Result<Changes, Rejection> {
-        let ctx =
-            Ctx { now: self.now, random: self.random, rules: &self.rules, workers: &self.workers, evaluator: &Toy };
+        let Clocks { now, heard, verdicts_from } = self.clocks();
+        let ctx = Ctx {
+            now,
+            heard,
+            verdicts_from,
+            random: self.random,
+            rules: &self.rules,
+            workers: &self.workers,
+            evaluator: &Toy,
+        };
         engine::apply(&self.job, event, &ctx)
     }
 
@@ -77,6 +102,21 @@ impl World {
 
     pub(crate) fn pass(&mut self, time: Duration) {
         self.now = self.now + time;
+    }
+
+    /// Time in which nobody can be heard, and then a stretch in which nobody is judged.
+    pub(crate) fn pass_deaf(&mut self, time: Duration, quiet: Duration) {
+        self.now = self.now + time;
+        self.deaf += time;
+        self.verdicts_from = self.heard() + quiet;
+    }
+
+    pub(crate) fn heard(&self) -> Heard {
+        Heard((self.now - self.deaf).0)
+    }
+
+    pub(crate) fn clocks(&self) -> Clocks {
+        Clocks { now: self.now, heard: self.heard(), verdicts_from: self.verdicts_from }
     }
 
     /// A hand-over that nobody has seen yet.

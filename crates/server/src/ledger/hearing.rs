@@ -1,0 +1,319 @@
+//! Hearing time: how long this installation could hear and commit, and from when on silence may be judged.
+//!
+//! The ledger commits a mark every few seconds. What lies between two marks beyond that interval is deaf time: the server
+//! was down or stopped, its database away, the machine asleep, the clock set. [`Core`](super::Core) asks here with every
+//! round, and saves the answer with it.
+
+use std::time::Duration;
+
+use engine::{Clocks, Heard, Time};
+use store::rows::HearingRow;
+
+use crate::clock::Tick;
+
+/// A mark is committed so often, also by a server that has nothing else to do; more often where windows are short.
+const MARK_EVERY_MAX: Duration = Duration::from_secs(2);
+const MARK_EVERY_MIN: Duration = Duration::from_millis(100);
+
+/// A mark may be late by its interval, or by this, before the time is called deaf: a busy machine is not a deaf one.
+const LATE_MIN: Duration = Duration::from_millis(500);
+
+/// The two clocks of a machine may differ by this between marks: they are adjusted all the time, by far less.
+const DRIFT_MAX: Duration = Duration::from_millis(250);
+
+/// A server that never hears for long enough at a time judges after so many windows of hearing in all.
+const WINDOWS_MAX: u32 = 10;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct HearingRules {
+    pub mark_every: Duration,
+    late: Duration,
+    /// So much unbroken hearing after deaf time, and silence may be judged.
+    stretch: Duration,
+    /// So much hearing in all without such a stretch, and it is judged all the same.
+    at_last: Duration,
+}
+
+impl HearingRules {
+    pub(super) fn new(max_reconnect_delay: Duration, window: Duration) -> HearingRules {
+        let mark_every = (window / 8).clamp(MARK_EVERY_MIN, MARK_EVERY_MAX);
+        HearingRules {
+            mark_every,
+            late: mark_every.max(LATE_MIN),
+            stretch: max_reconnect_delay * 3 / 2,
+            at_last: window * WINDOWS_MAX,
+        }
+    }
+}
+
+/// What is known at the last committed mark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Hearing {
+    pub row: HearingRow,
+    mono: Duration,
+}
+
+/// How things stand at a tick.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Listened {
+    pub hearing: Hearing,
+    /// It is to be committed.
+    pub mark: bool,
+    /// What this tick found to have been deaf.
+    pub deaf: Duration,
+    /// Silence is judged from here on although no stretch was long enough; said once.
+    pub alarm: bool,
+}
+
+impl Hearing {
+    /// A server starts. All links are gone, so nothing was heard since the last mark, however short ago that is.
+    /// `strangers`: someone may be out there who was here before there were marks.
+    pub(super) fn start(stored: Option<HearingRow>, strangers: bool, tick: Tick, rules: &HearingRules) -> Listened {
+        let known = stored.unwrap_or(HearingRow {
+            mark_at: tick.now,
+            deaf_us: 0,
+            stretch_from: Heard(tick.now.0),
+            unsettled_since: None,
+            verdicts_from: Heard::MIN,
+            alarmed: false,
+        });
+        let hearing = Hearing { row: known, mono: tick.mono };
+        let deaf = tick.now.since(known.mark_at);
+        if stored.is_none() && !strangers {
+            return Listened { hearing, mark: true, deaf, alarm: false };
+        }
+        hearing.after(tick, deaf, true, rules)
+    }
+
+    /// How things stand now.
+    pub(super) fn listen(&self, tick: Tick, rules: &HearingRules) -> Listened {
+        let deaf = self.deaf_time(tick, rules);
+        self.after(tick, deaf, !deaf.is_zero(), rules)
+    }
+
+    /// The last mark is young enough to speak for this server.
+    pub(super) fn is_fresh(&self, now: Time, rules: &HearingRules) -> bool {
+        now.since(self.row.mark_at) <= rules.mark_every + rules.late
+    }
+
+    pub(super) fn next_mark(&self, rules: &HearingRules) -> Time {
+        self.row.mark_at + rules.mark_every
+    }
+
+    pub(super) fn clocks(&self, now: Time) -> Clocks {
+        self.row.clocks(now)
+    }
+
+    /// How much of the time since the last mark nobody can have been heard.
+    fn deaf_time(&self, tick: Tick, rules: &HearingRules) -> Duration {
+        let gap = tick.now.since(self.row.mark_at);
+        let passed = tick.mono.saturating_sub(self.mono);
+        // The clock was set, or the machine slept: the two clocks do not agree.
+        let jump = Some(gap.saturating_sub(passed)).filter(|jump| *jump > DRIFT_MAX).unwrap_or_default();
+        let real = gap - jump;
+        let late = if real > rules.mark_every + rules.late { real - rules.mark_every } else { Duration::ZERO };
+        jump + late
+    }
+
+    fn after(&self, tick: Tick, deaf: Duration, broken: bool, rules: &HearingRules) -> Listened {
+        let old = &self.row;
+        let deaf_us = old.deaf_us.saturating_add(i64::try_from(deaf.as_micros()).unwrap_or(i64::MAX));
+        let heard = Heard(tick.now.0.saturating_sub(deaf_us));
+        let stretch_from = if broken { heard } else { old.stretch_from };
+        let settled = heard.since(stretch_from) >= rules.stretch;
+        let unsettled_since = match old.unsettled_since {
+            _ if settled => None,
+            Some(since) => Some(since),
+            None => broken.then_some(heard),
+        };
+        let verdicts_from = match unsettled_since {
+            None => Heard::MIN,
+            Some(since) => (stretch_from + rules.stretch).min(since + rules.at_last),
+        };
+        let at_last = unsettled_since.is_some_and(|since| heard.since(since) >= rules.at_last);
+        let row = HearingRow {
+            mark_at: tick.now,
+            deaf_us,
+            stretch_from,
+            unsettled_since,
+            verdicts_from,
+            alarmed: at_last || (old.alarmed && unsettled_since.is_some()),
+        };
+        let due = tick.now.since(old.mark_at) >= rules.mark_every;
+        let changed = broken || unsettled_since != old.unsettled_since || row.alarmed != old.alarmed;
+        let mark = due || changed;
+        // Deaf time is measured from the last mark: one that is not made yet changes nothing.
+        let hearing = if mark { Hearing { row, mono: tick.mono } } else { *self };
+        Listened { hearing, mark, deaf, alarm: at_last && !old.alarmed }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+    const MINUTE: Duration = Duration::from_secs(60);
+    const HOUR: Duration = Duration::from_secs(3_600);
+
+    fn rules() -> HearingRules {
+        HearingRules::new(60 * SECOND, 120 * SECOND)
+    }
+
+    /// A server, its clocks, and whatever happens to them.
+    struct Server {
+        hearing: Hearing,
+        tick: Tick,
+        alarms: u32,
+    }
+
+    impl Server {
+        fn new() -> Server {
+            let tick = Tick { now: Time(1_000_000_000_000), mono: Duration::ZERO };
+            let started = Hearing::start(None, false, tick, &rules());
+            assert!(started.mark);
+            Server { hearing: started.hearing, tick, alarms: 0 }
+        }
+
+        fn listen(&mut self) -> Duration {
+            let heard = self.hearing.listen(self.tick, &rules());
+            self.take(heard)
+        }
+
+        fn take(&mut self, listened: Listened) -> Duration {
+            self.alarms += u32::from(listened.alarm);
+            self.hearing = listened.hearing;
+            listened.deaf
+        }
+
+        /// Ticks in time.
+        fn run(&mut self, time: Duration) {
+            let steps = time.as_micros() / SECOND.as_micros();
+            for _ in 0..steps {
+                self.freeze(SECOND);
+                assert_eq!(self.listen(), Duration::ZERO);
+            }
+        }
+
+        /// Time in which the process does nothing.
+        fn freeze(&mut self, time: Duration) {
+            self.tick = Tick { now: self.tick.now + time, mono: self.tick.mono + time };
+        }
+
+        fn restart(&mut self, down: Duration) -> Duration {
+            self.tick = Tick { now: self.tick.now + down, mono: Duration::ZERO };
+            let started = Hearing::start(Some(self.hearing.row), false, self.tick, &rules());
+            self.take(started)
+        }
+
+        fn heard(&self) -> Heard {
+            self.hearing.clocks(self.tick.now).heard
+        }
+
+        fn judges(&self) -> bool {
+            self.hearing.clocks(self.tick.now).may_judge(Heard::MIN)
+        }
+    }
+
+    #[test]
+    fn a_new_installation_was_never_deaf() {
+        let mut server = Server::new();
+        assert!(server.judges());
+        server.run(HOUR);
+        assert_eq!(server.heard(), Heard(server.tick.now.0));
+        assert!(server.judges());
+    }
+
+    #[test]
+    fn what_came_before_the_first_mark_is_given_time_to_call_in() {
+        let tick = Tick { now: Time(5), mono: Duration::ZERO };
+        let started = Hearing::start(None, true, tick, &rules()).hearing;
+        assert_eq!(started.row.deaf_us, 0, "what is stored in wall time stays what it is");
+        assert!(started.clocks(tick.now).is_quiet_stretch());
+    }
+
+    #[test]
+    fn an_hour_down_does_not_count_and_a_stretch_of_hearing_follows() {
+        let mut server = Server::new();
+        server.run(MINUTE);
+        let before = server.heard();
+        server.restart(HOUR);
+        assert!(server.heard().since(before) <= 2 * SECOND, "nothing of the hour was heard");
+        assert!(!server.judges());
+        server.run(89 * SECOND);
+        assert!(!server.judges());
+        server.run(SECOND);
+        assert!(server.judges());
+        assert_eq!(server.alarms, 0);
+    }
+
+    #[test]
+    fn a_frozen_server_judges_nobody_for_it() {
+        let mut server = Server::new();
+        server.run(MINUTE);
+        server.freeze(HOUR);
+        let deaf = server.listen();
+        assert!(deaf >= HOUR - 4 * SECOND && deaf <= HOUR, "{deaf:?}");
+        assert!(!server.judges());
+    }
+
+    #[test]
+    fn a_clock_set_ahead_and_a_machine_that_slept_are_deaf_time() {
+        let mut server = Server::new();
+        server.run(MINUTE);
+        let before = server.heard();
+        server.tick.now = server.tick.now + HOUR;
+        assert_eq!(server.listen(), HOUR);
+        assert_eq!(server.heard(), before);
+    }
+
+    #[test]
+    fn a_late_mark_on_a_busy_machine_is_not_deaf_time() {
+        let mut server = Server::new();
+        server.freeze(4 * SECOND);
+        assert_eq!(server.listen(), Duration::ZERO);
+        server.freeze(5 * SECOND);
+        assert_eq!(server.listen(), 3 * SECOND);
+    }
+
+    #[test]
+    fn a_server_that_crashes_again_and_again_judges_at_last_and_says_so_once() {
+        let mut server = Server::new();
+        server.run(MINUTE);
+        let mut lives = 0;
+        while !server.judges() || lives == 0 {
+            server.restart(MINUTE);
+            server.run(30 * SECOND);
+            lives += 1;
+            assert!(lives < 100, "it never decides");
+        }
+        assert!((39..=41).contains(&lives), "ten windows of hearing, half a minute at a time: {lives}");
+        assert_eq!(server.alarms, 1);
+        // It stays so, without another word, until it has heard for long enough at a time.
+        server.restart(MINUTE);
+        assert!(server.judges());
+        server.run(90 * SECOND);
+        assert_eq!((server.alarms, server.hearing.row.alarmed), (1, false));
+        server.restart(MINUTE);
+        assert!(!server.judges());
+    }
+
+    #[test]
+    fn marks_are_made_in_time_and_not_more_often() {
+        let mut server = Server::new();
+        server.freeze(SECOND);
+        assert!(!server.hearing.listen(server.tick, &rules()).mark);
+        server.freeze(SECOND);
+        assert!(server.hearing.listen(server.tick, &rules()).mark);
+        assert!(server.hearing.is_fresh(server.tick.now, &rules()));
+        server.freeze(MINUTE);
+        assert!(!server.hearing.is_fresh(server.tick.now, &rules()));
+    }
+
+    #[test]
+    fn short_windows_have_short_marks() {
+        let short = HearingRules::new(Duration::from_millis(500), SECOND);
+        assert_eq!(short.mark_every, Duration::from_millis(125));
+        assert_eq!(rules().mark_every, MARK_EVERY_MAX);
+    }
+}

@@ -1,0 +1,1 @@
+UPDATE workers SET left_heard = ?2 WHERE id = ?1
