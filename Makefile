@@ -5,7 +5,7 @@ CARGO ?= cargo
 DATA ?= $(HOME)/.local/share/bowline
 FUZZ_SECONDS ?= 600
 
-.PHONY: run build test lint fmt bench fuzz check-deps
+.PHONY: run build test demo lint fmt bench fuzz check-deps
 
 run: ## Build and start server, worker and page, with the example tasks.
 	$(CARGO) build --release --locked -p bowline
@@ -18,6 +18,9 @@ test: lint ## Everything that must hold before a change lands.
 	@if $(CARGO) nextest --version >/dev/null 2>&1; \
 	then $(CARGO) nextest run --locked --workspace; \
 	else $(CARGO) test --locked --workspace; fi
+
+demo: build ## Kills server and worker in the middle of a job, and shows that no line is lost.
+	@BOWLINE=./target/release/bowline scripts/demo.sh
 
 lint:
 	$(CARGO) fmt --all --check

@@ -7,6 +7,7 @@ mod story;
 
 mod clocks;
 mod cuts;
+mod demo;
 mod disks;
 mod losses;
 mod outages;
