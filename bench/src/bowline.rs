@@ -75,13 +75,20 @@ impl Bowline {
         let config = folder.path().join("server-config.yaml");
         std::fs::write(&config, format!("listen: {address}\ndata: ./data\n"))?;
         std::fs::create_dir(folder.path().join("tasks"))?;
-        let mut command = self.command(folder.path());
-        command.arg("server").arg("--config").arg(&config);
-        let (process, _) = Process::start_ready(&mut command, &folder.path().join("server.log")).await?;
+        let process = self.serve(folder.path()).await?;
         let data = folder.path().join("data");
         let token = std::fs::read_to_string(data.join("admin.token"))?.trim().to_owned();
         let endpoint: Endpoint = format!("http://{address}").parse()?;
         Ok(Server { bowline: self, folder, process, address, endpoint, token })
+    }
+}
+
+impl Bowline {
+    /// A server with the configuration in `home`.
+    async fn serve(&self, home: &Path) -> Outcome<Process> {
+        let mut command = self.command(home);
+        command.arg("server").arg("--config").arg(home.join("server-config.yaml"));
+        Ok(Process::start_ready(&mut command, &home.join("server.log")).await?.0)
     }
 }
 
@@ -111,9 +118,10 @@ impl Server<'_> {
         self.folder.path().join("data")
     }
 
-    pub(crate) async fn enroll_token(&self) -> Outcome<String> {
-        let request =
-            CreateTokenRequest { kind: TokenKind::Enroll, role: None, ttl: None, tags: Vec::new(), uses: None };
+    /// For so many workers.
+    pub(crate) async fn enroll_token(&self, uses: u32) -> Outcome<String> {
+        let uses = Some(uses);
+        let request = CreateTokenRequest { kind: TokenKind::Enroll, role: None, ttl: None, tags: Vec::new(), uses };
         Ok(self.client().create_token(&request).await?.token)
     }
 
@@ -123,7 +131,7 @@ impl Server<'_> {
         let home = self.folder.path();
         let mut command = self.bowline.command(home);
         command.arg("worker").arg("--server").arg(self.endpoint.to_string());
-        command.arg("--enroll-token").arg(self.enroll_token().await?);
+        command.arg("--enroll-token").arg(self.enroll_token(1).await?);
         command.arg("--name").arg(&name).arg("--state").arg(home.join(&name));
         if let Some(slots) = slots {
             command.arg("--slots").arg(slots.to_string());
@@ -145,6 +153,13 @@ impl Server<'_> {
             }
             sleep(CONNECT_POLL).await;
         }
+    }
+
+    /// Kills it with signal 9 and starts it anew, on the same data and at the same address.
+    pub(crate) async fn crash(&mut self) -> Outcome<()> {
+        self.process.kill().await?;
+        self.process = self.bowline.serve(self.folder.path()).await?;
+        Ok(())
     }
 
     /// Stops it and gives its folder, with the data that it leaves.

@@ -14,6 +14,7 @@ mod process;
 mod report;
 mod simulated;
 mod stats;
+mod steady;
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -62,6 +63,8 @@ enum Letter {
     E,
     /// A chain of steps
     F,
+    /// A storm of workers that come back
+    G,
 }
 
 /// How much to do.
@@ -124,5 +127,6 @@ async fn measure(letter: Letter, bowline: &Bowline, effort: Effort) -> Outcome<V
         Letter::D => measure::log_lines::measure(bowline, effort).await,
         Letter::E => measure::footprint::measure(bowline, effort).await,
         Letter::F => measure::chain::measure(bowline, effort).await,
+        Letter::G => measure::storm::measure(bowline, effort).await,
     }
 }

@@ -22,6 +22,15 @@ impl Memory {
         Memory::parse(&text).ok_or_else(|| format!("{path} does not have the usual lines").into())
     }
 
+    /// The most that was ever resident.
+    pub(crate) fn peak(pid: Pid) -> Outcome<f64> {
+        let path = format!("/proc/{}/status", pid.as_raw_nonzero());
+        let text = std::fs::read_to_string(&path).map_err(|error| format!("cannot read {path}: {error}"))?;
+        let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:")).ok_or("the kernel does not say")?;
+        let kilobytes: f64 = line.trim().trim_end_matches(" kB").parse()?;
+        Ok(kilobytes * 1024.0 / 1e6)
+    }
+
     fn parse(text: &str) -> Option<Memory> {
         let field = |name: &str| {
             let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;

@@ -73,6 +73,11 @@ impl Process {
         }
     }
 
+    /// KILL, and wait for it.
+    pub(crate) async fn kill(&mut self) -> Outcome<()> {
+        Ok(self.child.kill().await?)
+    }
+
     /// What went wrong, with the end of the process's own log.
     pub(crate) fn complaint(&self, what: &str) -> Box<dyn std::error::Error + Send + Sync> {
         let log = std::fs::read_to_string(&self.log).unwrap_or_default();

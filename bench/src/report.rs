@@ -79,6 +79,7 @@ pub(crate) fn letter(letter: Letter) -> &'static str {
         Letter::D => "d",
         Letter::E => "e",
         Letter::F => "f",
+        Letter::G => "g",
     }
 }
 

@@ -17,18 +17,24 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::http::HeaderValue;
 use tokio_tungstenite::tungstenite::http::header::AUTHORIZATION;
-use tokio_tungstenite::{WebSocketStream, client_async};
+use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
+use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 use uuid::Uuid;
 
 use crate::Outcome;
 use crate::bowline::Server;
+
+/// Kept per link, so it stays small: thousands of them share this process.
+const READ_BUFFER_BYTES: usize = 4 * 1024;
+
+pub(crate) type Socket = WebSocketStream<TcpStream>;
 
 const ENROLL_PATH: &str = "/api/worker/enroll";
 
 /// Connected and welcomed.
 #[derive(Debug)]
 pub(crate) struct SimulatedWorker {
-    socket: WebSocketStream<TcpStream>,
+    socket: Socket,
     heartbeat: Duration,
     slots: u32,
     /// The highest number among offers, goes and forgets.
@@ -48,15 +54,9 @@ impl SimulatedWorker {
     pub(crate) async fn connect(server: &Server<'_>, name: &str, slots: u32) -> Outcome<SimulatedWorker> {
         let address = server.address();
         let state_id = random_id()?;
-        let credential = enroll(address, &server.enroll_token().await?, name, state_id).await?;
-        let mut request = format!("ws://{address}{LINK_PATH}").into_client_request()?;
-        request.headers_mut().insert(AUTHORIZATION, HeaderValue::try_from(format!("Bearer {credential}"))?);
-        let stream = TcpStream::connect(address).await?;
-        stream.set_nodelay(true)?;
-        let (mut socket, _) = client_async(request, stream).await?;
-        let hello = WorkerMessage::Hello(hello(name, slots, state_id)?);
-        socket.send(Message::text(encode_text(&[hello]))).await?;
-        let welcome = welcome(&mut socket).await?;
+        let credential = enroll(address, &server.enroll_token(1).await?, name, state_id).await?;
+        let mut socket = open(address, &credential).await?;
+        let welcome = greet(&mut socket, hello(name, slots, state_id)?).await?;
         let heartbeat = Duration::from_millis(welcome.settings.heartbeat_ms);
         Ok(SimulatedWorker { socket, heartbeat, slots, processed: 0, held: HashSet::new() })
     }
@@ -98,14 +98,7 @@ impl SimulatedWorker {
                 ServerMessage::Go { number, ticket } => {
                     self.processed = number;
                     answers.messages.push(WorkerMessage::Ended { ticket, end: end() });
-                    answers.logs.push(LogHeader {
-                        ticket,
-                        first_seq: 1,
-                        last_seq: 0,
-                        missing: 0,
-                        cause: MissingCause::Limit,
-                        complete: true,
-                    });
+                    answers.logs.push(whole_and_empty(ticket));
                 }
                 ServerMessage::Forget { number, ticket } => {
                     self.processed = number;
@@ -146,8 +139,24 @@ impl SimulatedWorker {
     }
 }
 
-/// Changes a single-use token into a credential.
-async fn enroll(address: &str, token: &str, name: &str, state_id: Uuid) -> Outcome<String> {
+/// A link without its hello.
+pub(crate) async fn open(address: &str, credential: &str) -> Outcome<Socket> {
+    let mut request = format!("ws://{address}{LINK_PATH}").into_client_request()?;
+    request.headers_mut().insert(AUTHORIZATION, HeaderValue::try_from(format!("Bearer {credential}"))?);
+    let stream = TcpStream::connect(address).await?;
+    stream.set_nodelay(true)?;
+    let config = WebSocketConfig::default().read_buffer_size(READ_BUFFER_BYTES);
+    Ok(client_async_with_config(request, stream, Some(config)).await?.0)
+}
+
+/// Says hello and waits for the welcome.
+pub(crate) async fn greet(socket: &mut Socket, hello: Hello) -> Outcome<Welcome> {
+    socket.send(Message::text(encode_text(&[WorkerMessage::Hello(hello)]))).await?;
+    welcome(socket).await
+}
+
+/// Changes a token into a credential.
+pub(crate) async fn enroll(address: &str, token: &str, name: &str, state_id: Uuid) -> Outcome<String> {
     let request = EnrollRequest { name: name.to_owned(), state_id, labels: Default::default() };
     let body = serde_json::to_string(&request)?;
     let head = format!(
@@ -167,7 +176,7 @@ async fn enroll(address: &str, token: &str, name: &str, state_id: Uuid) -> Outco
     }
 }
 
-async fn welcome(socket: &mut WebSocketStream<TcpStream>) -> Outcome<Welcome> {
+async fn welcome(socket: &mut Socket) -> Outcome<Welcome> {
     match socket.next().await.transpose()? {
         Some(Message::Text(text)) => match decode_text(&text)?.into_iter().next() {
             Some(ServerMessage::Welcome(welcome)) => Ok(welcome),
@@ -177,7 +186,7 @@ async fn welcome(socket: &mut WebSocketStream<TcpStream>) -> Outcome<Welcome> {
     }
 }
 
-fn hello(name: &str, slots: u32, state_id: Uuid) -> Outcome<Hello> {
+pub(crate) fn hello(name: &str, slots: u32, state_id: Uuid) -> Outcome<Hello> {
     Ok(Hello {
         protocol: PROTOCOL_VERSION,
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -203,7 +212,12 @@ fn hello(name: &str, slots: u32, state_id: Uuid) -> Outcome<Hello> {
     })
 }
 
-fn end() -> End {
+/// Stands for the whole log of a step that printed nothing.
+pub(crate) fn whole_and_empty(ticket: Ticket) -> LogHeader {
+    LogHeader { ticket, first_seq: 1, last_seq: 0, missing: 0, cause: MissingCause::Limit, complete: true }
+}
+
+pub(crate) fn end() -> End {
     End {
         result: EndResult::Exited { code: 0 },
         stopped: None,
@@ -216,7 +230,7 @@ fn end() -> End {
     }
 }
 
-fn random_id() -> Outcome<Uuid> {
+pub(crate) fn random_id() -> Outcome<Uuid> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes)?;
     Ok(uuid::Builder::from_random_bytes(bytes).into_uuid())

@@ -6,3 +6,4 @@ pub(crate) mod latency;
 pub(crate) mod lives;
 pub(crate) mod log_lines;
 pub(crate) mod steps;
+pub(crate) mod storm;
