@@ -10,6 +10,7 @@ mod cuts;
 mod demo;
 mod disks;
 mod losses;
+mod markers;
 mod outages;
 mod silence;
 mod stages;

@@ -59,13 +59,20 @@ pub(crate) fn check_ran_once(house: &House, id: &str) {
 
 /// Every line once, in order, `end` at last. Lines of the server's own stand between `---`.
 pub(crate) fn check_whole_log(house: &House, id: &str) {
-    let log = await_that("the log is whole", || Some(house.log(id, STEP)).filter(|log| log.ends_with("end\n")));
-    let lines: Vec<&str> = log.lines().filter(|line| !line.starts_with("--- ")).collect();
-    let (last, numbers) = lines.split_last().expect("lines");
-    assert_eq!(*last, "end");
+    let lines = await_that("the log is whole", || {
+        let log = house.log(id, STEP);
+        let lines: Vec<String> = log.lines().filter(|line| !line.starts_with("--- ")).map(str::to_owned).collect();
+        (lines.last()? == "end").then_some(lines)
+    });
+    let numbers = &lines[..lines.len() - 1];
     for (index, line) in numbers.iter().enumerate() {
-        assert_eq!(*line, (index + 1).to_string(), "line {index} of\n{log}");
+        assert_eq!(*line, (index + 1).to_string(), "line {index} of {lines:?}");
     }
+}
+
+/// The lines of the server's own in the step's log.
+pub(crate) fn markers(house: &House, id: &str) -> Vec<String> {
+    house.log(id, STEP).lines().filter(|line| line.starts_with("--- ")).map(str::to_owned).collect()
 }
 
 /// Lets so much time pass: where silence itself is the event there is nothing to await.
