@@ -66,6 +66,9 @@ pub struct Rules {
     pub unmatched: Duration,
     pub max_dispatch_attempts: u32,
     pub max_losses: u32,
+    /// Whether offers of a silent worker are taken back, and attempts of a silent runner given up, without asking.
+    pub auto_requeue_stale_claimed: bool,
+    pub auto_fail_stale_running: bool,
 }
 
 impl Default for Rules {
@@ -76,6 +79,8 @@ impl Default for Rules {
             unmatched: Duration::from_secs(30),
             max_dispatch_attempts: 5,
             max_losses: 3,
+            auto_requeue_stale_claimed: true,
+            auto_fail_stale_running: true,
         }
     }
 }

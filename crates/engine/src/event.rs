@@ -62,6 +62,17 @@ pub enum Event {
         epoch: Epoch,
         loss: Loss,
     },
+    /// For so long nothing was heard of the worker that holds the offer, or of the runner of a running attempt. `by`: who
+    /// wants it given up for that; none where the server only saw it.
+    FellSilent {
+        ticket: Ticket,
+        silent: Duration,
+        by: Option<String>,
+    },
+    /// It was heard again, after an operator was asked about its silence.
+    HeardAgain {
+        ticket: Ticket,
+    },
     /// An operator took the worker out of the fleet. That is no proof that the attempt is over.
     WorkerRemoved {
         ticket: Ticket,
@@ -152,6 +163,10 @@ pub enum AttemptNews {
     Confirmed,
     /// Its true end came after it was given up.
     LateOutcome,
+    /// Nothing is heard of it, and only an operator may act on that.
+    Silent,
+    /// It was heard again after all.
+    HeardAgain,
     /// It spoke although it is no longer its step's current one; nobody listened.
     Stale,
 }

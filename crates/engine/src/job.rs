@@ -77,6 +77,8 @@ pub struct Step {
     pub losses: u32,
     /// How many offers in a row stayed unanswered.
     pub unanswered_offers: u32,
+    /// Nothing is heard of it, and the installation leaves it to an operator what follows.
+    pub for_operator: bool,
     /// The worker that let the last offer go; another one is tried first.
     pub avoid: Option<WorkerId>,
     /// The program with its templates filled in, once queued; none where the definition's own serves.
@@ -138,6 +140,7 @@ impl Step {
             executions: 0,
             losses: 0,
             unanswered_offers: 0,
+            for_operator: false,
             avoid: None,
             rendered: None,
             output: Value::Null,

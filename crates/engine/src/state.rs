@@ -109,6 +109,10 @@ pub enum StopCause {
     Cancel,
     JobTimeout,
     StepTimeout,
+    /// Its runner gave no sign of life for so long.
+    RunnerStale {
+        silent_ms: u64,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

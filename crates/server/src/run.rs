@@ -148,6 +148,8 @@ fn core_config(config: &ServerConfig) -> CoreConfig {
             unmatched: recovery.unmatched_step_timeout,
             max_dispatch_attempts: recovery.max_dispatch_attempts,
             max_losses: recovery.max_losses,
+            auto_requeue_stale_claimed: recovery.auto_requeue_stale_claimed,
+            auto_fail_stale_running: recovery.auto_fail_stale_running,
         },
         link: LinkSettings {
             heartbeat_ms: millis(recovery.heartbeat_interval),

@@ -151,6 +151,8 @@ pub fn event_row(job: JobId, note: &Note) -> EventRow {
                 AttemptNews::Unconfirmed => "unconfirmed",
                 AttemptNews::Confirmed => "confirmed",
                 AttemptNews::LateOutcome => "late_outcome",
+                AttemptNews::Silent => "silent",
+                AttemptNews::HeardAgain => "heard_again",
                 AttemptNews::Stale => "stale",
             });
         }

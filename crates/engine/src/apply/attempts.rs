@@ -134,6 +134,9 @@ impl Draft<'_> {
         self.record_end(ix, live, report, failure.clone());
         self.effect(Effect::Forget { ticket, worker: live.worker });
         if let State::Cancelling(cancelling) = self.step(ix).state {
+            if let StopCause::RunnerStale { silent_ms } = cancelling.cause {
+                return self.ended_after_silence(ix, silent_ms, report, failure);
+            }
             let verb = match (report.stopped, &failure) {
                 (Some(_), _) => Verb::Complete,
                 // The race: it ended by itself before the order reached it.
@@ -246,7 +249,9 @@ impl Draft<'_> {
     }
 
     pub(super) fn set_offer(&mut self, ix: StepIx, offer: Option<Offer>, not_before: Option<crate::time::Time>) {
-        if let State::Queued(queued) = &mut self.step_mut(ix).state {
+        let step = self.step_mut(ix);
+        step.for_operator = false;
+        if let State::Queued(queued) = &mut step.state {
             queued.offer = offer;
             queued.not_before = not_before;
         }
@@ -265,6 +270,9 @@ impl Draft<'_> {
         let (failure, reason) = self.stop_failure(ix, cause);
         match cause {
             StopCause::StepTimeout => self.timed_out(ix, Verb::Complete, failure, Some(Ground::ReportedGone)),
+            StopCause::RunnerStale { silent_ms } => {
+                self.decide_silence(ix, Verb::Complete, silent_ms, Some(Ground::ReportedGone))
+            }
             StopCause::Cancel | StopCause::JobTimeout => self.end(ix, verb, End::Cancelled, Some(failure), &reason),
         }
     }

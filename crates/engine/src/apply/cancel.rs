@@ -129,10 +129,14 @@ impl Draft<'_> {
         };
         let (failure, _) = self.stop_failure(ix, cancelling.cause);
         // An order without an answer proves nothing; only a cut that outlasted the window can be a ground.
-        let ground = cancelling.cut.and_then(|cut| self.ground_of_cut(ix, cut));
+        let mut ground = cancelling.cut.and_then(|cut| self.ground_of_cut(ix, cut));
+        if let StopCause::RunnerStale { silent_ms } = cancelling.cause {
+            ground = ground.or_else(|| self.ground_of_stale_runner(ix, silent_ms));
+        }
         self.attempt_lost(ix, Some(failure.clone()), ground == Some(Ground::LeaseOver));
         match cancelling.cause {
             StopCause::StepTimeout => self.timed_out(ix, Verb::CancelForce, failure, ground),
+            StopCause::RunnerStale { silent_ms } => self.decide_silence(ix, Verb::CancelForce, silent_ms, ground),
             StopCause::Cancel | StopCause::JobTimeout => {
                 self.end(ix, Verb::CancelForce, End::Cancelled, Some(failure), reason)
             }
@@ -144,6 +148,9 @@ impl Draft<'_> {
         let (failure, reason) = self.stop_failure(ix, cause);
         match cause {
             StopCause::StepTimeout => self.timed_out(ix, Verb::Complete, failure, Some(Ground::ReportedGone)),
+            StopCause::RunnerStale { silent_ms } => {
+                self.decide_silence(ix, Verb::Complete, silent_ms, Some(Ground::ReportedGone))
+            }
             StopCause::Cancel | StopCause::JobTimeout => {
                 self.end(ix, Verb::Complete, End::Cancelled, Some(failure), &reason)
             }
@@ -180,6 +187,10 @@ impl Draft<'_> {
             StopCause::JobTimeout => {
                 let failure = Failure::new(FailureKind::JobTimeout, "Step cancelled: the job's timeout is over");
                 (failure, "the job's timeout is over".to_owned())
+            }
+            StopCause::RunnerStale { silent_ms } => {
+                let failure = self.failure_of_stale_runner(ix, silent_ms);
+                (failure, "its runner gives no sign of life".to_owned())
             }
             StopCause::StepTimeout => {
                 let after = self.def(ix).timeout.unwrap_or_default();

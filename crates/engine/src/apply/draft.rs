@@ -70,7 +70,9 @@ impl<'a> Draft<'a> {
         if target == StateName::Running && self.header.started_at.is_none() {
             self.header.started_at = Some(self.ctx.now);
         }
-        self.step_mut(ix).state = to;
+        let step = self.step_mut(ix);
+        step.state = to;
+        step.for_operator = false;
         self.header.counts.moved(from, target);
         self.note(About::Step { step: ix, verb, from, to: target }, reason);
         if target.is_final() {
@@ -126,6 +128,9 @@ impl<'a> Draft<'a> {
         let (now, clocks, rules) = (self.ctx.now, self.ctx.clocks(), self.ctx.rules);
         for (ix, step) in &mut self.steps {
             step.check = deadline::of_step(&step.state, self.job.definition.step(*ix), rules, &clocks);
+            if let Some(check) = step.check.as_mut().filter(|_| step.for_operator) {
+                check.owner = deadline::Owner::Operator;
+            }
             step.updated_at = now;
         }
         if to.is_final() {

@@ -100,10 +100,21 @@ impl Draft<'_> {
         failure: Failure,
         ground: Option<Ground>,
     ) -> Result<(), Rejection> {
+        self.decide_loss_by(ix, [Verb::Fail, Verb::Retry, Verb::Requeue], failure, ground)
+    }
+
+    /// The same, by the verbs that the step's state knows for it.
+    pub(super) fn decide_loss_by(
+        &mut self,
+        ix: StepIx,
+        [fail, retry, requeue]: [Verb; 3],
+        failure: Failure,
+        ground: Option<Ground>,
+    ) -> Result<(), Rejection> {
         let def = self.def(ix);
         let fail = |draft: &mut Self, failure: Failure| {
             let reason = failure.message.clone();
-            draft.end(ix, Verb::Fail, End::Failed, Some(failure), &reason)
+            draft.end(ix, fail, End::Failed, Some(failure), &reason)
         };
         if ground.is_none() || self.header.cancel.is_some() {
             return fail(self, failure);
@@ -111,7 +122,7 @@ impl Draft<'_> {
         let executed = self.step(ix).executions;
         if def.retry.on.worker_lost {
             return match def.retry.next_delay(&failure, executed, self.ctx.random) {
-                Some(delay) => self.retry(ix, Verb::Retry, delay, failure),
+                Some(delay) => self.retry(ix, retry, delay, failure),
                 None => fail(self, failure),
             };
         }
@@ -128,7 +139,7 @@ impl Draft<'_> {
         // A repeat by effects is not an execution of the policy.
         self.step_mut(ix).executions -= 1;
         let reason = format!("{}; its effects allow a repeat", failure.message);
-        self.enqueue(ix, Verb::Requeue, &reason)
+        self.enqueue(ix, requeue, &reason)
     }
 
     /// The window is over and nobody came back.

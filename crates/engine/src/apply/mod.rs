@@ -10,6 +10,7 @@ mod draft;
 mod holds;
 mod loss;
 mod release;
+mod silence;
 mod words;
 
 use std::sync::Arc;
@@ -97,6 +98,8 @@ pub fn apply(job: &Job, event: &Event, ctx: &Ctx<'_>) -> Result<Changes, Rejecti
         Event::LinkLost { ticket, epoch } => draft.link_lost(*ticket, *epoch)?,
         Event::Reattached { ticket, epoch } => draft.reattached(*ticket, *epoch)?,
         Event::Gone { ticket, epoch, loss } => draft.gone(*ticket, *epoch, loss)?,
+        Event::FellSilent { ticket, silent, by } => draft.fell_silent(*ticket, *silent, by.as_deref())?,
+        Event::HeardAgain { ticket } => draft.heard_again(*ticket)?,
         Event::WorkerRemoved { ticket, by } => draft.worker_removed(*ticket, by)?,
         Event::Unmatched { step, missing } => draft.unmatched(*step, missing)?,
         Event::Cancel { by, force } => draft.cancel_asked(by, *force)?,
@@ -182,6 +185,8 @@ impl Event {
             | Event::LinkLost { ticket, .. }
             | Event::Reattached { ticket, .. }
             | Event::Gone { ticket, .. }
+            | Event::FellSilent { ticket, .. }
+            | Event::HeardAgain { ticket }
             | Event::WorkerRemoved { ticket, .. } => Some(*ticket),
             Event::Unmatched { .. }
             | Event::Cancel { .. }

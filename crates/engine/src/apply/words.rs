@@ -99,7 +99,7 @@ impl Draft<'_> {
         Failure::new(FailureKind::Poison, message)
     }
 
-    fn told(&self, ix: StepIx, kind: FailureKind, beginning: &str, live: &Live) -> Failure {
+    pub(super) fn told(&self, ix: StepIx, kind: FailureKind, beginning: &str, live: &Live) -> Failure {
         let cut = match &self.step(ix).state {
             State::Recovering(recovering) => format!(", cut off {}", recovering.disconnected_at),
             _ => String::new(),

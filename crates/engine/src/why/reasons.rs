@@ -1,5 +1,7 @@
 //! One step's explanation, state by state.
 
+use std::time::Duration;
+
 use crate::deadline::{Action, Owner};
 use crate::definition::{Condition, Need, OnDisconnect, StepDef};
 use crate::ids::{StepIx, WorkerId};
@@ -59,6 +61,15 @@ impl View<'_> {
     }
 
     fn reason(&self, def: &StepDef, step: &Step) -> String {
+        let reason = self.reason_of_state(def, step);
+        if !step.for_operator {
+            return reason;
+        }
+        let order = if step.state.live().is_some() { "fail" } else { "requeue" };
+        format!("{reason}; no sign of life for too long, and here an operator decides: `bowline recover {order}`")
+    }
+
+    fn reason_of_state(&self, def: &StepDef, step: &Step) -> String {
         match &step.state {
             State::Pending => self.pending(def),
             State::Queued(queued) => self.queued(def, step, queued),
@@ -166,6 +177,9 @@ impl View<'_> {
             }
             StopCause::JobTimeout => "the job's timeout is over".to_owned(),
             StopCause::StepTimeout => "its timeout is over".to_owned(),
+            StopCause::RunnerStale { silent_ms } => {
+                format!("its runner gave no sign of life for {}", span(Duration::from_millis(silent_ms)))
+            }
         };
         let told = format!(
             "{cause}; {} was told to stop attempt {}",

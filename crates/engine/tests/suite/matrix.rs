@@ -34,6 +34,8 @@ const STATES: [(&str, &str, &str); 13] = [
 
 const S: StepIx = StepIx(0);
 
+const SILENT: std::time::Duration = std::time::Duration::from_secs(300);
+
 const HEAD: &str = "\
 What every event does to a step in every state, ten minutes after it got there.
 `=` is accepted and leaves the state as it is; words without an arrow are the reasons of a rejection.
@@ -144,6 +146,8 @@ fn cases(world: &World, step: StepIx) -> Vec<Case> {
         linked("reattached", ticket, newer, old, |ticket, epoch| Event::Reattached { ticket, epoch }),
         linked("gone: void", ticket, epoch, old, gone(Loss::Void)),
         linked("gone: runner lost", ticket, epoch, old, gone(Loss::RunnerLost)),
+        ticketed("fell silent", ticket, |ticket| Event::FellSilent { ticket, silent: SILENT, by: None }),
+        ticketed("heard again", ticket, |ticket| Event::HeardAgain { ticket }),
         ticketed("worker removed", ticket, |ticket| Event::WorkerRemoved { ticket, by: "ann".to_owned() }),
         plain("unmatched", Event::Unmatched { step, missing: "gpu".to_owned() }),
         plain("cancel", Event::Cancel { by: "ann".to_owned(), force: false }),
@@ -183,7 +187,7 @@ fn old_fence(ticket: Ticket) -> Ticket {
     Ticket { fence: Fence(1), ..ticket }
 }
 
-const VARIANTS: [&str; 16] = [
+const VARIANTS: [&str; 18] = [
     "Offer",
     "Refused",
     "OfferLost",
@@ -200,6 +204,8 @@ const VARIANTS: [&str; 16] = [
     "CheckJob",
     "Poisoned",
     "WorkerRemoved",
+    "FellSilent",
+    "HeardAgain",
 ];
 
 /// No wildcard: a new event does not compile until it has its column.
@@ -221,6 +227,8 @@ fn variant(event: &Event) -> &'static str {
         Event::CheckJob => 13,
         Event::Poisoned { .. } => 14,
         Event::WorkerRemoved { .. } => 15,
+        Event::FellSilent { .. } => 16,
+        Event::HeardAgain { .. } => 17,
     };
     VARIANTS[index]
 }

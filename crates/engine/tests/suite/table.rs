@@ -33,7 +33,8 @@ const DESIGN: &[(StateName, &[Verb], &[StateName])] = &[
     (Recovering, &[Verb::Requeue], &[Queued]),
     (Recovering, &[Verb::Retry], &[Waiting]),
     (Recovering, &[Verb::Cancel, Verb::CancelGraceful], &[Cancelled]),
-    (Cancelling, &[Verb::Complete, Verb::CancelForce], &[Cancelled, Failed, Waiting]),
+    (Cancelling, &[Verb::Complete], &[Cancelled, Failed, Waiting, Queued, Success]),
+    (Cancelling, &[Verb::CancelForce], &[Cancelled, Failed, Waiting, Queued]),
     (Cancelling, &[Verb::Succeed, Verb::Fail], &[Cancelled]),
     (Cancelling, &[Verb::Recover], &[Cancelling]),
 ];

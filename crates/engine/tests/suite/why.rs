@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
+use engine::event::Event;
 use engine::why::{MatchView, Refusal, Roster, WorkerView, why};
 use engine::{Time, WorkerId};
 use expect_test::{Expect, expect};
@@ -587,6 +588,29 @@ fn a_worker_that_is_cut_off_or_removed_is_named_as_such() {
           attempt 1 has been running on worker 00000000-0000-0000-0000-000000000001 (removed) for 5s
           at 3600s: look again
     "#]].assert_eq(&format!("{cut_off}{removed}"));
+}
+
+#[test]
+fn where_an_operator_decides_the_command_is_named() {
+    let mut told_all = String::new();
+    for story in ["go a", "offer a"] {
+        let mut world = world("a", story);
+        world.rules.auto_fail_stale_running = false;
+        world.rules.auto_requeue_stale_claimed = false;
+        let (ticket, silent) = (world.ticket(world.step_named("a")), Duration::from_secs(300));
+        world.play(&Event::FellSilent { ticket, silent, by: None }).expect("it is noted");
+        told_all += &told(&world, &Fleet::default());
+    }
+    expect![[r#"
+        The job is running, 1 step: 1 running. Step `a`: attempt 1 has been running on worker build-1 (rack7) for 0s; no sign of life for too long, and here an operator decides: `bowline recover fail`.
+        a is running; owner: an operator; seen: 1s
+          attempt 1 has been running on worker build-1 (rack7) for 0s; no sign of life for too long, and here an operator decides: `bowline recover fail`
+          at 3600s: look again
+        The job has not started, 1 step: 1 queued. Step `a`: offered to worker build-1 (rack7) just now; no sign of life for too long, and here an operator decides: `bowline recover requeue`.
+        a is queued; owner: an operator; seen: 1s
+          offered to worker build-1 (rack7) just now; no sign of life for too long, and here an operator decides: `bowline recover requeue`
+          at 10s: take the offer back and find another worker
+    "#]].assert_eq(&told_all);
 }
 
 /// Whatever the window's end will bring is said before it comes, and comes as it was said.

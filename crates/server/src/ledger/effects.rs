@@ -79,7 +79,9 @@ impl<S: Store> Core<S> {
                         StopMode::Kill => wire::StopMode::Kill,
                     },
                     reason: match cause {
-                        StopCause::Cancel | StopCause::JobTimeout => wire::StopReason::Cancelled,
+                        StopCause::Cancel | StopCause::JobTimeout | StopCause::RunnerStale { .. } => {
+                            wire::StopReason::Cancelled
+                        }
                         StopCause::StepTimeout => wire::StopReason::Timeout,
                     },
                     grace_ms: u64::try_from(grace.as_millis()).unwrap_or(u64::MAX),

@@ -24,6 +24,8 @@ struct StoredStep {
     executions: u32,
     losses: u32,
     unanswered_offers: u32,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    for_operator: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     avoid: Option<Uuid>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -85,6 +87,7 @@ enum StoredCause {
     Cancel,
     JobTimeout,
     StepTimeout,
+    RunnerStale { silent_ms: u64 },
 }
 
 #[derive(Serialize, Deserialize)]
@@ -131,6 +134,7 @@ pub(super) fn encode(step: &Step) -> String {
         executions: step.executions,
         losses: step.losses,
         unanswered_offers: step.unanswered_offers,
+        for_operator: step.for_operator,
         avoid: step.avoid.map(|w| w.0),
         // A final step is never offered again.
         rendered: step.rendered.as_deref().filter(|_| !step.state.is_final()).map(encode_body),
@@ -150,6 +154,7 @@ pub(super) fn decode(row: &LoadedStep) -> Result<Step, String> {
         executions: stored.executions,
         losses: stored.losses,
         unanswered_offers: stored.unanswered_offers,
+        for_operator: stored.for_operator,
         avoid: stored.avoid.map(WorkerId),
         rendered: stored.rendered.map(|body| Arc::new(decode_body(body))),
         output: stored.output,
@@ -180,6 +185,7 @@ fn encode_state(state: &State) -> StoredState {
                 StopCause::Cancel => StoredCause::Cancel,
                 StopCause::JobTimeout => StoredCause::JobTimeout,
                 StopCause::StepTimeout => StoredCause::StepTimeout,
+                StopCause::RunnerStale { silent_ms } => StoredCause::RunnerStale { silent_ms },
             },
             kill: c.mode == StopMode::Kill,
             deadline: c.deadline.0,
@@ -227,6 +233,7 @@ fn decode_state(stored: StoredState) -> State {
                     StoredCause::Cancel => StopCause::Cancel,
                     StoredCause::JobTimeout => StopCause::JobTimeout,
                     StoredCause::StepTimeout => StopCause::StepTimeout,
+                    StoredCause::RunnerStale { silent_ms } => StopCause::RunnerStale { silent_ms },
                 },
                 mode: if kill { StopMode::Kill } else { StopMode::Graceful },
                 deadline: Time(deadline),

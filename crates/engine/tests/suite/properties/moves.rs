@@ -102,6 +102,11 @@ impl Move {
                 world.remove_worker_of(step);
                 Event::WorkerRemoved { ticket, by: "ann".to_owned() }
             }
+            16 if self.form < 120 => {
+                let by = (self.form < 90).then(|| "ann".to_owned());
+                Event::FellSilent { ticket, silent: Duration::from_secs(u64::from(self.form) * 3), by }
+            }
+            16 if self.form < 150 => Event::HeardAgain { ticket },
             16 => Event::CheckJob,
             17 if self.form < 40 => self.poison(step),
             18 if self.form < 20 => Event::Check { step: StepIx(99) },

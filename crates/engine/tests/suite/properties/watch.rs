@@ -28,6 +28,8 @@ struct Seen {
     over: bool,
     /// Since when its link is lost.
     cut: Option<Heard>,
+    /// Its runner was silent for a whole window.
+    silent: bool,
     /// Its row was closed.
     closed: bool,
 }
@@ -71,7 +73,7 @@ impl Watch {
     fn hear(&mut self, world: &World, event: &Event) {
         if let Event::Offer { ticket, .. } = event {
             self.may_follow(world, ticket.step, ticket.attempt);
-            let seen = Seen { step: ticket.step, granted: false, over: false, cut: None, closed: false };
+            let seen = Seen { step: ticket.step, granted: false, over: false, cut: None, silent: false, closed: false };
             assert!(self.attempts.insert(ticket.attempt, seen).is_none(), "an attempt was offered twice");
         }
         let Some(ticket) = event.ticket() else { return };
@@ -98,6 +100,7 @@ impl Watch {
             // It may have been cut off before; a running one is from now on.
             Event::WorkerRemoved { .. } => seen.cut = seen.cut.or(Some(world.heard())),
             Event::Reattached { .. } => seen.cut = None,
+            Event::FellSilent { silent, .. } => seen.silent |= *silent >= world.rules.recovery_window,
             _ => {}
         }
     }
@@ -108,7 +111,8 @@ impl Watch {
         for (id, seen) in self.attempts.iter().filter(|(id, seen)| seen.step == step && **id != next) {
             let window_over = seen.cut.is_some_and(|cut| cut + world.rules.recovery_window <= world.heard());
             let lease_over = window_over && def.on_disconnect == OnDisconnect::Stop;
-            let may_repeat = window_over && def.on_disconnect == OnDisconnect::Keep && def.effects.may_repeat();
+            let may_repeat =
+                (window_over || seen.silent) && def.on_disconnect == OnDisconnect::Keep && def.effects.may_repeat();
             let fine = !seen.granted || seen.over || lease_over || may_repeat;
             assert!(fine, "{next} follows {id}, which may still run");
         }
@@ -119,7 +123,8 @@ impl Watch {
         for note in &changes.notes {
             let About::Step { step, verb, from, to } = note.about else { continue };
             assert!(table::check(from, verb, to).is_ok(), "{from} by {verb} to {to} is not in the table");
-            if verb == Verb::Requeue {
+            let stopped = from == StateName::Cancelling && to == StateName::Queued;
+            if verb == Verb::Requeue || stopped {
                 self.steps[step.get()].requeues += 1;
                 self.steps[step.get()].losses_in_a_row += u32::from(!is_void(event));
             }

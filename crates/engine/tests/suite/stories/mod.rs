@@ -8,4 +8,5 @@ mod hearing;
 mod holds;
 mod jobs;
 mod recovery;
+mod silence;
 mod timeouts;

@@ -123,6 +123,9 @@ pub(crate) fn event(world: &mut World, words: &[&str]) -> Event {
         "lost" => Event::LinkLost { ticket, epoch },
         "back" => Event::Reattached { ticket, epoch: link.unwrap_or_else(|| world.new_epoch()) },
         "gone" => Event::Gone { ticket, epoch, loss: loss(what) },
+        "silent" => Event::FellSilent { ticket, silent: silence(what), by: None },
+        "forsake" => Event::FellSilent { ticket, silent: silence(what), by: Some("ann".to_owned()) },
+        "heard" => Event::HeardAgain { ticket },
         "remove" => {
             world.remove_worker_of(step);
             Event::WorkerRemoved { ticket, by: "ann".to_owned() }
@@ -160,6 +163,10 @@ pub(crate) fn report(what: &str) -> Report {
         output_error: (what == "badout").then(|| "line 3 has no `=`".to_owned()),
         usage: Usage::default(),
     }
+}
+
+fn silence(seconds: &str) -> std::time::Duration {
+    std::time::Duration::from_secs(seconds.parse().expect("seconds"))
 }
 
 fn loss(what: &str) -> Loss {
