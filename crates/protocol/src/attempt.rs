@@ -37,7 +37,8 @@ pub struct AttemptSpec {
     pub effects: Effects,
     #[serde(default)]
     pub on_disconnect: OnDisconnect,
-    /// Only with `on_disconnect: stop`.
+    /// How long an answer of the server holds: for so long after the question the attempt certainly is the step's
+    /// current one. With `on_disconnect: stop` the step ends with it.
     #[serde(default)]
     pub lease_ms: Option<u64>,
     #[serde(default)]

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! spec.json     what to execute (FolderSpec), written by the worker before it starts the runner
-//! record        tally and exit record, preallocated; the runner holds an exclusive flock on it for life
+//! record        tally, ownership and exit record, preallocated; the runner holds an exclusive flock on it for life
 //! claim         a symlink to `intent` (the runner is about to exec) or `void` (never started, never will)
 //! sock          the control socket; made when the runner has lost the worker that started it
 //! log/000001.seg, …   blocks as in [`crate::log`], from the first line on; the oldest are deleted at the spool limit
@@ -24,7 +24,9 @@ use thiserror::Error;
 use crate::attempt::{AttemptSpec, End, EndResult, StopMode, StopReason};
 
 /// The version of the folder's layout and of the control messages that this build speaks.
-pub const FOLDER_FORMAT: u32 = 1;
+pub const FOLDER_FORMAT: u32 = 2;
+/// The oldest that it still adopts: a runner without leases, renewals and signs of life.
+pub const FOLDER_FORMAT_OLDEST: u32 = 1;
 
 pub const SPEC_FILE: &str = "spec.json";
 pub const RECORD_FILE: &str = "record";
@@ -79,6 +81,17 @@ pub struct Local {
     /// PATH, HOME, LANG and TZ of the step, before its own `env`.
     #[serde(default)]
     pub base_env: BTreeMap<String, String>,
+    /// What the worker knew of the server's rules when it made the folder.
+    #[serde(default)]
+    pub rules: RunnerRules,
+}
+
+/// The server's rules that concern a runner. Its worker tells it when they change.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunnerRules {
+    /// How often the runner shows that it lives; 0: never.
+    #[serde(default)]
+    pub beat_ms: u64,
 }
 
 impl FolderSpec {
@@ -158,6 +171,41 @@ impl Tally {
     }
 }
 
+/// Between the tally and the exit record: whose step it is, as far as this machine knows.
+pub const OWNERSHIP_OFFSET: usize = TALLY_BYTES;
+const OWNERSHIP_MAGIC: [u8; 4] = *b"BWO1";
+const OWNERSHIP_BYTES: usize = EXIT_OFFSET - OWNERSHIP_OFFSET;
+
+/// By the last answer of the server. Both times are milliseconds on the clock that runs on while the machine sleeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ownership {
+    /// When the question was asked that the server answered with yes.
+    pub confirmed_ms: u64,
+    /// From here on somebody else may own the step.
+    pub until_ms: u64,
+}
+
+impl Ownership {
+    pub fn encode(&self) -> [u8; OWNERSHIP_BYTES] {
+        let mut bytes = [0; OWNERSHIP_BYTES];
+        bytes[0..4].copy_from_slice(&OWNERSHIP_MAGIC);
+        bytes[8..16].copy_from_slice(&self.confirmed_ms.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.until_ms.to_le_bytes());
+        let crc = crc32fast::hash(&bytes[8..]);
+        bytes[4..8].copy_from_slice(&crc.to_le_bytes());
+        bytes
+    }
+
+    /// `None` if it was not written yet, or is being written at this moment.
+    pub fn decode(record: &[u8]) -> Option<Self> {
+        let bytes = record.get(OWNERSHIP_OFFSET..EXIT_OFFSET)?;
+        let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+        let crc = u32::from_le_bytes(bytes[4..8].try_into().expect("four bytes"));
+        let good = bytes[..4] == OWNERSHIP_MAGIC && crc32fast::hash(&bytes[8..]) == crc;
+        good.then(|| Ownership { confirmed_ms: number(8), until_ms: number(16) })
+    }
+}
+
 #[derive(Debug, Error)]
 pub enum ExitError {
     /// The runner or the machine died while it was written: that the attempt ended is known, how is not.
@@ -228,8 +276,12 @@ fn cut_text(text: &mut String) {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ToRunner {
-    /// The start is committed: claim and exec.
-    Go,
+    /// The start is committed: claim and exec. A lease is counted from when the server was asked for it, on the clock
+    /// that runs on while the machine sleeps.
+    Go {
+        #[serde(default)]
+        asked_at_ms: Option<u64>,
+    },
     Stop {
         mode: StopMode,
         reason: StopReason,
@@ -238,6 +290,13 @@ pub enum ToRunner {
     /// The server has the log up to this line: it no longer counts towards the limit of lines.
     Acked {
         seq: u64,
+    },
+    /// The server granted the renewal with this number.
+    Renewed {
+        n: u64,
+    },
+    Rules {
+        rules: RunnerRules,
     },
     /// The end has arrived; the runner may leave.
     Bye,
@@ -279,6 +338,16 @@ pub enum FromRunner {
     },
     Status {
         status: Status,
+    },
+    /// May the step go on? Numbers are never used twice.
+    Renew {
+        n: u64,
+        /// On the clock that runs on while the machine sleeps.
+        asked_at_ms: u64,
+    },
+    /// The runner lives.
+    Beat {
+        pid: u32,
     },
     /// From a newer runner; ignored.
     #[serde(other)]

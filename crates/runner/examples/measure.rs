@@ -14,7 +14,7 @@ use std::process::{Child, ExitCode};
 use std::time::{Duration, Instant};
 
 use protocol::attempt::{AttemptSpec, Effects, OnDisconnect, Program, SPEC_FORMAT, StopPlan, Ticket};
-use protocol::folder::{FolderSpec, FromRunner, Local, ToRunner};
+use protocol::folder::{FolderSpec, FromRunner, Local, RunnerRules, ToRunner};
 use runner::nursery::{self, Nursery};
 use uuid::Uuid;
 
@@ -106,7 +106,7 @@ fn measure_lines() -> Outcome<()> {
         let mut worker = lab.launch(program)?;
         worker.wait_for_ready()?;
         let start = Instant::now();
-        worker.send(&ToRunner::Go)?;
+        worker.send(&ToRunner::Go { asked_at_ms: None })?;
         let lines = worker.wait_for_end()?;
         let rate = lines as f64 / start.elapsed().as_secs_f64();
         worker.leave()?;
@@ -142,7 +142,7 @@ impl<'a> Lab<'a> {
         worker.wait_for_ready()?;
         let ready = start.elapsed();
         let go = Instant::now();
-        worker.send(&ToRunner::Go)?;
+        worker.send(&ToRunner::Go { asked_at_ms: None })?;
         worker.wait_for_end()?;
         let ended = go.elapsed();
         worker.leave()?;
@@ -172,6 +172,7 @@ impl<'a> Lab<'a> {
             log_bytes_max: u64::MAX,
             cgroup_parent: self.cgroup.clone(),
             base_env: BTreeMap::new(),
+            rules: RunnerRules::default(),
         };
         let folder = self.home.path().join(id.to_string());
         runner::folder_io::create(&folder, &FolderSpec::new(attempt, local))?;

@@ -1,11 +1,11 @@
-//! The runner's two clocks.
+//! The two clocks of runners and workers.
 
 use std::time::Duration;
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
 /// For deadlines: it never goes back, and it runs on while the machine sleeps.
-pub(crate) fn boot_now() -> Duration {
+pub fn boot_now() -> Duration {
     let Timespec { tv_sec, tv_nsec } = clock_gettime(ClockId::Boottime);
     Duration::new(tv_sec.unsigned_abs(), tv_nsec.unsigned_abs() as u32)
 }
@@ -14,4 +14,9 @@ pub(crate) fn boot_now() -> Duration {
 pub(crate) fn wall_us() -> i64 {
     let Timespec { tv_sec, tv_nsec } = clock_gettime(ClockId::Realtime);
     tv_sec.saturating_mul(1_000_000).saturating_add(tv_nsec / 1000)
+}
+
+/// As it travels in messages and lies in records.
+pub fn to_ms(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

@@ -53,7 +53,14 @@ pub(crate) fn report(desk: &mut Desk, end: End) {
                     let status = desk.status(RunnerPhase::Ended);
                     desk.control.send(&status);
                 }
-                Event::Message(ToRunner::Go | ToRunner::Stop { .. } | ToRunner::Acked { .. } | ToRunner::Unknown) => {}
+                Event::Message(
+                    ToRunner::Go { .. }
+                    | ToRunner::Stop { .. }
+                    | ToRunner::Acked { .. }
+                    | ToRunner::Renewed { .. }
+                    | ToRunner::Rules { .. }
+                    | ToRunner::Unknown,
+                ) => {}
             }
         }
     }

@@ -8,8 +8,8 @@ use std::path::Path;
 
 use protocol::attempt::End;
 use protocol::folder::{
-    CLAIM_LINK, Claim, ExitError, FOLDER_FORMAT, FolderSpec, OUTPUT_BYTES_MAX, RECORD_BYTES, RECORD_FILE, SPEC_FILE,
-    Tally, decode_exit,
+    CLAIM_LINK, Claim, ExitError, FOLDER_FORMAT, FOLDER_FORMAT_OLDEST, FolderSpec, OUTPUT_BYTES_MAX, Ownership,
+    RECORD_BYTES, RECORD_FILE, SPEC_FILE, Tally, decode_exit,
 };
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -29,7 +29,7 @@ pub enum FolderError {
     Io { what: &'static str, source: io::Error },
     #[error("spec.json cannot be understood: {0}")]
     BadSpec(#[source] serde_json::Error),
-    #[error("the folder has format {0}, this version knows {FOLDER_FORMAT}")]
+    #[error("the folder has format {0}, this version knows {FOLDER_FORMAT_OLDEST} to {FOLDER_FORMAT}")]
     UnknownFormat(u32),
     #[error("another runner holds this folder")]
     Locked,
@@ -55,19 +55,21 @@ pub fn create(folder: &Path, spec: &FolderSpec) -> Result<(), FolderError> {
 pub fn read_spec(folder: &Path) -> Result<FolderSpec, FolderError> {
     let json = read_at_most(&folder.join(SPEC_FILE), SPEC_BYTES_MAX).map_err(cannot("read spec.json"))?;
     let spec: FolderSpec = serde_json::from_slice(&json).map_err(FolderError::BadSpec)?;
-    if spec.format == FOLDER_FORMAT { Ok(spec) } else { Err(FolderError::UnknownFormat(spec.format)) }
+    let known = (FOLDER_FORMAT_OLDEST..=FOLDER_FORMAT).contains(&spec.format);
+    if known { Ok(spec) } else { Err(FolderError::UnknownFormat(spec.format)) }
 }
 
 /// Whether a runner lives: it holds the lock of its record for life, whatever the process numbers say.
 ///
 /// A runner that was just started may not have come to its lock yet. [`claim`] the folder `void` to be safe from it.
+/// The lock is tried as a shared one, for a moment: a runner that comes to it just then tries again.
 pub fn runner_lives(folder: &Path) -> Result<bool, FolderError> {
-    let file = match OpenOptions::new().read(true).write(true).open(folder.join(RECORD_FILE)) {
+    let file = match File::open(folder.join(RECORD_FILE)) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
         Err(error) => return Err(cannot("open the record")(error)),
     };
-    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+    match flock(&file, FlockOperation::NonBlockingLockShared) {
         Ok(()) => Ok(false),
         Err(Errno::WOULDBLOCK) => Ok(true),
         Err(errno) => Err(cannot("try the lock of the record")(errno.into())),
@@ -114,10 +116,11 @@ pub fn read_claim(folder: &Path) -> Result<Option<Claim>, FolderError> {
     }
 }
 
-/// What the record file says. Neither half is there before the runner has written it.
+/// What the record file says. No part is there before the runner has written it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Recorded {
     pub tally: Option<Tally>,
+    pub ownership: Option<Ownership>,
     pub end: Option<End>,
 }
 
@@ -129,7 +132,7 @@ pub fn read_record(folder: &Path) -> Result<Recorded, FolderError> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Recorded::default()),
         Err(error) => return Err(cannot("read the record")(error)),
     };
-    Ok(Recorded { tally: Tally::decode(&bytes), end: decode_exit(&bytes)? })
+    Ok(Recorded { tally: Tally::decode(&bytes), ownership: Ownership::decode(&bytes), end: decode_exit(&bytes)? })
 }
 
 fn read_at_most(path: &Path, limit: u64) -> io::Result<Vec<u8>> {

@@ -12,16 +12,18 @@
 //!  step ──stdout, stderr──► lines ► spool ─┘
 //! ```
 //!
-//! In reading order: `prepare` → `start` → `watch` → `end`, as [`main`] calls them. [`folder_io`], [`cgroup`] and
-//! [`remains`] are for the worker as well.
+//! In reading order: `prepare` → `start` → `watch` → `end`, as [`main`] calls them. [`folder_io`], [`cgroup`],
+//! [`clock`] and [`remains`] are for the worker as well.
 
+mod alarm;
 pub mod cgroup;
 mod child;
-mod clock;
+pub mod clock;
 mod control;
 mod end;
 pub mod folder_io;
 pub mod launch;
+mod lease;
 mod lines;
 mod notes;
 pub mod nursery;

@@ -13,6 +13,7 @@ pub(crate) enum Source {
     Listener,
     Peer,
     Signals,
+    Alarm,
     Stdout,
     Stderr,
 }

@@ -3,10 +3,11 @@
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use protocol::folder::{FolderSpec, FromRunner, RunnerPhase, Status, Tally};
+use protocol::folder::{FolderSpec, FromRunner, RunnerPhase, RunnerRules, Status, Tally};
 
 use crate::control::Control;
 use crate::folder_io::{self, FolderError, cannot};
+use crate::lease::Lease;
 use crate::program::{Image, ImageError};
 use crate::record::Record;
 use crate::spool::{Limits, Spool};
@@ -21,6 +22,9 @@ pub(crate) struct Desk {
     pub(crate) spool: Spool,
     pub(crate) control: Control,
     pub(crate) signals: OwnedFd,
+    /// From the start on, if the server gave one.
+    pub(crate) lease: Option<Lease>,
+    pub(crate) rules: RunnerRules,
     /// If the step cannot be started, `go` is the time to say so.
     pub(crate) image: Result<Image, ImageError>,
 }
@@ -41,7 +45,8 @@ impl Desk {
         let spool = Spool::new(limits);
         let image = Image::build(&root, &spec);
         let control = Control::open()?;
-        Ok(Desk { spec, root, record, spool, control, signals, image })
+        let rules = spec.local.rules;
+        Ok(Desk { spec, root, record, spool, control, signals, lease: None, rules, image })
     }
 
     /// Writes the log so far and brings the counts up to date.

@@ -92,6 +92,7 @@ fn environment(root: &Path, spec: &FolderSpec) -> Result<BTreeMap<String, String
         ("BOWLINE_STEP", attempt.step.clone()),
         ("BOWLINE_ATTEMPT", attempt.number.to_string()),
         ("BOWLINE_ATTEMPT_ID", attempt.ticket.attempt.to_string()),
+        ("BOWLINE_ATTEMPT_DIR", root.to_string_lossy().into_owned()),
         ("BOWLINE_FENCE", attempt.ticket.fence.to_string()),
         ("BOWLINE_OUTPUT", root.join(OUTPUT_FILE).to_string_lossy().into_owned()),
     ];

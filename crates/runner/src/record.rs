@@ -3,14 +3,21 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::time::{Duration, Instant};
 
 use protocol::attempt::End;
-use protocol::folder::{EXIT_OFFSET, RECORD_BYTES, RECORD_FILE, Tally, bound_end, encode_exit, without_output};
+use protocol::folder::{
+    EXIT_OFFSET, OWNERSHIP_OFFSET, Ownership, RECORD_BYTES, RECORD_FILE, Tally, bound_end, encode_exit, without_output,
+};
 use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
 use rustix::io::Errno;
 
 use crate::folder_io::{FolderError, cannot};
 use crate::notes;
+
+/// A lock that is taken for longer than this is another runner's: whoever only looks has it for microseconds.
+const LOCK_PATIENCE: Duration = Duration::from_millis(200);
+const LOCK_PAUSE: Duration = Duration::from_micros(200);
 
 pub(crate) struct Record {
     /// Its lock is held until the process ends.
@@ -24,11 +31,7 @@ impl Record {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
         let file = options.open(RECORD_FILE).map_err(cannot("create the record"))?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(Errno::WOULDBLOCK) => return Err(FolderError::Locked),
-            Err(errno) => return Err(cannot("lock the record")(errno.into())),
-        }
+        lock(&file)?;
         preallocate(&file).map_err(cannot("take space for the record"))?;
         Ok(Record { file, tally: Tally::default() })
     }
@@ -45,6 +48,13 @@ impl Record {
         self.tally = tally;
         if let Err(error) = self.file.write_all_at(&tally.encode(), 0) {
             notes::write(&format!("cannot update the tally: {error}"));
+        }
+    }
+
+    /// Not synced, like the tally.
+    pub(crate) fn set_ownership(&self, ownership: Ownership) {
+        if let Err(error) = self.file.write_all_at(&ownership.encode(), OWNERSHIP_OFFSET as u64) {
+            notes::write(&format!("cannot update the ownership: {error}"));
         }
     }
 
@@ -66,6 +76,18 @@ impl Record {
     fn write_and_sync(&self, end: &End) -> io::Result<()> {
         self.file.write_all_at(&encode_exit(end), EXIT_OFFSET as u64)?;
         self.file.sync_data()
+    }
+}
+
+fn lock(file: &File) -> Result<(), FolderError> {
+    let give_up_at = Instant::now() + LOCK_PATIENCE;
+    loop {
+        match flock(file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(()),
+            Err(Errno::WOULDBLOCK) if Instant::now() < give_up_at => std::thread::sleep(LOCK_PAUSE),
+            Err(Errno::WOULDBLOCK) => return Err(FolderError::Locked),
+            Err(errno) => return Err(cannot("lock the record")(errno.into())),
+        }
     }
 }
 

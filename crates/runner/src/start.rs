@@ -9,8 +9,10 @@ use protocol::attempt::Effects;
 use protocol::folder::{Claim, FOLDER_FORMAT, FromRunner, RunnerPhase, Tally, ToRunner};
 
 use crate::child::{self, Child};
+use crate::clock;
 use crate::control::Event;
 use crate::folder_io::{self, Claimed};
+use crate::lease::Lease;
 use crate::notes;
 use crate::poll::{PollSet, Source};
 use crate::prepare::Desk;
@@ -31,13 +33,20 @@ pub(crate) enum Start {
 pub(crate) fn start(desk: &mut Desk) -> Start {
     desk.control.send(&ready());
     match wait_for_go(desk) {
-        Ok(()) => claim_and_spawn(desk),
+        Ok(asked_at) => {
+            desk.lease = Lease::new(&desk.spec.attempt, asked_at);
+            if is_too_late(desk) {
+                leave(desk, "its lease was over before it was started")
+            } else {
+                claim_and_spawn(desk)
+            }
+        }
         Err(why) => leave(desk, &why),
     }
 }
 
-/// Returns with `go`, or with the reason to leave.
-fn wait_for_go(desk: &mut Desk) -> Result<(), String> {
+/// Returns with `go` and when the server was asked for it, or with the reason to leave.
+fn wait_for_go(desk: &mut Desk) -> Result<Duration, String> {
     loop {
         desk.control.listen_if_alone();
         let mut set = PollSet::default();
@@ -49,13 +58,18 @@ fn wait_for_go(desk: &mut Desk) -> Result<(), String> {
         while let Some(event) = desk.control.next_event() {
             match event {
                 Event::Connected => desk.control.send(&ready()),
-                Event::Message(ToRunner::Go) => return Ok(()),
+                Event::Message(ToRunner::Go { asked_at_ms }) => {
+                    return Ok(asked_at_ms.map_or_else(clock::boot_now, Duration::from_millis));
+                }
                 Event::Message(ToRunner::Stop { .. }) => return Err("stopped before it was started".to_owned()),
                 Event::Message(ToRunner::Status) => {
                     let status = desk.status(RunnerPhase::Waiting);
                     desk.control.send(&status);
                 }
-                Event::Message(ToRunner::Acked { .. } | ToRunner::Bye | ToRunner::Unknown) => {}
+                Event::Message(ToRunner::Rules { rules }) => desk.rules = rules,
+                Event::Message(
+                    ToRunner::Acked { .. } | ToRunner::Renewed { .. } | ToRunner::Bye | ToRunner::Unknown,
+                ) => {}
             }
         }
         if ready_sources.has(Source::Signals) && sys::next_signal(desk.signals.as_fd()).is_some() {
@@ -65,6 +79,11 @@ fn wait_for_go(desk: &mut Desk) -> Result<(), String> {
             return Err("the attempt was declared void".to_owned());
         }
     }
+}
+
+/// A `go` can lie in a socket while this machine sleeps.
+fn is_too_late(desk: &Desk) -> bool {
+    desk.lease.as_ref().and_then(Lease::signal_at).is_some_and(|at| clock::boot_now() >= at)
 }
 
 /// By the folder's full path: the current folder can be used even after it was deleted.
@@ -114,6 +133,9 @@ fn announce(desk: &mut Desk, child: &Child) {
     let pid = child.pid.unsigned_abs();
     let start_time = proc_stat::read(child.pid).map_or(0, |stat| stat.start_time);
     desk.record.set_tally(Tally { pid, start_time, ..desk.record.tally() });
+    if let Some(lease) = &desk.lease {
+        desk.record.set_ownership(lease.ownership());
+    }
     desk.control.send(&FromRunner::Started { pid, start_time });
 }
 

@@ -7,13 +7,15 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use protocol::attempt::{End, EndResult, StopMode, StopReason};
-use protocol::folder::{FromRunner, OUTPUT_FILE, RunnerPhase, ToRunner};
+use protocol::folder::{FromRunner, OUTPUT_FILE, Ownership, RunnerPhase, ToRunner};
 use protocol::log::Stream;
 use rustix::io::Errno;
 
+use crate::alarm::Alarm;
 use crate::child::Child;
 use crate::clock;
 use crate::control::Event;
+use crate::lease::Lease;
 use crate::lines::Splitter;
 use crate::notes;
 use crate::output;
@@ -33,6 +35,8 @@ const READ_BYTES: usize = 256 * 1024;
 /// A step that prints faster than the server stores is held back while the server keeps up at all. This long after
 /// its last word the step is let go on: a server that is away never blocks a step, it only costs the oldest lines.
 const HOLD_PATIENCE: Duration = Duration::from_secs(1);
+/// Signs of life are at least this far apart, whatever the server says.
+const BEAT_GAP: Duration = Duration::from_millis(10);
 /// Reads from one pipe before the others get their turn.
 const READS_PER_TURN: usize = 4;
 
@@ -58,6 +62,9 @@ struct Watch<'a> {
     usage: Usage,
     strays: bool,
     hint: Hint,
+    /// Set where the step ends with its lease.
+    alarm: Option<Alarm>,
+    beat_at: Option<Duration>,
     /// When the server last took lines of this log, or too many began to wait for it.
     progress_at: Option<Duration>,
     crowded: bool,
@@ -94,7 +101,8 @@ impl<'a> Watch<'a> {
         // A line has at least one byte, so that one read never overruns the limit of lines.
         let lines_per_read = usize::try_from(desk.spool.lines_max() / 4).unwrap_or(READ_BYTES).max(1);
         let pipe = |source, stream, reader| Pipe { source, reader: Some(reader), splitter: Splitter::new(stream) };
-        Watch {
+        let alarm = desk.lease.as_ref().and_then(Lease::kill_at).and_then(|_| Alarm::new());
+        let mut watch = Watch {
             desk,
             tree: Tree::new(child.pid, child.cgroup),
             pipes: [
@@ -109,9 +117,13 @@ impl<'a> Watch<'a> {
             usage: Usage::default(),
             strays: false,
             hint: Hint::default(),
+            alarm,
+            beat_at: None,
             progress_at: None,
             crowded: false,
-        }
+        };
+        watch.expect_beat(started);
+        watch
     }
 
     /// Until when the pipes are left unread, so that the server can catch up.
@@ -152,6 +164,9 @@ impl<'a> Watch<'a> {
         while let Some(event) = self.desk.control.next_event() {
             self.handle_event(&event, now);
         }
+        // After what was heard: an answer that waited in the socket still counts.
+        self.keep_lease(now);
+        self.beat(now);
         self.meet_deadlines(now, hold_until.is_some());
         self.desk.flush_log();
         self.note_crowd(now);
@@ -162,6 +177,9 @@ impl<'a> Watch<'a> {
         let mut set = PollSet::default();
         set.read(Source::Signals, self.desk.signals.as_fd());
         self.desk.control.watch(&mut set);
+        if let Some(alarm) = &self.alarm {
+            set.read(Source::Alarm, alarm.descriptor());
+        }
         for pipe in self.pipes.iter().filter(|_| hold_until.is_none()) {
             if let Some(reader) = &pipe.reader {
                 set.read(pipe.source, reader.as_fd());
@@ -187,6 +205,8 @@ impl<'a> Watch<'a> {
             self.pipes[0].splitter.flush_at().filter(|_| !held),
             self.pipes[1].splitter.flush_at().filter(|_| !held),
             hint_at,
+            self.beat_at,
+            self.lease_deadline(),
         ]
         .into_iter()
         .flatten()
@@ -255,19 +275,33 @@ impl<'a> Watch<'a> {
         };
         self.tree.empty_cgroup();
         self.timeout_at = None;
+        self.blame_the_lease(&result, now);
         if let Some(stopping) = &mut self.stopping {
             stopping.kill_at = None;
         }
         self.exited = Some(Exited { result, at: now });
     }
 
+    /// While this runner was frozen its worker may have ended the step for it.
+    fn blame_the_lease(&mut self, result: &EndResult, now: Duration) {
+        let killed = matches!(result, EndResult::Signaled { signal: libc::SIGKILL, oom: false });
+        let over = is_due(self.desk.lease.as_ref().and_then(Lease::kill_at), now);
+        if killed && over && self.stopping.is_none() {
+            self.stopping = Some(Stopping { reason: StopReason::LeaseExpired, kill_at: None });
+        }
+    }
+
     fn handle_event(&mut self, event: &Event, now: Duration) {
         match event {
-            Event::Connected | Event::Message(ToRunner::Go) => {
+            Event::Connected | Event::Message(ToRunner::Go { .. }) => {
                 let tally = self.desk.record.tally();
                 self.desk.control.send(&FromRunner::Started { pid: tally.pid, start_time: tally.start_time });
                 let hint = self.desk.log_hint();
                 self.desk.control.send(&hint);
+                self.beat_at = self.beat_at.map(|_| now);
+                if let Some(lease) = &mut self.desk.lease {
+                    lease.ask_soon(now);
+                }
             }
             Event::Message(ToRunner::Stop { mode, reason }) => self.stop(*mode, *reason, now),
             Event::Message(ToRunner::Status) => {
@@ -280,14 +314,82 @@ impl<'a> Watch<'a> {
                     self.progress_at = Some(now);
                 }
             }
+            Event::Message(ToRunner::Renewed { n }) => {
+                if let Some(lease) = self.desk.lease.as_mut()
+                    && lease.answered(*n)
+                {
+                    self.desk.record.set_ownership(lease.ownership());
+                }
+            }
+            Event::Message(ToRunner::Rules { rules }) => {
+                self.desk.rules = *rules;
+                self.expect_beat(now);
+            }
             Event::Message(ToRunner::Bye | ToRunner::Unknown) => {}
         }
+    }
+
+    /// The next sign of life. From this loop, which neither the step nor its output can block.
+    fn expect_beat(&mut self, now: Duration) {
+        let interval = Duration::from_millis(self.desk.rules.beat_ms);
+        self.beat_at = if interval.is_zero() { None } else { now.checked_add(interval.max(BEAT_GAP)) };
+    }
+
+    fn beat(&mut self, now: Duration) {
+        if is_due(self.beat_at, now) {
+            self.desk.control.send(&FromRunner::Beat { pid: std::process::id() });
+            self.expect_beat(now);
+        }
+    }
+
+    /// Asks for more while the step runs, and ends it in time where it ends with its lease.
+    fn keep_lease(&mut self, now: Duration) {
+        if self.exited.is_some() {
+            return;
+        }
+        let Some(lease) = &mut self.desk.lease else { return };
+        if let Some(n) = lease.ask(now) {
+            self.desk.control.send(&FromRunner::Renew { n, asked_at_ms: clock::to_ms(now) });
+        }
+        let (signal_at, kill_at) = (lease.signal_at(), lease.kill_at());
+        if is_due(signal_at, now) && self.stopping.is_none() {
+            self.tree.ask_to_stop(self.desk.spec.attempt.stop.signal);
+            self.stopping = Some(Stopping { reason: StopReason::LeaseExpired, kill_at });
+        }
+        // Whatever else it is being stopped for, and however long it had for that.
+        if is_due(kill_at, now) && !self.is_killed() {
+            self.disown();
+            self.kill();
+        }
+        let next = if self.stopping.is_some() { kill_at.filter(|_| !self.is_killed()) } else { signal_at };
+        if let Some(alarm) = &mut self.alarm {
+            alarm.set(next);
+        }
+    }
+
+    fn lease_deadline(&self) -> Option<Duration> {
+        let lease = self.desk.lease.as_ref().filter(|_| self.exited.is_none())?;
+        let stop_at =
+            if self.stopping.is_some() { lease.kill_at().filter(|_| !self.is_killed()) } else { lease.signal_at() };
+        stop_at.into_iter().chain([lease.ask_at()]).min()
+    }
+
+    fn is_killed(&self) -> bool {
+        self.stopping.as_ref().is_some_and(|stopping| stopping.kill_at.is_none())
+    }
+
+    /// Whoever asks from now on hears that the step is somebody else's.
+    fn disown(&self) {
+        self.desk.record.set_ownership(Ownership { confirmed_ms: 0, until_ms: 0 });
     }
 
     /// The first reason stays; a later order can only be harder.
     fn stop(&mut self, mode: StopMode, reason: StopReason, now: Duration) {
         if self.exited.is_some() {
             return;
+        }
+        if reason == StopReason::Superseded {
+            self.disown();
         }
         let plan = &self.desk.spec.attempt.stop;
         if self.stopping.is_none() {
@@ -310,16 +412,15 @@ impl<'a> Watch<'a> {
     }
 
     fn meet_deadlines(&mut self, now: Duration, held: bool) {
-        let is_due = |at: Option<Duration>| at.is_some_and(|at| at <= now);
-        if is_due(self.timeout_at) {
+        if is_due(self.timeout_at, now) {
             self.timeout_at = None;
             self.stop(StopMode::Graceful, StopReason::Timeout, now);
         }
-        if is_due(self.stopping.as_ref().and_then(|stopping| stopping.kill_at)) {
+        if is_due(self.stopping.as_ref().and_then(|stopping| stopping.kill_at), now) {
             self.kill();
         }
         for pipe in self.pipes.iter_mut().filter(|_| !held) {
-            if is_due(pipe.splitter.flush_at()) {
+            if is_due(pipe.splitter.flush_at(), now) {
                 pipe.splitter.flush_partial(clock::wall_us(), &mut self.desk.spool);
             }
         }
@@ -350,8 +451,8 @@ impl<'a> Watch<'a> {
             log_last_seq: self.desk.spool.last_seq(),
             output: output.values,
             output_error: output.error,
-            duration_ms: milliseconds(exited.at.saturating_sub(self.started)),
-            cpu_ms: milliseconds(self.usage.cpu),
+            duration_ms: clock::to_ms(exited.at.saturating_sub(self.started)),
+            cpu_ms: clock::to_ms(self.usage.cpu),
             memory_bytes_max: self.usage.memory_bytes_max,
         }
     }
@@ -385,6 +486,6 @@ impl Pipe {
     }
 }
 
-fn milliseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+fn is_due(at: Option<Duration>, now: Duration) -> bool {
+    at.is_some_and(|at| at <= now)
 }

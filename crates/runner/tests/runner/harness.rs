@@ -56,6 +56,7 @@ impl Plan {
             log_bytes_max: 1 << 40,
             cgroup_parent: None,
             base_env: BTreeMap::from([("HOME".to_owned(), "/nowhere".to_owned())]),
+            rules: RunnerRules::default(),
         };
         Plan { spec: FolderSpec::new(attempt, local), home: TempDir::new().expect("temporary folder") }
     }
@@ -105,7 +106,7 @@ impl Plan {
 
     pub(crate) fn start(self) -> Attempt {
         let mut attempt = self.launch_ready();
-        attempt.link().send(&ToRunner::Go);
+        attempt.link().send(&ToRunner::Go { asked_at_ms: None });
         attempt
     }
 

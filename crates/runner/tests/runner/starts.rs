@@ -19,7 +19,7 @@ fn nothing_runs_before_go() {
     attempt.link().status();
     assert!(!proof.exists());
     assert_eq!(read_claim(&attempt.folder).expect("readable"), None);
-    attempt.link().send(&ToRunner::Go);
+    attempt.link().send(&ToRunner::Go { asked_at_ms: None });
     assert_eq!(attempt.ended().result, EndResult::Exited { code: 0 });
     assert!(proof.exists());
     assert_eq!(read_claim(&attempt.folder).expect("readable"), Some(Claim::Intent));
@@ -32,7 +32,7 @@ fn void_comes_first_and_go_is_refused() {
     let proof = plan.file("proof");
     let mut attempt = plan.launch_ready();
     assert_eq!(claim(&attempt.folder, Claim::Void, true).expect("claimed"), Claim::Void);
-    attempt.link().send(&ToRunner::Go);
+    attempt.link().send(&ToRunner::Go { asked_at_ms: None });
     assert_eq!(attempt.link().next(), FromRunner::Refused { why: "the attempt was declared void".to_owned() });
     attempt.wait_for_runner();
     assert!(!proof.exists());
@@ -77,7 +77,7 @@ fn a_second_runner_is_turned_away_and_never_repeats_the_step() {
     step.wait_for_death();
     let mut third = Plan::script("").launch_in(&first.folder);
     assert!(matches!(third.link().next(), FromRunner::Ready { .. }));
-    third.link().send(&ToRunner::Go);
+    third.link().send(&ToRunner::Go { asked_at_ms: None });
     assert_eq!(third.link().next_or_closed(), None);
     assert!(first.notes().contains("an earlier runner has claimed this attempt"));
     let ran = fs::read_to_string(proof).unwrap_or_default();
@@ -178,6 +178,6 @@ fn a_broken_folder_is_refused_with_a_reason() {
     let mut plan = Plan::command(&["true"]);
     plan.spec.format = 99;
     let mut attempt = plan.launch();
-    let expected = "the folder has format 99, this version knows 1".to_owned();
+    let expected = "the folder has format 99, this version knows 1 to 2".to_owned();
     assert_eq!(attempt.link().next(), FromRunner::Refused { why: expected });
 }
