@@ -1,8 +1,12 @@
-//! What a runner that was itself killed left behind. The worker calls this when it finds a free lock and no exit record.
+//! What a runner that was itself killed left behind. The worker calls this when it finds a free lock and no exit record,
+//! and when a runner has not ended its step in time.
+
+use std::path::Path;
 
 use protocol::folder::{FolderSpec, Tally};
 
 use crate::cgroup::Cgroup;
+use crate::folder_io::{self, FolderError};
 use crate::proc_stat;
 use crate::sys;
 
@@ -21,6 +25,27 @@ pub fn kill(spec: &FolderSpec, tally: Option<Tally>) -> Remains {
     let group = tally.is_some_and(|tally| kill_group(&tally));
     let cgroup = spec.cgroup().as_deref().and_then(Cgroup::open).is_some_and(|cgroup| kill_cgroup(&cgroup));
     if group || cgroup { Remains::Dying } else { Remains::None }
+}
+
+/// The same for a step whose runner lives but does not act, as one that is frozen: the runner is killed as well.
+pub fn kill_with_runner(folder: &Path, spec: &FolderSpec, tally: Option<Tally>) -> Result<Remains, FolderError> {
+    // The step first: it is why we are here.
+    let runner = tally.and_then(|tally| parent(&tally));
+    let remains = kill(spec, tally);
+    if !folder_io::runner_lives(folder)? {
+        return Ok(remains);
+    }
+    // It lives, so it lived when its child was asked for its parent, which then was nobody else.
+    if let Some(runner) = runner {
+        sys::kill_process(runner);
+    }
+    Ok(Remains::Dying)
+}
+
+/// Of the step's own process, even if that is a zombie by now.
+fn parent(tally: &Tally) -> Option<i32> {
+    let step = proc_stat::read(i32::try_from(tally.pid).ok()?)?;
+    (step.start_time == tally.start_time && step.parent > 1).then_some(step.parent)
 }
 
 fn kill_group(tally: &Tally) -> bool {

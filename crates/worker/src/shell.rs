@@ -18,11 +18,13 @@ use pause::Point;
 use protocol::attempt::{StopMode, StopReason, Ticket};
 use protocol::folder::{Claim, ToRunner};
 use protocol::link::{Loss, RefusedCode};
+use runner::clock;
 use runner::folder_io::FolderError;
+use runner::remains::Remains;
 use tokio::net::UnixStream;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{sleep, timeout};
 
 use crate::adopt::Look;
 use crate::agent::{Action, Agent, ExitReason, Finding, Input, StopLevel};
@@ -39,6 +41,8 @@ use crate::state::{Places, State};
 const QUEUE: usize = 256;
 /// Before something that could not be told or done is tried again.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
+/// The longest sleep between two looks at the clock.
+const SLEEP_MAX: Duration = Duration::from_secs(5);
 /// How long the last messages may take when the worker leaves.
 const GOODBYE_PATIENCE: Duration = Duration::from_secs(3);
 
@@ -54,7 +58,6 @@ pub(crate) struct ShellParts {
 
 pub(crate) struct Shell {
     agent: Agent,
-    started: Instant,
     state: State,
     places: Places,
     stop_steps: bool,
@@ -106,7 +109,6 @@ impl Shell {
         link_task.spawn(link::keep(reach, link_events));
         Ok(Shell {
             agent,
-            started: Instant::now(),
             state,
             places,
             stop_steps: options.stop_steps,
@@ -134,7 +136,7 @@ impl Shell {
                 self.say_goodbye().await;
                 return result;
             }
-            let deadline = self.agent.deadline().map(|deadline| self.started + deadline);
+            let deadline = self.agent.deadline();
             tokio::select! {
                 Some(event) = self.inbox.link.recv() => self.link_event(event),
                 Some(done) = self.inbox.done.recv() => self.job_done(done),
@@ -147,7 +149,7 @@ impl Shell {
                     }
                     Err(_) => may_be_stopped = false,
                 },
-                () = sleep_until(deadline.unwrap_or(self.started)), if deadline.is_some() => self.feed(Input::Tick),
+                () = until(deadline), if deadline.is_some() => self.feed(Input::Tick),
             }
         }
     }
@@ -192,6 +194,7 @@ impl Shell {
                 self.try_again(Job::Void { ticket });
             }
             Done::Looked { ticket, look } => self.looked(ticket, look),
+            Done::LeaseEnded { ticket, remains } => self.lease_ended(ticket, remains),
         }
     }
 
@@ -227,6 +230,18 @@ impl Shell {
             Err(error) => {
                 tracing::warn!(attempt = %ticket.attempt, %error, "an attempt's folder cannot be read yet");
                 self.try_again(Job::Examine { ticket });
+            }
+        }
+    }
+
+    fn lease_ended(&mut self, ticket: Ticket, remains: Result<Remains, FolderError>) {
+        match remains {
+            // Whoever is connected to the runner hears that it is gone, and looks.
+            Ok(Remains::None) => {}
+            Ok(Remains::Dying) => self.try_again(Job::EndLease { ticket }),
+            Err(error) => {
+                tracing::warn!(attempt = %ticket.attempt, %error, "a step whose lease is over cannot be ended yet");
+                self.try_again(Job::EndLease { ticket });
             }
         }
     }
@@ -280,7 +295,7 @@ impl Shell {
     }
 
     fn feed(&mut self, input: Input) {
-        for action in self.agent.handle(input, self.started.elapsed()) {
+        for action in self.agent.handle(input, clock::boot_now()) {
             self.perform(action);
         }
     }
@@ -298,11 +313,19 @@ impl Shell {
                 self.link = None;
             }
             Action::Welcomed { worker, epoch, .. } => self.welcomed(worker, epoch),
-            Action::Prepare { spec } => {
+            Action::Prepare { spec, rules } => {
                 pause::at(Point::Offered);
-                self.workshop.order(Job::Prepare { spec });
+                self.workshop.order(Job::Prepare { spec, rules });
             }
-            Action::Go { ticket } => self.tell(ticket, &ToRunner::Go),
+            Action::Go { ticket, asked_at } => {
+                self.tell(ticket, &ToRunner::Go { asked_at_ms: Some(clock::to_ms(asked_at)) });
+            }
+            Action::Renewed { ticket, n } => self.tell(ticket, &ToRunner::Renewed { n }),
+            Action::Rules { ticket, rules } => self.tell(ticket, &ToRunner::Rules { rules }),
+            Action::EndLease { ticket } => {
+                tracing::warn!(attempt = %ticket.attempt, "the lease is over and the runner did not act; its step is ended");
+                self.workshop.order(Job::EndLease { ticket });
+            }
             Action::Void { ticket } => self.workshop.order(Job::Void { ticket }),
             Action::StopRunner { ticket, mode, reason } => self.stop_runner(ticket, ToRunner::Stop { mode, reason }),
             Action::Bye { ticket } => self.tell(ticket, &ToRunner::Bye),
@@ -384,6 +407,12 @@ impl Shell {
         // The lock goes last: the next worker must not find anybody at work in the folder.
         drop(state);
     }
+}
+
+/// Timers stand still while the machine sleeps, the agent's clock does not: it looks again after a while.
+async fn until(deadline: Option<Duration>) {
+    let Some(deadline) = deadline else { return };
+    sleep(deadline.saturating_sub(clock::boot_now()).min(SLEEP_MAX)).await;
 }
 
 fn result_of(reason: ExitReason) -> Result<(), WorkerError> {

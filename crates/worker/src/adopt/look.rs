@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::agent::Finding;
 
-/// Written when a reboot took the step: later looks, in the new boot, could not tell that any more.
+/// Written when a reboot or the end of its lease took the step: later looks could not tell that any more.
 const LOSS_FILE: &str = "loss.json";
 
 #[derive(Debug)]
@@ -65,14 +65,19 @@ fn dead(folder: &Path, spec: Box<FolderSpec>, rebooted: bool) -> Result<Look, Fo
         Ok(Recorded { end: Some(end), .. }) => {
             return Ok(Look::Clear { spec, finding: Finding::Ended(Box::new(end)) });
         }
-        Ok(Recorded { tally, end: None }) => {
+        Ok(Recorded { tally, end: None, .. }) => {
             (tally, Loss::RunnerLost, "its runner died without an exit record".to_owned())
         }
         Err(FolderError::Exit(error)) => (None, Loss::ResultNotAvailable, error.to_string()),
         Err(error) => return Err(error),
     };
-    if let Some(finding) = read_loss(folder) {
-        return Ok(Look::Clear { spec, finding });
+    let (of_this_boot, of_an_earlier) = match read_loss(folder) {
+        Some(noted) if noted.loss == Loss::LeaseExpired => (Some(noted), None),
+        noted => (None, noted),
+    };
+    if let Some(noted) = of_an_earlier {
+        // The numbers of its processes are somebody else's by now.
+        return Ok(Look::Clear { spec, finding: noted.into() });
     }
     if rebooted {
         let finding = rebooted_finding(loss, detail);
@@ -82,9 +87,27 @@ fn dead(folder: &Path, spec: Box<FolderSpec>, rebooted: bool) -> Result<Look, Fo
         return Ok(Look::Clear { spec, finding: finding.into() });
     }
     match remains::kill(&spec, tally) {
-        Remains::None => Ok(Look::Clear { spec, finding: Finding::Lost { loss, detail } }),
+        Remains::None => {
+            let finding = of_this_boot.map_or(Finding::Lost { loss, detail }, Finding::from);
+            Ok(Look::Clear { spec, finding })
+        }
         Remains::Dying => Ok(Look::Dying { spec }),
     }
+}
+
+/// Ends a step whose lease is over, and its runner, which should have done so and did not. The next look tells.
+pub(crate) fn end_lease(folder: &Path) -> Result<Remains, FolderError> {
+    let spec = folder_io::read_spec(folder)?;
+    let recorded = folder_io::read_record(folder)?;
+    if recorded.end.is_some() {
+        // The runner has done it at the last moment.
+        return Ok(Remains::None);
+    }
+    let detail = "its lease was over, and its runner did not end it".to_owned();
+    if let Err(error) = write_loss(folder, &NotedLoss { loss: Loss::LeaseExpired, detail }) {
+        tracing::warn!(folder = %folder.display(), %error, "that a lease is over cannot be noted");
+    }
+    remains::kill_with_runner(folder, &spec, recorded.tally)
 }
 
 /// Without a spec, or with half of one, and without a record there never was a runner.
@@ -118,10 +141,9 @@ fn rebooted_finding(loss: Loss, detail: String) -> NotedLoss {
     }
 }
 
-fn read_loss(folder: &Path) -> Option<Finding> {
+fn read_loss(folder: &Path) -> Option<NotedLoss> {
     let json = fs::read(folder.join(LOSS_FILE)).ok()?;
-    let noted: NotedLoss = serde_json::from_slice(&json).ok()?;
-    Some(noted.into())
+    serde_json::from_slice(&json).ok()
 }
 
 fn write_loss(folder: &Path, noted: &NotedLoss) -> io::Result<()> {
@@ -129,5 +151,6 @@ fn write_loss(folder: &Path, noted: &NotedLoss) -> io::Result<()> {
     let json = serde_json::to_vec(noted).expect("it is plain data and always has a JSON form");
     fs::write(&temporary, json)?;
     fs::File::open(&temporary)?.sync_all()?;
-    fs::rename(temporary, folder.join(LOSS_FILE))
+    fs::rename(temporary, folder.join(LOSS_FILE))?;
+    fs::File::open(folder)?.sync_all()
 }

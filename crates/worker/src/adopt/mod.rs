@@ -12,13 +12,15 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use runner::folder_io::FolderError;
+use protocol::attempt::{AttemptSpec, OnDisconnect};
+use runner::clock;
+use runner::folder_io::{self, FolderError};
 use uuid::Uuid;
 
-use crate::agent::{Finding, Found};
+use crate::agent::{Finding, Found, FoundLease};
 use crate::ship;
 use crate::state::Places;
-pub(crate) use look::{Look, look};
+pub(crate) use look::{Look, end_lease, look};
 
 /// How long the remains of a dead runner's step may take to die before the start goes on without a verdict on it.
 const DYING_PATIENCE: Duration = Duration::from_secs(5);
@@ -66,7 +68,7 @@ fn examine(folder: &Path, rebooted: bool) -> Option<Found> {
     }
 }
 
-fn describe(folder: &Path, spec: &protocol::attempt::AttemptSpec, finding: Finding) -> Found {
+fn describe(folder: &Path, spec: &AttemptSpec, finding: Finding) -> Found {
     let span = ship::bounds(folder).unwrap_or_else(|error| {
         tracing::warn!(folder = %folder.display(), %error, "the log cannot be read now");
         None
@@ -78,7 +80,16 @@ fn describe(folder: &Path, spec: &protocol::attempt::AttemptSpec, finding: Findi
         finding,
         log_first_seq: span.map_or(0, |span| span.first_seq),
         log_last_seq: span.map_or(0, |span| span.last_seq),
+        lease: lease(folder, spec),
     }
+}
+
+/// Where the record does not say how far it goes, it may just have begun.
+fn lease(folder: &Path, spec: &AttemptSpec) -> Option<FoundLease> {
+    let length = spec.lease_ms.filter(|_| spec.on_disconnect == OnDisconnect::Stop).map(Duration::from_millis)?;
+    let ownership = folder_io::read_record(folder).ok().and_then(|recorded| recorded.ownership);
+    let from = ownership.map_or_else(clock::boot_now, |ownership| Duration::from_millis(ownership.confirmed_ms));
+    Some(FoundLease { length, from })
 }
 
 fn log_unreadable(folder: &Path, error: &FolderError) {

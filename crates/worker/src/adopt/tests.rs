@@ -30,7 +30,13 @@ impl Attempts {
     fn make(&self, claim: Option<Claim>) -> PathBuf {
         let ticket = Ticket { attempt: Uuid::from_u128(7), fence: 9 };
         let folder = self.places().attempt(ticket);
-        let local = Local { log_lines_max: 10, log_bytes_max: 10, cgroup_parent: None, base_env: Default::default() };
+        let local = Local {
+            log_lines_max: 10,
+            log_bytes_max: 10,
+            cgroup_parent: None,
+            base_env: Default::default(),
+            rules: Default::default(),
+        };
         folder_io::create(&folder, &FolderSpec::new(spec(ticket), local)).expect("writable");
         if let Some(claim) = claim {
             folder_io::claim(&folder, claim, false).expect("writable");

@@ -1,7 +1,9 @@
 //! What goes into the agent and what comes out of it.
 
+use std::time::Duration;
+
 use protocol::attempt::{AttemptSpec, End, StopMode, StopReason, Ticket};
-use protocol::folder::{Claim, FromRunner};
+use protocol::folder::{Claim, FromRunner, RunnerRules};
 use protocol::link::{Loss, RefuseReason, RefusedCode, ServerMessage, WorkerMessage};
 use uuid::Uuid;
 
@@ -62,8 +64,24 @@ pub enum Action {
     /// Make the folder and start a runner in it.
     Prepare {
         spec: Box<AttemptSpec>,
+        rules: RunnerRules,
     },
+    /// `asked_at`: when the server was asked for this start.
     Go {
+        ticket: Ticket,
+        asked_at: Duration,
+    },
+    /// The server granted what the runner asked.
+    Renewed {
+        ticket: Ticket,
+        n: u64,
+    },
+    Rules {
+        ticket: Ticket,
+        rules: RunnerRules,
+    },
+    /// The lease is over and the runner has not ended its step: end both. The folder tells the rest.
+    EndLease {
         ticket: Ticket,
     },
     /// Claim the folder as never started; the answer is [`Input::Claimed`].
@@ -150,6 +168,16 @@ pub struct Found {
     /// 0 and 0 if there are no lines.
     pub log_first_seq: u64,
     pub log_last_seq: u64,
+    /// If the step ends with its lease.
+    pub lease: Option<FoundLease>,
+}
+
+/// As the folder's record has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FoundLease {
+    pub length: Duration,
+    /// On the clock that runs on while the machine sleeps.
+    pub from: Duration,
 }
 
 /// What an attempt's folder says.

@@ -7,6 +7,7 @@ use protocol::link::{HeldAttempt, HeldState, Loss, WorkerMessage};
 use uuid::Uuid;
 
 use super::event::{Finding, Found};
+use super::lease::{Guard, Sign};
 
 #[derive(Debug)]
 pub(super) struct Held {
@@ -20,6 +21,11 @@ pub(super) struct Held {
     /// The server has answered the report: it is not repeated on this link.
     pub(super) settled: bool,
     pub(super) barrier: Option<Barrier>,
+    /// When the server was asked for the start that it granted.
+    pub(super) granted: Option<Duration>,
+    pub(super) guard: Guard,
+    /// When its runner was last heard.
+    pub(super) sign: Option<Sign>,
     /// An order that could not be carried out yet.
     pub(super) stop: Option<(StopMode, StopReason)>,
 }
@@ -70,7 +76,8 @@ pub(super) struct Barrier {
 
 impl Held {
     pub(super) fn offered(spec: &AttemptSpec) -> Self {
-        Held::new(spec.job, spec.step.clone(), Phase::Preparing { give_up: None })
+        let phase = Phase::Preparing { give_up: None };
+        Held { guard: Guard::of(spec), ..Held::new(spec.job, spec.step.clone(), phase) }
     }
 
     pub(super) fn found(found: Found) -> (Ticket, Self) {
@@ -84,6 +91,7 @@ impl Held {
         let mut held = Held::new(found.job, found.step, phase);
         held.log_first_seq = found.log_first_seq;
         held.log_last_seq = found.log_last_seq;
+        held.guard = found.lease.map_or_else(Guard::default, Guard::found);
         (found.ticket, held)
     }
 
@@ -97,6 +105,9 @@ impl Held {
             said_at: None,
             settled: false,
             barrier: None,
+            granted: None,
+            guard: Guard::default(),
+            sign: None,
             stop: None,
         }
     }

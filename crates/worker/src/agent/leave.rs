@@ -29,7 +29,7 @@ impl Leaving {
 
 impl Agent {
     /// A second order can only be harder; the first reason stays.
-    pub(super) fn stop(&mut self, level: StopLevel, reason: ExitReason) {
+    pub(super) fn stop(&mut self, level: StopLevel, reason: ExitReason, now: Duration) {
         if level == StopLevel::Run || self.leaving.as_ref().is_some_and(|leaving| leaving.level >= level) {
             return;
         }
@@ -44,13 +44,13 @@ impl Agent {
                 self.stop_attempt(ticket, StopMode::Graceful, StopReason::WorkerStopped);
             }
         }
-        self.say_heartbeat();
+        self.say_heartbeat(now);
     }
 
     /// Announces the exit once nothing is left to wait for.
     pub(super) fn leave_if_done(&mut self, now: Duration) {
         if self.once && self.draining && self.leaving.is_none() && self.held.is_empty() {
-            self.stop(StopLevel::Leave, ExitReason::OnceDone);
+            self.stop(StopLevel::Leave, ExitReason::OnceDone, now);
         }
         let Some(leaving) = &mut self.leaving else { return };
         if leaving.done {

@@ -12,10 +12,12 @@
 //! ```
 //!
 //! In reading order: [`event`] (in and out), `held` (one attempt), `session` (the link), `work` (offers and
-//! orders), `pace` (work prepared ahead), `runners` (what runners say), `leave` (stopping).
+//! orders), `pace` (work prepared ahead), `runners` (what runners say), `lease` (leases and
+//! signs of life), `leave` (stopping).
 
 pub mod event;
 mod held;
+mod lease;
 mod leave;
 mod pace;
 mod runners;
@@ -28,9 +30,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use protocol::attempt::Ticket;
+use protocol::folder::RunnerRules;
 use protocol::link::{Heartbeat, Hello, WorkerMessage};
 
-pub use event::{Action, ExitReason, Finding, Found, Input, StopLevel};
+pub use event::{Action, ExitReason, Finding, Found, FoundLease, Input, StopLevel};
 use held::Held;
 use leave::Leaving;
 use pace::Pace;
@@ -50,6 +53,8 @@ pub struct Agent {
     draining: bool,
     leaving: Option<Leaving>,
     pace: Pace,
+    /// What runners are to be told.
+    rules: RunnerRules,
     out: Outbox,
 }
 
@@ -65,11 +70,12 @@ impl Agent {
             draining: false,
             leaving: None,
             pace: Pace::default(),
+            rules: RunnerRules::default(),
             out: Outbox::default(),
         }
     }
 
-    /// Takes one input. `now` is the time since the shell started and never goes back.
+    /// Takes one input. `now` is on the clock that runs on while the machine sleeps, and never goes back.
     pub fn handle(&mut self, input: Input, now: Duration) -> Vec<Action> {
         match input {
             Input::LinkUp => self.link_up(now),
@@ -80,10 +86,11 @@ impl Agent {
             Input::RunnerGone { ticket } => self.runner_gone(ticket),
             Input::Examined { ticket, finding } => self.examined(ticket, finding, now),
             Input::Claimed { ticket, claim } => self.claimed(ticket, claim, now),
-            Input::Stop(level) => self.stop(level, ExitReason::Stopped),
+            Input::Stop(level) => self.stop(level, ExitReason::Stopped, now),
             Input::Tick => {}
         }
         self.fill_slots(now);
+        self.guard_leases(now);
         self.keep_time(now);
         self.leave_if_done(now);
         std::mem::take(&mut self.out.actions)
@@ -92,7 +99,7 @@ impl Agent {
     /// When to come back with a [`Input::Tick`], if nothing happens before.
     pub fn deadline(&self) -> Option<Duration> {
         let leaving = self.leaving.as_ref().and_then(Leaving::deadline);
-        [self.session.deadline(), leaving, self.pace.deadline()].into_iter().flatten().min()
+        [self.session.deadline(), leaving, self.pace.deadline(), self.lease_deadline()].into_iter().flatten().min()
     }
 
     fn free_slots(&self) -> u32 {
@@ -103,14 +110,14 @@ impl Agent {
         self.hello.slots.saturating_sub(u32::try_from(active).unwrap_or(u32::MAX))
     }
 
-    fn say_heartbeat(&mut self) {
+    fn say_heartbeat(&mut self, now: Duration) {
         let heartbeat = Heartbeat {
             processed: self.session.processed(),
             held: self.held.keys().copied().collect(),
             free: self.free_slots(),
             ahead: self.ahead(),
             draining: self.draining,
-            runners: Vec::new(),
+            runners: self.runner_beats(now),
         };
         self.out.say(WorkerMessage::Heartbeat(heartbeat));
     }

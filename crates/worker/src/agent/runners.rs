@@ -24,13 +24,21 @@ impl Agent {
     }
 
     pub(super) fn runner_said(&mut self, ticket: Ticket, said: FromRunner, now: Duration) {
+        let pid = match said {
+            FromRunner::Ready { pid, .. } | FromRunner::Beat { pid } => Some(pid),
+            _ => None,
+        };
+        self.heard_runner(ticket, pid, now);
         match said {
             FromRunner::Ready { .. } => self.runner_ready(ticket, now),
             FromRunner::Started { pid, .. } => self.started(ticket, pid),
             FromRunner::Log { first_seq, last_seq, .. } => self.log_grew(ticket, first_seq, last_seq),
             FromRunner::Ended { end } => self.ended(ticket, Box::new(end), now),
             FromRunner::Refused { why } => self.runner_refused(ticket, why, now),
-            FromRunner::Status { .. } | FromRunner::Unknown => {}
+            FromRunner::Renew { n, asked_at_ms } => {
+                self.asks_to_renew(ticket, n, Duration::from_millis(asked_at_ms).min(now));
+            }
+            FromRunner::Status { .. } | FromRunner::Beat { .. } | FromRunner::Unknown => {}
         }
     }
 
@@ -45,7 +53,10 @@ impl Agent {
                 }
             }
             // The runner was asked to go by a connection that broke before it heard.
-            Phase::Going => self.out.push(Action::Go { ticket }),
+            Phase::Going => {
+                let asked_at = held.granted.unwrap_or(now);
+                self.out.push(Action::Go { ticket, asked_at });
+            }
             _ => {}
         }
     }
@@ -124,7 +135,7 @@ impl Agent {
         }
         match finding {
             // The shell has connected to it again, and it says itself how far it is.
-            Finding::Waiting | Finding::Running => {}
+            Finding::Waiting | Finding::Running => self.tell_rules(ticket),
             Finding::Ended(end) => self.ended(ticket, end, now),
             Finding::NeverStarted { detail } => match held.phase {
                 Phase::Preparing { give_up: None } => {

@@ -150,10 +150,10 @@ impl Agent {
             self.offline_since = Some(now);
         }
         self.out.link_stands = false;
-        self.session = Session::Down;
+        self.leave_session();
         self.held.values_mut().for_each(held::Held::forget_link);
         if self.hello.no_reconnect {
-            self.stop(StopLevel::EndSteps, ExitReason::LinkLost);
+            self.stop(StopLevel::EndSteps, ExitReason::LinkLost, now);
         }
     }
 
@@ -182,9 +182,9 @@ impl Agent {
             ServerMessage::Welcome(welcome) => {
                 let message =
                     format!("the server speaks protocol {}, this worker {PROTOCOL_VERSION}", welcome.protocol);
-                self.refused(RefusedCode::UnsupportedProtocol, message);
+                self.refused(RefusedCode::UnsupportedProtocol, message, now);
             }
-            ServerMessage::Refused { code, message } => self.refused(code, message),
+            ServerMessage::Refused { code, message } => self.refused(code, message, now),
             ServerMessage::Ping { n } => self.out.push(Action::Send(WorkerMessage::Pong { n })),
             other => tracing::debug!(?other, "a message before the welcome is ignored"),
         }
@@ -207,8 +207,9 @@ impl Agent {
             ServerMessage::StaleDispatch { ticket, about } => self.stale(ticket, &about),
             ServerMessage::Ping { n } => self.out.say(WorkerMessage::Pong { n }),
             ServerMessage::Pong { n } => self.pong(n, now),
-            ServerMessage::Refused { code, message } => self.refused(code, message),
-            ServerMessage::Welcome(_) | ServerMessage::Renewed { .. } | ServerMessage::Unknown => {}
+            ServerMessage::Refused { code, message } => self.refused(code, message, now),
+            ServerMessage::Renewed { renewals } => self.renewed(&renewals),
+            ServerMessage::Welcome(_) | ServerMessage::Unknown => {}
         }
     }
 
@@ -222,6 +223,7 @@ impl Agent {
             epoch: welcome.epoch,
             max_reconnect_delay_ms: welcome.settings.max_reconnect_delay_ms,
         });
+        self.adjust_rules(&welcome.settings);
         for held in self.held.values_mut() {
             // The hello was the question that a verdict answers.
             held.said_at = Some(hello_at);
@@ -234,6 +236,7 @@ impl Agent {
         for ticket in open {
             self.restate(ticket, now);
         }
+        self.ask_again_to_renew();
     }
 
     fn judged(&mut self, verdict: &Verdict, now: Duration) {
@@ -262,19 +265,27 @@ impl Agent {
         }
     }
 
-    fn refused(&mut self, code: RefusedCode, message: String) {
+    fn refused(&mut self, code: RefusedCode, message: String, now: Duration) {
         match code {
-            RefusedCode::Removed => self.stop(StopLevel::EndSteps, ExitReason::Refused { code, message }),
-            RefusedCode::UnsupportedProtocol => self.stop(StopLevel::Leave, ExitReason::Refused { code, message }),
+            RefusedCode::Removed => self.stop(StopLevel::EndSteps, ExitReason::Refused { code, message }, now),
+            RefusedCode::UnsupportedProtocol => self.stop(StopLevel::Leave, ExitReason::Refused { code, message }, now),
             RefusedCode::DuplicateIdentity | RefusedCode::BadMessage | RefusedCode::GoingAway => {
                 self.drop_link(format!("the server refused the link: {message}"));
             }
         }
     }
 
+    /// The next hello says how far this link came.
+    fn leave_session(&mut self) {
+        if let Session::Up(up) = &self.session {
+            self.hello.processed = up.processed;
+        }
+        self.session = Session::Down;
+    }
+
     fn drop_link(&mut self, why: String) {
         self.out.link_stands = false;
-        self.session = Session::Down;
+        self.leave_session();
         self.out.push(Action::DropLink { why });
     }
 
@@ -322,7 +333,7 @@ impl Agent {
             up.heartbeat_at = now + up.heartbeat_interval();
             up.slots_asked = false;
             self.brisk_was_told();
-            self.say_heartbeat();
+            self.say_heartbeat(now);
         }
     }
 

@@ -1,11 +1,13 @@
 //! Stories as data: what goes in, and what must come out.
 
+mod leases;
+
 use std::time::Duration;
 
 use protocol::attempt::{
     AttemptSpec, Effects, End, EndResult, Program, SPEC_FORMAT, StopMode, StopPlan, StopReason, Ticket,
 };
-use protocol::folder::{Claim, FOLDER_FORMAT, FromRunner};
+use protocol::folder::{Claim, FOLDER_FORMAT, FromRunner, RunnerRules};
 use protocol::link::{
     Heartbeat, HeldState, Hello, LinkSettings, Loss, PROTOCOL_VERSION, RefuseReason, RefusedCode, ServerMessage,
     Verdict, VerdictKind, Welcome, WorkerMessage,
@@ -23,7 +25,10 @@ const SETTINGS: LinkSettings = LinkSettings {
     caretaker_after_ms: None,
 };
 
-/// An agent with a clock. Heartbeats and pings are left out of what [`Story::give`] returns unless a test asks.
+/// What runners are told by these.
+const RULES: RunnerRules = RunnerRules { beat_ms: 30_000 };
+
+/// An agent with a clock. Heartbeats, pings and rules are left out of what [`Story::give`] returns unless a test asks.
 struct Story {
     agent: Agent,
     now: Duration,
@@ -65,8 +70,10 @@ impl Story {
 
     fn give(&mut self, input: Input) -> Vec<Action> {
         let mut actions = self.agent.handle(input, self.now);
-        actions
-            .retain(|action| !matches!(action, Action::Send(WorkerMessage::Heartbeat(_) | WorkerMessage::Ping { .. })));
+        actions.retain(|action| {
+            let kept_up = matches!(action, Action::Send(WorkerMessage::Heartbeat(_) | WorkerMessage::Ping { .. }));
+            !kept_up && !matches!(action, Action::Rules { .. })
+        });
         actions
     }
 
@@ -176,7 +183,15 @@ fn end(log_last_seq: u64) -> End {
 
 fn found(id: u64, finding: Finding) -> Found {
     let (log_first_seq, log_last_seq) = (1, 9);
-    Found { ticket: ticket(id), job: Uuid::nil(), step: "s".to_owned(), finding, log_first_seq, log_last_seq }
+    Found {
+        ticket: ticket(id),
+        job: Uuid::nil(),
+        step: "s".to_owned(),
+        finding,
+        log_first_seq,
+        log_last_seq,
+        lease: None,
+    }
 }
 
 fn ready() -> FromRunner {
@@ -203,6 +218,10 @@ fn stale(id: u64) -> ServerMessage {
     ServerMessage::StaleDispatch { ticket: ticket(id), about: "accept".to_owned() }
 }
 
+fn goes(id: u64) -> impl Fn(&Action) -> bool {
+    move |action| matches!(action, Action::Go { ticket: t, .. } if *t == ticket(id))
+}
+
 fn accept(id: u64) -> Action {
     Action::Send(WorkerMessage::Accept { ticket: ticket(id) })
 }
@@ -222,9 +241,12 @@ fn refused(id: u64, reason: RefuseReason) -> impl Fn(&Action) -> bool {
 #[test]
 fn a_step_from_offer_to_forget() {
     let mut story = Story::linked(2);
-    assert_eq!(story.hear(offer(1)), [Action::Prepare { spec: spec(1) }]);
+    assert_eq!(story.hear(offer(1)), [Action::Prepare { spec: spec(1), rules: RULES }]);
     assert_eq!(story.runner(1, ready()), [accept(1)]);
-    assert_eq!(story.hear(go(1)), [Action::Go { ticket: ticket(1) }, Action::Ship { ticket: ticket(1), after_seq: 0 }]);
+    assert_eq!(
+        story.hear(go(1)),
+        [Action::Go { ticket: ticket(1), asked_at: Duration::ZERO }, Action::Ship { ticket: ticket(1), after_seq: 0 }]
+    );
     let started = Action::Send(WorkerMessage::Started { ticket: ticket(1), pid: 77 });
     assert_eq!(story.runner(1, FromRunner::Started { pid: 77, start_time: 1 }), [started]);
     assert_eq!(
@@ -293,13 +315,13 @@ fn a_late_go_is_dropped_and_asked_again() {
         }
         actions.extend(story.agent.handle(Input::Frame(vec![go(1)]), story.now));
         assert!(actions.contains(&accept(1)), "asked again: {actions:?}");
-        assert!(!actions.contains(&Action::Go { ticket: ticket(1) }), "an old go was used: {actions:?}");
+        assert!(!actions.iter().any(goes(1)), "an old go was used: {actions:?}");
         let barrier = actions.iter().rev().find_map(|action| match action {
             Action::Send(WorkerMessage::Ping { n }) => Some(*n),
             _ => None,
         });
         story.hear(ServerMessage::Pong { n: barrier.expect("a ping went with the question") });
-        assert!(story.hear(go(1)).contains(&Action::Go { ticket: ticket(1) }));
+        assert!(story.hear(go(1)).iter().any(goes(1)));
     }
 }
 
@@ -315,7 +337,7 @@ fn a_go_before_its_pong_is_asked_for_once_more() {
     };
     assert_eq!(story.hear(go(1)), []);
     assert_eq!(story.hear(ServerMessage::Pong { n: *n }), [accept(1)]);
-    assert!(story.hear(go(1)).contains(&Action::Go { ticket: ticket(1) }));
+    assert!(story.hear(go(1)).iter().any(goes(1)));
 }
 
 #[test]
@@ -323,7 +345,7 @@ fn the_question_is_repeated_until_it_is_answered() {
     let mut story = Story::waiting();
     let asked = story.pass(60).iter().filter(|action| **action == accept(1)).count();
     assert!((3..=6).contains(&asked), "asked {asked} times in a minute");
-    assert!(story.hear(go(1)).contains(&Action::Go { ticket: ticket(1) }));
+    assert!(story.hear(go(1)).iter().any(goes(1)));
     assert_eq!(story.pass(60), []);
 }
 
@@ -435,7 +457,7 @@ fn everything_held_is_named_in_the_hello_and_judged() {
     let lost = WorkerMessage::Lost { ticket: ticket(4), loss: Loss::RunnerLost, detail: "dead".to_owned() };
     let expected = [
         Action::Welcomed { worker: Uuid::nil(), epoch: 5, max_reconnect_delay_ms: 60_000 },
-        Action::Go { ticket: ticket(1) },
+        Action::Go { ticket: ticket(1), asked_at: Duration::ZERO },
         Action::Ship { ticket: ticket(1), after_seq: 0 },
         Action::LogGrew { ticket: ticket(1) },
         Action::Ship { ticket: ticket(2), after_seq: 6 },
@@ -572,7 +594,11 @@ fn a_dead_runner_is_examined_before_anything_is_said() {
     story.hear(go(1));
     story.give(Input::RunnerGone { ticket: ticket(1) });
     assert_eq!(story.give(Input::Examined { ticket: ticket(1), finding: Finding::Waiting }), []);
-    assert_eq!(story.runner(1, ready()), [Action::Go { ticket: ticket(1) }], "it had not heard the go");
+    assert_eq!(
+        story.runner(1, ready()),
+        [Action::Go { ticket: ticket(1), asked_at: Duration::ZERO }],
+        "it had not heard the go"
+    );
 }
 
 #[test]

@@ -32,7 +32,7 @@ impl Agent {
             return self.refuse(ticket, RefuseReason::Busy, detail);
         }
         self.held.insert(ticket, Held::offered(&spec));
-        self.out.push(Action::Prepare { spec });
+        self.out.push(Action::Prepare { spec, rules: self.rules });
     }
 
     /// Something went wrong here, maybe only this once: the slots are offered again soon, not at the next heartbeat's
@@ -93,9 +93,11 @@ impl Agent {
         match held.said_at {
             Some(said_at) if now <= said_at + patience => {
                 held.phase = Phase::Going;
+                held.granted = Some(said_at);
+                held.guard.granted(said_at);
                 // With one step to run, the first that starts is the one.
                 self.draining |= self.once;
-                self.out.push(Action::Go { ticket });
+                self.out.push(Action::Go { ticket, asked_at: said_at });
                 self.ship(ticket, 0);
             }
             _ => self.ask_anew(ticket, now),

@@ -386,8 +386,16 @@ pub(crate) fn parent_of(pid: u32) -> Option<u32> {
 }
 
 pub(crate) fn kill(pid: u32) {
+    signal(pid, rustix::process::Signal::KILL);
+}
+
+pub(crate) fn freeze(pid: u32) {
+    signal(pid, rustix::process::Signal::STOP);
+}
+
+fn signal(pid: u32, signal: rustix::process::Signal) {
     let pid = rustix::process::Pid::from_raw(pid.cast_signed()).expect("a process's number");
-    rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("it is ours to kill");
+    rustix::process::kill_process(pid, signal).expect("it is ours to signal");
 }
 
 /// Cargo builds examples next to the tests.

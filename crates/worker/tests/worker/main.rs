@@ -1,6 +1,7 @@
 //! Real workers with real runners, against a server that only follows the test's script.
 
 mod kit;
+mod leases;
 mod leaving;
 mod recovery;
 mod steps;

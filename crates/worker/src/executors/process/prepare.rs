@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use protocol::attempt::AttemptSpec;
-use protocol::folder::{FolderSpec, Local};
+use protocol::folder::{FolderSpec, Local, RunnerRules};
 use protocol::link::RefuseReason;
 use runner::folder_io::{self, FolderError};
 use runner::nursery::Nursery;
@@ -43,22 +43,27 @@ impl Prepare {
             log_bytes_max: spool.log_bytes,
             cgroup_parent: runner::cgroup::find_parent(),
             base_env: base_environment(),
+            rules: RunnerRules::default(),
         };
         let nursery = Nursery::new(&runner.program, &runner.arguments);
         Prepare { program: runner.program.clone(), nursery, local }
     }
 
     /// Returns the line to a runner that has not said anything yet. Leaves nothing behind when it fails.
-    pub(crate) fn prepare(&self, folder: &Path, spec: AttemptSpec) -> Result<UnixStream, PrepareError> {
-        let made = self.make(folder, spec);
+    pub(crate) fn prepare(
+        &self,
+        folder: &Path,
+        spec: AttemptSpec,
+        rules: RunnerRules,
+    ) -> Result<UnixStream, PrepareError> {
+        let made = self.make(folder, FolderSpec::new(spec, Local { rules, ..self.local.clone() }));
         if made.is_err() && !is_taken(&made) {
             let _ = fs::remove_dir_all(folder);
         }
         made
     }
 
-    fn make(&self, folder: &Path, spec: AttemptSpec) -> Result<UnixStream, PrepareError> {
-        let spec = FolderSpec::new(spec, self.local.clone());
+    fn make(&self, folder: &Path, spec: FolderSpec) -> Result<UnixStream, PrepareError> {
         if let Err(error) = folder_io::create(folder, &spec) {
             // Somebody tidied up too much: without the folder of attempts this worker would never run anything again.
             let parent = folder.parent().filter(|parent| !parent.exists()).ok_or(error)?;

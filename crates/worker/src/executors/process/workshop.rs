@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use protocol::attempt::{AttemptSpec, Ticket};
-use protocol::folder::Claim;
+use protocol::folder::{Claim, RunnerRules};
 use runner::folder_io::{self, FolderError};
+use runner::remains::Remains;
 
 use super::prepare::{Prepare, PrepareError};
 use crate::adopt::{self, Look};
@@ -20,9 +21,10 @@ const THREADS_MAX: usize = 4;
 
 #[derive(Debug)]
 pub(crate) enum Job {
-    Prepare { spec: Box<AttemptSpec> },
+    Prepare { spec: Box<AttemptSpec>, rules: RunnerRules },
     Void { ticket: Ticket },
     Examine { ticket: Ticket },
+    EndLease { ticket: Ticket },
 }
 
 #[derive(Debug)]
@@ -30,6 +32,7 @@ pub(crate) enum Done {
     Prepared { ticket: Ticket, launched: Result<UnixStream, PrepareError> },
     Claimed { ticket: Ticket, claim: Result<Claim, FolderError> },
     Looked { ticket: Ticket, look: Result<Look, FolderError> },
+    LeaseEnded { ticket: Ticket, remains: Result<Remains, FolderError> },
 }
 
 /// The handle of the threads, which end when this is dropped and the last job is done.
@@ -83,12 +86,15 @@ impl Bench {
 
     fn perform(&self, job: Job) -> Done {
         match job {
-            Job::Prepare { spec } => {
+            Job::Prepare { spec, rules } => {
                 let ticket = spec.ticket;
-                Done::Prepared { ticket, launched: self.prepare.prepare(&self.places.attempt(ticket), *spec) }
+                Done::Prepared { ticket, launched: self.prepare.prepare(&self.places.attempt(ticket), *spec, rules) }
             }
             Job::Void { ticket } => {
                 Done::Claimed { ticket, claim: folder_io::claim(&self.places.attempt(ticket), Claim::Void, true) }
+            }
+            Job::EndLease { ticket } => {
+                Done::LeaseEnded { ticket, remains: adopt::end_lease(&self.places.attempt(ticket)) }
             }
             // In this boot: a worker does not live through a restart of its machine.
             Job::Examine { ticket } => Done::Looked { ticket, look: adopt::look(&self.places.attempt(ticket), false) },
