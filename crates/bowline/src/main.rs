@@ -1,5 +1,6 @@
 //! One binary, several roles. This file only finds out which one is wanted.
 
+mod fence;
 mod limits;
 mod local_worker;
 mod logging;
@@ -12,6 +13,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use cli::Command;
+use cli::args::{FenceArgs, FenceCommand};
 
 fn main() -> ExitCode {
     // A runner must be small and have one thread, so nothing may come before it: no argument parser, no runtime.
@@ -31,6 +33,7 @@ fn main() -> ExitCode {
         Command::Up(args) => with_runtime(false, up::run(args)),
         Command::Server(args) => with_runtime(false, server::run(args)),
         Command::Worker(args) => with_runtime(true, worker::run(args)),
+        Command::Fence(FenceArgs { command: FenceCommand::Check }) => fence::run(),
         Command::Runner(args) => runner::main(&args.folder),
         Command::Client(command) => with_runtime(true, async { cli::run_client(command, &cli.connect).await.into() }),
     }

@@ -36,6 +36,7 @@ pub enum Command {
     Up(UpArgs),
     Server(ServerArgs),
     Worker(WorkerArgs),
+    Fence(FenceArgs),
     #[command(hide = true)]
     Runner(RunnerArgs),
     #[command(flatten)]
@@ -142,6 +143,24 @@ pub struct WorkerArgs {
     /// End running steps when stopped, instead of leaving them to the next start
     #[arg(long)]
     pub stop_steps: bool,
+}
+
+/// Ask from inside a step whether it still owns its attempt
+#[derive(Debug, Args)]
+pub struct FenceArgs {
+    #[command(subcommand)]
+    pub command: FenceCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum FenceCommand {
+    /// Exit with 0 if this step still is the owner, 1 if not, 2 if that cannot be told
+    ///
+    /// The owner is whoever a server has confirmed within the lease (0.8 of the recovery window). It is answered from
+    /// the worker's own record, so it works without a server, and lapses when none has answered for that long. Ask
+    /// right before something that must not happen twice, and hand BOWLINE_FENCE to stores that can compare it.
+    #[command(after_help = "Examples:\n  bowline fence check && ./publish.sh\n  bowline fence check || exit 75")]
+    Check,
 }
 
 /// Execute one attempt; started by a worker, never by hand

@@ -85,6 +85,13 @@ impl Default for Rules {
     }
 }
 
+impl Rules {
+    /// How long an answer to a runner holds: well below the window, after which somebody else may get the step.
+    pub fn lease(&self) -> Duration {
+        self.recovery_window.mul_f64(0.8)
+    }
+}
+
 /// The deadline of a step in this state; none exactly when it is final.
 pub(crate) fn of_step(state: &State, def: &StepDef, rules: &Rules, clocks: &Clocks) -> Option<Deadline> {
     let now = clocks.now;

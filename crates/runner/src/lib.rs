@@ -21,6 +21,7 @@ mod child;
 pub mod clock;
 mod control;
 mod end;
+pub mod fence;
 pub mod folder_io;
 pub mod launch;
 mod lease;

@@ -5,6 +5,7 @@ mod house;
 
 mod commands;
 mod crashes;
+mod fences;
 mod graphs;
 mod input;
 mod manners;

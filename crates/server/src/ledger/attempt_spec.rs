@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::round::wire_ticket;
 
-pub(super) fn build(job: &Job, ix: StepIx, offer: &Offer) -> AttemptSpec {
+pub(super) fn build(job: &Job, ix: StepIx, offer: &Offer, lease: Duration) -> AttemptSpec {
     let (step, def) = (job.step(ix), job.definition.step(ix));
     let own = match &def.work {
         Work::Run(body) => Some(body),
@@ -42,7 +42,7 @@ pub(super) fn build(job: &Job, ix: StepIx, offer: &Offer) -> AttemptSpec {
             def::OnDisconnect::Keep => OnDisconnect::Keep,
             def::OnDisconnect::Stop => OnDisconnect::Stop,
         },
-        lease_ms: None,
+        lease_ms: Some(millis(lease)),
         stop: StopPlan { signal: def.stop.signal, grace_ms: millis(def.stop.grace) },
     }
 }

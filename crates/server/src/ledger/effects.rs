@@ -63,7 +63,7 @@ impl<S: Store> Core<S> {
         let (worker, message) = match *effect {
             Effect::Offer { step, offer } => {
                 let Some(cached) = self.cache.get(job) else { return };
-                let spec = super::attempt_spec::build(&cached.job, step, &offer);
+                let spec = super::attempt_spec::build(&cached.job, step, &offer, self.config.rules.lease());
                 (offer.worker, ServerMessage::Offer { number: 0, spec: Box::new(spec) })
             }
             Effect::Withdraw { ticket, worker } => (worker, ServerMessage::Withdraw { ticket: wire(ticket) }),

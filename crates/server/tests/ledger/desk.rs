@@ -324,6 +324,14 @@ impl Mailbox {
             other => panic!("a go, not {other:?}"),
         }
     }
+
+    /// The numbers of the questions that were answered with yes, if any; the rest of the mail is thrown away.
+    pub(crate) fn renewed(&mut self) -> Option<Vec<u64>> {
+        std::iter::from_fn(|| self.queue.try_recv().ok()).find_map(|out| match out {
+            LinkOut::Message(ServerMessage::Renewed { renewals }) => Some(renewals.iter().map(|r| r.n).collect()),
+            _ => None,
+        })
+    }
 }
 
 fn config() -> CoreConfig {

@@ -144,3 +144,27 @@ fn the_end_of_an_old_link_does_not_hurt_the_new_one() {
     desk.ends(&new, spec.ticket, 0);
     desk.check(job, "success: success");
 }
+
+#[test]
+fn only_the_current_attempt_is_told_that_it_may_go_on() {
+    let renew = |spec: &AttemptSpec, n| {
+        vec![WorkerMessage::Renew { renewals: vec![protocol::link::Renewal { ticket: spec.ticket, n }] }]
+    };
+    let mut desk = Desk::new();
+    let mut w = desk.worker("w", "script", 1);
+    desk.submit(ONE);
+    let spec = w.offer();
+    assert_eq!(spec.lease_ms, Some(96_000), "0.8 of the window");
+    desk.says(&w, renew(&spec, 1));
+    assert_eq!(w.renewed(), None, "not started");
+    desk.says(&w, vec![WorkerMessage::Accept { ticket: spec.ticket }]);
+    w.go();
+    desk.says(&w, renew(&spec, 2));
+    assert_eq!(w.renewed(), Some(vec![2]));
+    let mut other = desk.worker("other", "script", 1);
+    desk.says(&other, renew(&spec, 3));
+    assert_eq!(other.renewed(), None, "another worker's");
+    desk.ends(&w, spec.ticket, 0);
+    desk.says(&w, renew(&spec, 4));
+    assert_eq!(w.renewed(), None, "over");
+}
