@@ -53,7 +53,7 @@ fn questions_and_answers_are_passed_on() {
     let mut story = running();
     assert_eq!(asks(&mut story, 1), [Action::Send(WorkerMessage::Renew { renewals: renewal(1) })]);
     let answer = ServerMessage::Renewed { renewals: renewal(1) };
-    assert_eq!(story.hear(answer.clone()), [Action::Renewed { ticket: ticket(1), n: 1 }]);
+    assert_eq!(story.hear(answer), [Action::Renewed { ticket: ticket(1), n: 1 }]);
     let other = ServerMessage::Renewed { renewals: vec![Renewal { ticket: ticket(9), n: 1 }] };
     assert_eq!(story.hear(other), [], "of an attempt that is not here");
 }

@@ -56,20 +56,20 @@ impl Prepare {
         spec: AttemptSpec,
         rules: RunnerRules,
     ) -> Result<UnixStream, PrepareError> {
-        let made = self.make(folder, FolderSpec::new(spec, Local { rules, ..self.local.clone() }));
+        let made = self.make(folder, &FolderSpec::new(spec, Local { rules, ..self.local.clone() }));
         if made.is_err() && !is_taken(&made) {
             let _ = fs::remove_dir_all(folder);
         }
         made
     }
 
-    fn make(&self, folder: &Path, spec: FolderSpec) -> Result<UnixStream, PrepareError> {
-        if let Err(error) = folder_io::create(folder, &spec) {
+    fn make(&self, folder: &Path, spec: &FolderSpec) -> Result<UnixStream, PrepareError> {
+        if let Err(error) = folder_io::create(folder, spec) {
             // Somebody tidied up too much: without the folder of attempts this worker would never run anything again.
             let parent = folder.parent().filter(|parent| !parent.exists()).ok_or(error)?;
             fs::create_dir_all(parent)
                 .map_err(|source| FolderError::Io { what: "create the folder of attempts", source })?;
-            folder_io::create(folder, &spec)?;
+            folder_io::create(folder, spec)?;
         }
         let launched = self.nursery.launch(folder);
         launched.map_err(|source| PrepareError::Launch { program: self.program.clone(), source })
