@@ -9,6 +9,8 @@ async fn main() -> ExitCode {
     let cli = cli::parse();
     match cli.command {
         Command::Client(command) => cli::run_client(command, &cli.connect).await.into(),
-        Command::Up(_) | Command::Server(_) | Command::Worker(_) | Command::Runner(_) => Exit::Usage.into(),
+        Command::Up(_) | Command::Server(_) | Command::Worker(_) | Command::Runner(_) | Command::Fence(_) => {
+            Exit::Usage.into()
+        }
     }
 }
