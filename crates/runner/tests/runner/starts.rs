@@ -97,6 +97,7 @@ fn the_environment_is_small_and_clean() {
     let variables: Vec<&str> = text.lines().filter_map(|line| line.split_once('=')).map(|(key, _)| key).collect();
     let expected = [
         "BOWLINE_ATTEMPT",
+        "BOWLINE_ATTEMPT_DIR",
         "BOWLINE_ATTEMPT_ID",
         "BOWLINE_FENCE",
         "BOWLINE_JOB_ID",
