@@ -99,7 +99,7 @@ impl<S: Store> Core<S> {
             }
             // Pings are answered by the link itself; a second hello is refused there.
             WorkerMessage::Ping { .. } | WorkerMessage::Pong { .. } => {}
-            WorkerMessage::Renew { renewals } => self.renew(link, renewals, round),
+            WorkerMessage::Renew { renewals } => self.renew(link, worker, renewals, round),
             WorkerMessage::Hello(_) | WorkerMessage::Unknown => {}
         }
     }
@@ -111,23 +111,25 @@ impl<S: Store> Core<S> {
     }
 
     /// Leases are renewed only by a server that proves that it hears, and only for attempts that are current on this link.
-    fn renew(&mut self, link: LinkId, renewals: &[Renewal], round: &mut Round) {
+    fn renew(&mut self, link: LinkId, worker: WorkerId, renewals: &[Renewal], round: &mut Round) {
         if round.listened.is_none() && !self.hearing.is_fresh(round.now, &self.hearing_rules) {
             return;
         }
         let epoch = self.epoch_of(link);
         let granted: Vec<Renewal> =
-            renewals.iter().copied().filter(|renewal| self.is_current(renewal.ticket, epoch)).collect();
+            renewals.iter().copied().filter(|renewal| self.is_current(renewal.ticket, worker, epoch)).collect();
         if !granted.is_empty() {
             round.outgoing.push((None, link, ServerMessage::Renewed { renewals: granted }));
         }
     }
 
-    fn is_current(&mut self, ticket: Ticket, epoch: Epoch) -> bool {
+    fn is_current(&mut self, ticket: Ticket, worker: WorkerId, epoch: Epoch) -> bool {
         let Some(place) = self.place(AttemptId(ticket.attempt)) else { return false };
         let Ok(cached) = self.cache.load(place.job, &mut self.store, &self.definitions) else { return false };
         let live = cached.job.step(place.step).state.live();
-        live.is_some_and(|l| (l.attempt.0, l.fence.0, l.epoch) == (ticket.attempt, ticket.fence, epoch))
+        live.is_some_and(|l| {
+            (l.attempt.0, l.fence.0, l.worker, l.epoch) == (ticket.attempt, ticket.fence, worker, epoch)
+        })
     }
 
     fn ended(&mut self, link: LinkId, ticket: Ticket, end: &End, round: &mut Round) {
