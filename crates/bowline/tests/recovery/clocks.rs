@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use testkit::{FakeClock, House};
 
-use crate::story::{STEP, await_lines, check_ran_once, counting, each, open_gate, pass};
+use crate::story::{STEP, await_lines, check_ran_once, counting, each, open_gate, pass, step};
 
 const HOUR: i64 = 3600;
 
@@ -47,9 +47,27 @@ fn a_clock_that_jumps_while_a_step_is_recovering_decides_nothing() {
         worker.kill();
         house.await_state(&id, Some(STEP), "recovering");
         clock.step(jump);
+        // Something to do, so that the server looks at its clock.
+        house.bowline(&["exec", "--detach", "--", "true"]).ok();
+        assert_eq!(step(&house, &id)["state"], "recovering");
         let _worker = house.start_worker("w", &[]);
         house.await_state(&id, Some(STEP), "running");
         open_gate(&house);
         check_ran_once(&house, &id);
     });
+}
+
+#[test]
+fn a_clock_that_went_back_does_not_stop_the_window() {
+    let mut house = House::new();
+    let Some(clock) = on_a_clock(&mut house) else { return };
+    let _server = house.start_server();
+    let worker = house.start_worker("w", &[]);
+    let id = house.submit(&counting(&house, "effects: writes"));
+    house.outside().await_executions(1);
+    worker.kill();
+    house.await_state(&id, Some(STEP), "recovering");
+    clock.step(-HOUR);
+    let job = house.end(&id);
+    assert_eq!(job["error"]["code"], "worker_lost", "{job:#}");
 }

@@ -24,6 +24,23 @@ fn an_outage_longer_than_the_window_costs_no_step() {
 }
 
 #[test]
+fn a_step_that_was_already_recovering_is_not_judged_for_the_servers_absence() {
+    let (mut house, server, worker) = House::hasty();
+    let id = house.submit(&counting(&house, "effects: writes"));
+    house.outside().await_executions(1);
+    await_lines(&house, &id);
+    worker.kill();
+    house.await_state(&id, Some(STEP), "recovering");
+    server.kill();
+    pass(LONG);
+    let _server = house.start_server();
+    let _worker = house.start_worker("w", &[]);
+    house.await_state(&id, Some(STEP), "running");
+    open_gate(&house);
+    check_ran_once(&house, &id);
+}
+
+#[test]
 fn a_server_that_crashes_again_and_again_costs_no_step() {
     let (mut house, mut server, _worker) = House::patient();
     let id = house.submit(&counting(&house, "effects: writes"));
@@ -67,6 +84,25 @@ fn a_worker_deep_in_its_back_off_is_back_within_three_seconds() {
     });
     let _server = house.start_server();
     within(Duration::from_secs(3), "the step is back", || (step(&house, &id)["state"] == "running").then_some(()));
+    open_gate(&house);
+    check_ran_once(&house, &id);
+}
+
+#[test]
+fn a_queued_step_is_not_unmatched_while_its_worker_is_in_its_window() {
+    let mut house = House::new();
+    house.recovery(&[("MAX_RECONNECT_DELAY_SECS", "30"), ("UNMATCHED_STEP_TIMEOUT_SECS", "0.5")]);
+    let server = house.start_server();
+    let worker = house.start_worker("w", &["--slots", "1"]);
+    house.bowline(&["exec", "--", "true"]).ok();
+    worker.kill();
+    server.kill();
+    let _server = house.start_server();
+    let id = house.submit(&counting(&house, "effects: writes"));
+    pass(Duration::from_millis(1500));
+    assert_eq!(step(&house, &id)["state"], "queued", "its worker may still come back");
+    let _worker = house.start_worker("w", &[]);
+    house.outside().await_executions(1);
     open_gate(&house);
     check_ran_once(&house, &id);
 }

@@ -77,3 +77,20 @@ fn a_server_that_stood_still_for_longer_than_the_window_judges_nobody() {
     open_gate(&house);
     check_ran_once(&house, &id);
 }
+
+#[test]
+fn a_server_that_stood_still_while_a_step_was_recovering_judges_nobody() {
+    let (house, server, worker) = House::hasty();
+    let id = house.submit(&counting(&house, "effects: writes"));
+    house.outside().await_executions(1);
+    await_lines(&house, &id);
+    worker.kill();
+    house.await_state(&id, Some(STEP), "recovering");
+    let frozen = Frozen::new(server.pid());
+    pass(Duration::from_secs(4));
+    let _worker = house.start_worker("w", &[]);
+    frozen.thaw();
+    house.await_state(&id, Some(STEP), "running");
+    open_gate(&house);
+    check_ran_once(&house, &id);
+}
