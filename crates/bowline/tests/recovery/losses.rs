@@ -70,7 +70,10 @@ fn a_runner_that_is_frozen_for_a_while_loses_nothing() {
 
 #[test]
 fn a_step_that_keeps_losing_its_runner_is_poison() {
-    let (house, _server, _worker) = House::patient();
+    let mut house = House::new();
+    house.recovery(&[("MAX_RECONNECT_DELAY_SECS", "30")]);
+    let _server = house.start_server();
+    let _worker = house.start_worker("w", &["--slots", "1"]);
     let id = house.submit(&counting(&house, "effects: none"));
     for count in 1..=3 {
         let pids = house.outside().await_executions(count);
@@ -79,4 +82,23 @@ fn a_step_that_keeps_losing_its_runner_is_poison() {
     let job = house.end(&id);
     assert_eq!(job["error"]["code"], "poison", "{job:#}");
     assert_eq!(house.outside().executions(), 3, "the third loss is the last");
+    // Its one slot is free again.
+    house.bowline(&["exec", "--", "true"]).ok();
+}
+
+#[test]
+fn the_death_of_one_runner_is_nobody_elses() {
+    let mut house = House::new();
+    house.recovery(&[("MAX_RECONNECT_DELAY_SECS", "30")]);
+    let _server = house.start_server();
+    let _worker = house.start_worker("w", &["--slots", "2"]);
+    let pid_file = house.path("pid").display().to_string();
+    let victim = house.submit(&format!("name: v\nsteps:\n  v: {{ run: 'echo $$ > {pid_file}; exec sleep 300' }}\n"));
+    let neighbour = house.submit(&counting(&house, "effects: writes"));
+    house.outside().await_executions(1);
+    let pid: u32 = await_that("the victim's pid", || house.read("pid").trim().parse().ok());
+    process::kill(process::parent(pid));
+    assert_eq!(house.end(&victim)["error"]["code"], "runner_lost");
+    open_gate(&house);
+    check_ran_once(&house, &neighbour);
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use testkit::{House, await_that, within};
+use testkit::{House, await_that, process, within};
 
 use crate::story::{STEP, await_lines, check_ran_once, counting, open_gate, pass, step};
 
@@ -105,4 +105,20 @@ fn a_queued_step_is_not_unmatched_while_its_worker_is_in_its_window() {
     house.outside().await_executions(1);
     open_gate(&house);
     check_ran_once(&house, &id);
+}
+
+#[test]
+fn a_step_that_was_told_to_stop_stops_also_when_the_server_crashes_after_the_order() {
+    let (mut house, server, worker) = House::patient();
+    let id = house.submit(&counting(&house, "effects: writes\ncancel: { grace: 200ms }"));
+    let child = house.outside().await_executions(1)[0];
+    // The worker does not hear the order, and the server that gave it is gone.
+    let frozen = process::Frozen::new(worker.pid());
+    house.bowline(&["cancel", &id]).ok();
+    server.kill();
+    frozen.thaw();
+    let _server = house.start_server();
+    await_that("the step is stopped", || (!process::lives(child)).then_some(()));
+    assert_eq!(house.end(&id)["state"], "cancelled");
+    assert_eq!(house.outside().executions(), 1);
 }

@@ -94,3 +94,19 @@ fn a_server_that_stood_still_while_a_step_was_recovering_judges_nobody() {
     open_gate(&house);
     check_ran_once(&house, &id);
 }
+
+#[test]
+fn a_step_that_is_cancelled_while_its_worker_sleeps_is_stopped_when_it_wakes() {
+    let (house, _server, worker) = House::patient();
+    let id = house.submit(&counting(&house, "effects: writes\nretry: { attempts: 3, delay: 1ms }"));
+    let child = house.outside().await_executions(1)[0];
+    let frozen = Frozen::new(worker.pid());
+    house.await_state(&id, Some(STEP), "recovering");
+    house.bowline(&["cancel", &id]).ok();
+    assert_eq!(house.end(&id)["state"], "cancelled");
+    assert!(process::lives(child), "nobody could tell it");
+    frozen.thaw();
+    await_that("the step is stopped", || (!process::lives(child)).then_some(()));
+    assert_eq!(house.job(&id)["state"], "cancelled", "and nothing revives it");
+    assert_eq!(house.outside().executions(), 1);
+}
