@@ -24,6 +24,7 @@ pub mod workers;
 
 mod apply;
 pub mod event;
+pub mod verdict;
 pub mod why;
 
 pub use apply::{Ctx, apply, submit};
@@ -33,3 +34,4 @@ pub use ids::{AttemptId, Epoch, Fence, JobId, StepIx, WorkerId};
 pub use job::{Job, JobState, Step};
 pub use state::{State, StateName};
 pub use time::{Clocks, Heard, Time};
+pub use verdict::{Verdict, verdict};

@@ -22,6 +22,7 @@ pub struct Metrics {
     pub deaf_ms: Counter,
     pub unsettled: Counter,
     pub silent_links: Counter,
+    pub duplicate_identities: Counter,
     pub queued: Gauge,
     pub connected: Gauge,
     pub batch_rows: Histogram,
@@ -48,6 +49,8 @@ impl Default for Metrics {
         let deaf_ms = counter("deaf_milliseconds", "Time in which nobody could be heard, and nobody is judged for");
         let unsettled = counter("unsettled_alarms", "Times that silence was judged without a long stretch of hearing");
         let silent_links = counter("silent_links", "Links that were dropped for want of heartbeats");
+        let duplicate_identities =
+            counter("duplicate_identities", "Workers that were refused since another uses their identity");
         let queued = Gauge::default();
         registry.register("steps_queued", "Steps that wait for a worker", queued.clone());
         let connected = Gauge::default();
@@ -72,6 +75,7 @@ impl Default for Metrics {
             deaf_ms,
             unsettled,
             silent_links,
+            duplicate_identities,
             queued,
             connected,
             batch_rows,

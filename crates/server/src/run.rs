@@ -160,5 +160,6 @@ fn core_config(config: &ServerConfig) -> CoreConfig {
             caretaker_after_ms: recovery.caretaker_after.map(millis),
         },
         heartbeat_timeout: recovery.heartbeat_timeout,
+        dispatch_grace: recovery.dispatch_grace,
     }
 }

@@ -45,6 +45,7 @@ fn write(connection: &mut Connection, batch: &Batch) -> Result<Committed, Failur
     workers::said_hello(&tx, batch)?;
     workers::seen(&tx, batch)?;
     workers::left(&tx, batch)?;
+    workers::used_epochs(&tx, batch)?;
     hearing(&tx, batch)?;
     tx.commit()?;
     Ok(Committed { conflicts: plan.conflicts, event_ids })
@@ -267,6 +268,10 @@ fn evidence(tx: &Transaction<'_>, batch: &Batch, plan: &Plan<'_>) -> Result<(), 
     let mut late = tx.prepare_cached(sql::ADD_LATE_OUTCOME)?;
     for row in &batch.late_outcomes {
         late.execute(params![row.attempt.0.as_bytes(), row.outcome, row.at.0])?;
+    }
+    let mut confirm = tx.prepare_cached(sql::CONFIRM_ATTEMPT)?;
+    for (attempt, fence) in &batch.confirmed {
+        confirm.execute(params![attempt.0.as_bytes(), signed(fence.0)?])?;
     }
     let mut quarantine = tx.prepare_cached(sql::ADD_QUARANTINE)?;
     for row in batch.quarantine.iter().filter(|row| row.job.is_none_or(|job| plan.takes(job))) {

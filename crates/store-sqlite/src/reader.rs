@@ -3,7 +3,9 @@
 use engine::{AttemptId, Heard, JobId, StepIx, Time};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use store::codec::Corrupt;
-use store::read::{AttemptView, EventView, JobSummary, LogChunk, LogMarkView, LogState, StaleAttempt, StepGlance};
+use store::read::{
+    AttemptGlance, AttemptView, EventView, JobSummary, LogChunk, LogMarkView, LogState, StaleAttempt, StepGlance,
+};
 use store::rows::{
     BeatRow, DefinitionRow, HearingRow, IdempotencyRow, LoadedJob, LoadedStep, StoredJob, TaskRow, TokenRow, WorkerRow,
 };
@@ -90,6 +92,15 @@ impl Reader for SqliteReader {
     fn definition_of(&self, job: JobId) -> Result<Option<[u8; 32]>, StoreError> {
         self.look(|c| {
             c.prepare_cached(sql::DEFINITION_OF_JOB)?.query_row([job.0.as_bytes()], |row| row.get(0)).optional()
+        })
+    }
+
+    fn attempt(&self, id: AttemptId) -> Result<Option<AttemptGlance>, StoreError> {
+        self.look(|c| {
+            let glance = |row: &Row<'_>| {
+                Ok(AttemptGlance { number: row.get(0)?, confirmed: row.get(1)?, reported: row.get(2)? })
+            };
+            c.prepare_cached(sql::ATTEMPT)?.query_row([id.0.as_bytes()], glance).optional()
         })
     }
 
@@ -372,6 +383,7 @@ pub(crate) fn worker_row(row: &Row<'_>) -> rusqlite::Result<WorkerRow> {
         last_seen_at: values::maybe_time(row, 17)?,
         removed_at: values::maybe_time(row, 18)?,
         left_heard: row.get::<_, Option<i64>>(19)?.map(Heard),
+        used_epoch: engine::Epoch(values::unsigned(row, 20)?),
     })
 }
 

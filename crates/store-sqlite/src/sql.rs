@@ -22,10 +22,12 @@ statements! {
     ADD_OUTBOX = "add_outbox";
     ADD_QUARANTINE = "add_quarantine";
     ADD_WORKER = "add_worker";
+    ATTEMPT = "attempt";
     ATTEMPTS_OF_JOB = "attempts_of_job";
     ATTEMPTS_OF_STEP = "attempts_of_step";
     BEATS_OF_ATTEMPT = "beats_of_attempt";
     CLOSE_LOG = "close_log";
+    CONFIRM_ATTEMPT = "confirm_attempt";
     COUNTER = "counter";
     DEFINITION_OF_JOB = "definition_of_job";
     DROP_CLOSING_MARK = "drop_closing_mark";
@@ -88,6 +90,7 @@ statements! {
     WORKER_HELLO = "worker_hello";
     WORKER_LEFT = "worker_left";
     WORKER_SEEN = "worker_seen";
+    WORKER_USED_EPOCH = "worker_used_epoch";
 }
 
 #[cfg(test)]

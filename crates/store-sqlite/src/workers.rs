@@ -44,6 +44,14 @@ pub(crate) fn seen(tx: &Transaction<'_>, batch: &Batch) -> Result<(), Failure> {
     Ok(())
 }
 
+pub(crate) fn used_epochs(tx: &Transaction<'_>, batch: &Batch) -> Result<(), Failure> {
+    let mut update = tx.prepare_cached(sql::WORKER_USED_EPOCH)?;
+    for (worker, epoch) in &batch.used_epochs {
+        update.execute(params![worker.0.as_bytes(), signed(epoch.0)?])?;
+    }
+    Ok(())
+}
+
 pub(crate) fn left(tx: &Transaction<'_>, batch: &Batch) -> Result<(), Failure> {
     let mut leave = tx.prepare_cached(sql::WORKER_LEFT)?;
     for (worker, heard) in &batch.left {

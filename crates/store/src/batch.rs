@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use engine::{AttemptId, Heard, JobId, Time, WorkerId};
+use engine::{AttemptId, Epoch, Fence, Heard, JobId, Time, WorkerId};
 
 use crate::rows::{
     AttemptRow, BeatRow, DefinitionRow, EventRow, FleetChange, HearingRow, IdempotencyRow, JobRow, LateOutcome,
@@ -32,6 +32,10 @@ pub struct Batch {
     pub seen: Vec<(WorkerId, Time)>,
     /// Workers that said hello. Each epoch must be above the one that the row has.
     pub hellos: Vec<WorkerHello>,
+    /// Epochs that workers have said something on.
+    pub used_epochs: Vec<(WorkerId, Epoch)>,
+    /// Attempts that are over for certain, though their steps gave them up before.
+    pub confirmed: Vec<(AttemptId, Fence)>,
     /// Workers whose link is gone, and since when.
     pub left: Vec<(WorkerId, Heard)>,
     /// The mark, if it is time for one.
@@ -130,6 +134,8 @@ impl Batch {
             && self.meta.is_empty()
             && self.hellos.is_empty()
             && self.left.is_empty()
+            && self.used_epochs.is_empty()
+            && self.confirmed.is_empty()
             && self.hearing.is_none()
     }
 }

@@ -23,6 +23,9 @@ pub trait Reader: Send + Sync {
     /// The hash of the definition that the job was submitted with.
     fn definition_of(&self, job: JobId) -> Result<Option<[u8; 32]>, StoreError>;
 
+    /// A granted attempt, by its id alone.
+    fn attempt(&self, id: AttemptId) -> Result<Option<AttemptGlance>, StoreError>;
+
     /// One step of a job, whatever the number of the others.
     fn step(&self, job: JobId, ix: StepIx) -> Result<Option<StepGlance>, StoreError>;
 
@@ -110,6 +113,14 @@ pub struct StepGlance {
     pub state: String,
     /// Ids and numbers, the oldest first.
     pub attempts: Vec<(AttemptId, u32)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AttemptGlance {
+    pub number: u32,
+    pub confirmed: bool,
+    /// Its own word on its end is on record, be it as late outcome.
+    pub reported: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]

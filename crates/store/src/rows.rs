@@ -271,6 +271,8 @@ pub struct WorkerRow {
     pub id: WorkerId,
     pub name: String,
     pub epoch: Epoch,
+    /// The highest one that it has said something on after its hello.
+    pub used_epoch: Epoch,
     pub draining: bool,
     pub kind: String,
     pub tags: Vec<String>,

@@ -7,4 +7,5 @@ mod properties;
 mod purity;
 mod stories;
 mod table;
+mod verdict;
 mod why;

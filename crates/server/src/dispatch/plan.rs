@@ -66,6 +66,7 @@ mod tests {
             left: None,
             left_at: None,
             held: HashMap::new(),
+            strays: std::collections::HashSet::new(),
         };
         (WorkerId(Uuid::from_u128(n)), worker)
     }

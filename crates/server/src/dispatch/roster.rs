@@ -1,6 +1,6 @@
 //! The workers that this server knows: who is connected, what each holds, and who has a slot free.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -82,6 +82,8 @@ pub struct Worker {
     pub left_at: Option<Time>,
     /// Offered to it, or living on it.
     pub held: HashMap<AttemptId, Place>,
+    /// What runs there and is no step's current attempt: given up, or not known at all. It takes slots all the same.
+    pub strays: HashSet<AttemptId>,
 }
 
 impl Worker {
@@ -104,6 +106,7 @@ impl Worker {
             left: None,
             left_at: None,
             held: HashMap::new(),
+            strays: HashSet::new(),
         }
     }
 
@@ -119,7 +122,7 @@ impl Worker {
 
     /// Slots that are not taken; below zero where more was offered than there are.
     fn free(&self) -> i64 {
-        i64::from(self.slots) - i64::try_from(self.held.len()).unwrap_or(i64::MAX)
+        i64::from(self.slots) - i64::try_from(self.held.len() + self.strays.len()).unwrap_or(i64::MAX)
     }
 
     /// Connected, and willing in general.

@@ -1,15 +1,16 @@
 //! The ledger without a thread, a clock or a socket: commands in, one transaction, then answers and effects out.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use engine::deadline::Rules;
-use engine::{AttemptId, Clocks, Ctx, Event, JobId, StepIx, Time};
+use engine::{AttemptId, Clocks, Ctx, Event, JobId, StepIx, Time, WorkerId};
 use protocol::link::LinkSettings;
 use spec::eval::Templates;
 use store::rows::{JobRow, QuarantineRow};
 use store::{Batch, Due, Store, StoreError};
+use uuid::Uuid;
 
 use crate::bus::Bus;
 use crate::clock::Tick;
@@ -20,6 +21,7 @@ use crate::random::Random;
 use super::cache::{Cache, Definitions};
 use super::command::{Command, EventError, LinkEvent, LogFrame};
 use super::hearing::{Hearing, HearingRules, Listened};
+use super::knock::Knock;
 use super::links::Link;
 use super::round::Round;
 
@@ -39,6 +41,12 @@ pub struct Core<S> {
     pub(super) queue: Queue,
     pub(super) roster: Roster,
     pub(super) links: HashMap<LinkId, Link>,
+    /// Hellos that wait for word from another process of the same worker.
+    pub(super) knocks: HashMap<WorkerId, Knock>,
+    /// Pings that were sent for their sake.
+    pub(super) pings: u64,
+    /// Identities in use twice of which it was said.
+    pub(super) duplicates: HashSet<(WorkerId, Uuid)>,
     pub(super) config: CoreConfig,
     pub(super) evaluator: Templates,
     pub(super) random: Random,
@@ -68,6 +76,8 @@ pub struct CoreConfig {
     pub link: LinkSettings,
     /// A connected worker without a heartbeat for so long is not there.
     pub heartbeat_timeout: Duration,
+    /// How long a new attempt may be missing from a report.
+    pub dispatch_grace: Duration,
 }
 
 /// A round that is decided and waits for its commit.
@@ -110,6 +120,9 @@ impl<S: Store> Core<S> {
             queue: Queue::default(),
             roster: Roster::default(),
             links: HashMap::new(),
+            knocks: HashMap::new(),
+            pings: 0,
+            duplicates: HashSet::new(),
             config,
             evaluator: Templates,
             random,
@@ -153,6 +166,7 @@ impl<S: Store> Core<S> {
         // A piece of a refused batch holds nothing but its own commands: whatever fails there is to blame.
         round.piece = std::mem::take(&mut self.in_piece);
         if !round.piece {
+            self.settle_knocks(&mut round);
             self.drop_silent_links(&mut round);
             if now >= self.next_check {
                 self.check_due(&mut kept, &mut round);
@@ -204,7 +218,9 @@ impl<S: Store> Core<S> {
 
     /// When the core wants to be called even if nothing comes.
     pub fn wake_at(&self) -> Time {
-        self.next_check.min(self.hearing.next_mark(&self.hearing_rules))
+        let clocks = self.hearing.clocks(self.tick.now);
+        let mark = self.hearing.next_mark(&self.hearing_rules);
+        self.next_check.min(mark).min(self.next_knock(&clocks))
     }
 
     /// A round at this tick, by the clocks as they stand.

@@ -1,8 +1,6 @@
 //! What operators say of workers and of dispatch as a whole. Their word and all that follows from it for jobs are
 //! committed together, so that a crash leaves neither half.
 
-use std::collections::{HashMap, HashSet};
-
 use engine::event::Ticket;
 use engine::{Event, Time, WorkerId};
 use protocol::link::{Hello, PROTOCOL_VERSION, RefusedCode, ServerMessage, Verdict, VerdictKind, Welcome};
@@ -174,8 +172,7 @@ impl<S: Store> Core<S> {
     ) {
         let epoch = self.roster.get(worker).map(|known| known.epoch).unwrap_or_default();
         tracing::warn!(%worker, name = hello.name, host = hello.hostname, "a removed worker came back and is sent away");
-        let known = Link { worker, epoch, sender, number: 0, ended: HashSet::new(), logs: HashMap::new() };
-        self.links.insert(link, known);
+        self.links.insert(link, Link::new(worker, epoch, hello, sender, round.clocks.heard));
         let stop = |held: &protocol::link::HeldAttempt| Verdict {
             ticket: held.ticket,
             verdict: VerdictKind::StopGraceful,

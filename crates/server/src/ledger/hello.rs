@@ -4,54 +4,78 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use engine::attempt::Loss;
-use engine::{AttemptId, Epoch, Event, State, Time, WorkerId};
-use protocol::link::{
-    HeldAttempt, HeldState, Hello, PROTOCOL_VERSION, RefusedCode, ServerMessage, Verdict, VerdictKind, Welcome,
-};
+use engine::event::Ticket;
+use engine::state::StopMode;
+use engine::verdict::{Held, Past};
+use engine::{AttemptId, Epoch, Event, Time, WorkerId};
+use protocol::link::{HeldAttempt, HeldState, Hello, PROTOCOL_VERSION, RefusedCode, Verdict, VerdictKind, Welcome};
 use store::Store;
-use store::rows::WorkerHello;
+use store::rows::{WorkerHello, WorkerRow};
 
 use crate::dispatch::{Drain, LinkId, Place, TagSet, Worker};
 
 use super::command::LinkSender;
 use super::core::Core;
+use super::knock::refuse;
 use super::links::Link;
 use super::marks::Outage;
 use super::round::{Round, engine_ticket};
 
 impl<S: Store> Core<S> {
-    pub(super) fn hello(
+    /// Gives the worker this link. Real with the round's commit; the welcome follows that.
+    pub(super) fn admit(
         &mut self,
         link: LinkId,
-        worker: WorkerId,
+        row: &WorkerRow,
         hello: &Hello,
         sender: LinkSender,
         round: &mut Round,
     ) {
-        if self.roster.get(worker).is_some_and(|known| known.removed) {
-            return self.farewell(link, worker, hello, sender, round);
-        }
-        let row = match self.store.worker(worker) {
-            Ok(Some(row)) => row,
-            Ok(None) => return refuse(&sender, RefusedCode::GoingAway, "this server does not know the worker"),
-            Err(error) => {
-                tracing::warn!(%worker, %error, "a worker's row could not be read; it tries again");
-                return refuse(&sender, RefusedCode::GoingAway, "the server cannot reach its database; try again");
-            }
-        };
-        // Real with the round's commit; the welcome follows that.
-        let epoch = Epoch(row.epoch.max(self.roster.get(worker).map(|w| w.epoch).unwrap_or_default()).0 + 1);
-        round.hellos.push(stored(worker, epoch, hello));
-        round.left.remove(&worker);
-        // The same link: its hello was in a batch that was refused, and is decided again.
-        if let Some(old) = self.roster.get(worker).and_then(|w| w.link).filter(|old| *old != link) {
+        let worker = row.id;
+        let known = self.roster.get(worker);
+        let epoch = row.epoch.max(known.map(|w| w.epoch).unwrap_or_default()).max(Epoch(hello.last_epoch));
+        let epoch = Epoch(epoch.0 + 1);
+        let believed = known.map(|w| w.held.clone()).unwrap_or_default();
+        let outage = Outage::of(hello, row, known.and_then(|w| w.left_at), round.now);
+        if let Some(old) = known.and_then(|w| w.link).filter(|old| *old != link) {
             self.replace_link(old);
         }
-        let left_at = self.roster.get(worker).and_then(|w| w.left_at);
-        let outage = Outage::of(hello, &row, left_at, round.now);
-        let held = self.roster.get(worker).map(|w| w.held.clone()).unwrap_or_default();
+        round.hellos.push(stored(worker, epoch, hello));
+        round.left.remove(&worker);
+        self.enter_roster(link, epoch, row, hello, &believed, round);
+        self.links.insert(link, Link::new(worker, epoch, hello, sender, round.clocks.heard));
+        self.metrics.connected.set(i64::try_from(self.roster.connected()).unwrap_or(i64::MAX));
+        tracing::info!(worker = hello.name, %worker, host = hello.hostname, epoch = epoch.0, "a worker connected");
+
+        self.offers_gone(&believed, round);
+        self.remember_log_positions(link, hello);
+        let verdicts = hello.held.iter().map(|h| self.verdict(link, h, epoch, round)).collect();
+        for held in &hello.held {
+            self.mark_outage(link, held, outage, round);
+        }
+        self.not_reported(&believed, epoch, hello, round);
+        let welcome = Welcome {
+            protocol: PROTOCOL_VERSION,
+            server_version: env!("CARGO_PKG_VERSION").to_owned(),
+            worker: worker.0,
+            epoch: epoch.0,
+            settings: self.config.link,
+            verdicts,
+        };
+        round.welcomes.push((link, welcome));
+    }
+
+    fn enter_roster(
+        &mut self,
+        link: LinkId,
+        epoch: Epoch,
+        row: &WorkerRow,
+        hello: &Hello,
+        held: &HashMap<AttemptId, Place>,
+        round: &Round,
+    ) {
         let tags = TagSet::new(hello.tags.iter().map(|t| Arc::from(t.as_str())));
-        self.roster.update(worker, |slot| {
+        self.roster.update(row.id, |slot| {
             *slot = Some(Worker {
                 name: hello.name.clone(),
                 hostname: hello.hostname.clone(),
@@ -69,53 +93,44 @@ impl<S: Store> Core<S> {
                 left: None,
                 left_at: None,
                 held: held.clone(),
+                strays: HashSet::new(),
             });
         });
-        let known = Link { worker, epoch, sender, number: 0, ended: HashSet::new(), logs: HashMap::new() };
-        self.links.insert(link, known);
-        self.metrics.connected.set(i64::try_from(self.roster.connected()).unwrap_or(i64::MAX));
-        tracing::info!(worker = hello.name, %worker, host = hello.hostname, epoch = epoch.0, "a worker connected");
-
-        self.remember_log_positions(link, hello);
-        let verdicts = hello.held.iter().map(|h| self.verdict(link, h, epoch, round)).collect();
-        for held in &hello.held {
-            self.mark_outage(link, held, outage, round);
-        }
-        self.not_reported(&held, hello, round);
-        let welcome = Welcome {
-            protocol: PROTOCOL_VERSION,
-            server_version: env!("CARGO_PKG_VERSION").to_owned(),
-            worker: worker.0,
-            epoch: epoch.0,
-            settings: self.config.link,
-            verdicts,
-        };
-        round.welcomes.push((link, welcome));
     }
 
-    /// The newest connection of a worker counts.
+    /// One process has one link: it knows itself that the old one is gone.
     fn replace_link(&mut self, old: LinkId) {
         if let Some(old) = self.links.remove(&old) {
-            let message = "the same worker connected again".to_owned();
-            old.sender.send(ServerMessage::Refused { code: RefusedCode::DuplicateIdentity, message });
-            old.sender.close();
+            refuse(&old.sender, RefusedCode::GoingAway, "the same worker connected again");
         }
     }
 
-    fn verdict(&mut self, link: LinkId, held: &HeldAttempt, epoch: engine::Epoch, round: &mut Round) -> Verdict {
+    /// An offer ends with the link that it was made on, whoever notices first.
+    fn offers_gone(&mut self, believed: &HashMap<AttemptId, Place>, round: &mut Round) {
+        for (attempt, place) in believed {
+            let Ok(cached) = self.cache.load(place.job, &mut self.store, &self.definitions) else { continue };
+            if cached.job.step(place.step).state.offer().is_some() {
+                self.link_gone(*attempt, *place, None, round);
+            }
+        }
+    }
+
+    fn verdict(&mut self, link: LinkId, held: &HeldAttempt, epoch: Epoch, round: &mut Round) -> Verdict {
         let attempt = AttemptId(held.ticket.attempt);
-        let place = self.place(attempt);
-        let kind = match place {
-            Some(place) => self.verdict_for(place, held, epoch, round),
+        let position = self.log_position(link, attempt).unwrap_or_default();
+        let kind = match self.place(attempt) {
+            Some(place) => self.verdict_for(place, held, epoch, position.complete, round),
             // Not known here: it is not ours to stop.
             None if held.state == HeldState::Waiting => VerdictKind::Forget,
-            None => VerdictKind::Finish,
+            None => {
+                tracing::warn!(%attempt, job = %held.job, step = held.step, "a worker has an attempt that is not known here");
+                VerdictKind::Finish
+            }
         };
-        let position = self.log_position(link, attempt).unwrap_or_default();
-        if kind == VerdictKind::SendResult && position.complete {
-            self.links.entry(link).and_modify(|l| {
-                l.logs.insert(attempt, position);
-            });
+        if matches!(kind, VerdictKind::Finish | VerdictKind::StopGraceful | VerdictKind::StopKill)
+            && held.state == HeldState::Running
+        {
+            self.stray(link, attempt);
         }
         Verdict { ticket: held.ticket, verdict: kind, log_acked_seq: position.last_seq }
     }
@@ -124,62 +139,86 @@ impl<S: Store> Core<S> {
         &mut self,
         place: Place,
         held: &HeldAttempt,
-        epoch: engine::Epoch,
+        epoch: Epoch,
+        log_whole: bool,
         round: &mut Round,
     ) -> VerdictKind {
         let ticket = engine_ticket(held.ticket, place.step);
-        let reattached = Event::Reattached { ticket, epoch };
-        if self.apply(place.job, &reattached, round).is_ok() {
-            return match held.state {
-                HeldState::Ended => VerdictKind::SendResult,
-                HeldState::Running => VerdictKind::Continue,
-                HeldState::Waiting => VerdictKind::Go,
-            };
-        }
-        self.verdict_for_old(place, held)
-    }
-
-    /// For an attempt that is no longer its step's current one.
-    fn verdict_for_old(&mut self, place: Place, held: &HeldAttempt) -> VerdictKind {
-        if held.state == HeldState::Waiting {
-            return VerdictKind::Forget;
-        }
-        if held.state == HeldState::Ended {
-            return VerdictKind::SendResult;
-        }
         let Ok(cached) = self.cache.load(place.job, &mut self.store, &self.definitions) else {
             return VerdictKind::Finish;
         };
-        match &cached.job.step(place.step).state {
-            State::Running(_) | State::Recovering(_) | State::Queued(_) | State::Waiting(_) => VerdictKind::StopKill,
-            State::Cancelling(_) | State::Pending | State::Held(_) => VerdictKind::StopKill,
-            State::Final(engine::state::End::Cancelled) => VerdictKind::StopGraceful,
-            State::Final(_) => VerdictKind::Finish,
+        let current = cached.job.step(place.step).state.ticket() == Some((ticket.attempt, ticket.fence));
+        let past = if current { None } else { self.past(ticket.attempt, log_whole) };
+        // It was in memory a moment ago.
+        let Some(cached) = self.cache.get(place.job) else { return VerdictKind::Finish };
+        let verdict = engine::verdict(&cached.job, ticket, held_as(held.state), past);
+        if current && let Err(error) = self.apply(place.job, &Event::Reattached { ticket, epoch }, round) {
+            tracing::debug!(job = %place.job, step = place.step.0, %error, "an attempt was not taken up again");
+        }
+        match verdict {
+            engine::Verdict::Continue => VerdictKind::Continue,
+            engine::Verdict::Go => VerdictKind::Go,
+            engine::Verdict::SendResult => VerdictKind::SendResult,
+            engine::Verdict::Forget => VerdictKind::Forget,
+            engine::Verdict::Finish => VerdictKind::Finish,
+            engine::Verdict::Stop(StopMode::Graceful) => VerdictKind::StopGraceful,
+            engine::Verdict::Stop(StopMode::Kill) => VerdictKind::StopKill,
         }
     }
 
-    /// What the server believed to be there, and the worker does not have: gone for certain, since it looked.
-    fn not_reported(&mut self, believed: &HashMap<AttemptId, Place>, hello: &Hello, round: &mut Round) {
-        let reported: HashSet<AttemptId> = hello.held.iter().map(|h| AttemptId(h.ticket.attempt)).collect();
-        for (attempt, place) in believed.iter().filter(|(attempt, _)| !reported.contains(attempt)) {
-            let Ok(cached) = self.cache.load(place.job, &mut self.store, &self.definitions) else { continue };
-            let state = &cached.job.step(place.step).state;
-            let Some(live) = state.live().copied().filter(|l| l.attempt == *attempt) else {
-                self.link_gone(*attempt, *place, None, round);
-                continue;
-            };
-            let ticket = engine::event::Ticket { step: place.step, attempt: *attempt, fence: live.fence };
-            let event = Event::Gone { ticket, epoch: live.epoch, loss: Loss::NotReported };
-            if let Err(error) = self.apply(place.job, &event, round) {
-                tracing::debug!(job = %place.job, step = place.step.0, %error, "a missing attempt changed nothing");
+    fn past(&mut self, attempt: AttemptId, log_whole: bool) -> Option<Past> {
+        match self.store.reader().attempt(attempt) {
+            Ok(row) => row.map(|row| Past { number: row.number, whole: row.reported && log_whole }),
+            Err(error) => {
+                tracing::warn!(%attempt, %error, "an attempt could not be looked up");
+                // As if it were the newest: nothing is stopped for our trouble.
+                Some(Past { number: u32::MAX, whole: false })
             }
         }
     }
+
+    /// What the server believed to be there, and the worker does not have: gone for certain if it looked everywhere.
+    fn not_reported(&mut self, believed: &HashMap<AttemptId, Place>, epoch: Epoch, hello: &Hello, round: &mut Round) {
+        let reported: HashSet<AttemptId> = hello.held.iter().map(|h| AttemptId(h.ticket.attempt)).collect();
+        for (attempt, place) in believed.iter().filter(|(attempt, _)| !reported.contains(attempt)) {
+            if hello.scan_complete {
+                self.gone(*attempt, *place, epoch, round);
+            } else {
+                self.link_gone(*attempt, *place, None, round);
+            }
+        }
+    }
+
+    /// The worker was asked for all that it has, and does not have this.
+    pub(super) fn gone(&mut self, attempt: AttemptId, place: Place, epoch: Epoch, round: &mut Round) {
+        let Ok(cached) = self.cache.load(place.job, &mut self.store, &self.definitions) else { return };
+        let Some(live) = cached.job.step(place.step).state.live().copied().filter(|l| l.attempt == attempt) else {
+            return self.link_gone(attempt, place, Some(epoch), round);
+        };
+        let ticket = Ticket { step: place.step, attempt, fence: live.fence };
+        let event = Event::Gone { ticket, epoch, loss: Loss::NotReported };
+        if let Err(error) = self.apply(place.job, &event, round) {
+            tracing::debug!(job = %place.job, step = place.step.0, %error, "a missing attempt changed nothing");
+        }
+    }
+
+    /// It runs there and is no step's current attempt: it takes a slot until it is gone.
+    fn stray(&mut self, link: LinkId, attempt: AttemptId) {
+        let Some(worker) = self.links.get(&link).map(|l| l.worker) else { return };
+        self.roster.update(worker, |w| {
+            if let Some(w) = w {
+                w.strays.insert(attempt);
+            }
+        });
+    }
 }
 
-fn refuse(sender: &LinkSender, code: RefusedCode, message: &str) {
-    sender.send(ServerMessage::Refused { code, message: message.to_owned() });
-    sender.close();
+fn held_as(state: HeldState) -> Held {
+    match state {
+        HeldState::Waiting => Held::Waiting,
+        HeldState::Running => Held::Running,
+        HeldState::Ended => Held::Ended,
+    }
 }
 
 fn stored(id: WorkerId, epoch: Epoch, hello: &Hello) -> WorkerHello {

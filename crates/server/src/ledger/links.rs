@@ -3,19 +3,21 @@
 use std::collections::{HashMap, HashSet};
 
 use engine::attempt::{Loss, Outcome, Report, Stopped, Usage};
-use engine::{AttemptId, Epoch, Event, Rejection, Time, WorkerId};
+use engine::{AttemptId, Epoch, Event, Fence, Heard, Rejection, Time, WorkerId};
 use pause::Point;
 use protocol::attempt::{End, EndResult, StopReason, Ticket};
-use protocol::link::{self as wire, Renewal, ServerMessage, WorkerMessage};
+use protocol::link::{self as wire, Heartbeat, Hello, Renewal, ServerMessage, WorkerMessage};
 use serde_json::Value;
 use store::Store;
 use store::read::LogState;
 use store::rows::LateOutcome;
+use uuid::Uuid;
 
 use crate::dispatch::{LinkId, Place};
 
 use super::command::{EventError, LinkSender};
 use super::core::Core;
+use super::reconcile::{Reported, Sent, missing};
 use super::round::{Round, engine_ticket};
 
 /// One connected worker, as the ledger sees it.
@@ -23,12 +25,43 @@ pub(super) struct Link {
     pub worker: WorkerId,
     /// What it says and what its end means counts for attempts on this epoch.
     pub epoch: Epoch,
+    /// The worker's process.
+    pub session: Uuid,
+    /// The worker could read all that it has: what it does not report is not there.
+    pub complete: bool,
+    /// Whether anything was said on it after the hello.
+    pub used: bool,
     pub sender: LinkSender,
     /// Counts offers, goes and forgets.
     pub number: u64,
+    /// What this link should bring up in its reports, and since when.
+    pub sent: HashMap<AttemptId, Sent>,
     /// Attempts whose end is on record, and whose log is not whole yet.
     pub ended: HashSet<AttemptId>,
     pub logs: HashMap<AttemptId, LogPosition>,
+}
+
+impl Link {
+    pub(super) fn new(worker: WorkerId, epoch: Epoch, hello: &Hello, sender: LinkSender, heard: Heard) -> Link {
+        let brought = hello.held.iter().map(|h| (AttemptId(h.ticket.attempt), Sent { number: 0, at: heard }));
+        Link {
+            worker,
+            epoch,
+            session: hello.session,
+            complete: hello.scan_complete,
+            used: false,
+            sender,
+            number: 0,
+            sent: brought.collect(),
+            ended: HashSet::new(),
+            logs: HashMap::new(),
+        }
+    }
+
+    /// From the time that it has processed this number the worker should report the attempt.
+    fn now_has(&mut self, ticket: Ticket, number: u64, at: Heard) {
+        self.sent.insert(AttemptId(ticket.attempt), Sent { number, at });
+    }
 }
 
 /// How far an attempt's log is stored.
@@ -63,6 +96,10 @@ impl<S: Store> Core<S> {
         if self.roster.heard_from(worker, round.now) {
             round.seen.insert(worker, round.now);
         }
+        if let Some(known) = self.links.get_mut(&link).filter(|l| !l.used) {
+            known.used = true;
+            round.used_epochs.insert(worker, known.epoch);
+        }
         for message in messages {
             self.link_message(link, worker, message, round);
         }
@@ -93,12 +130,14 @@ impl<S: Store> Core<S> {
                     }
                 });
                 self.roster.drain(worker, round.clocks.heard, |drain| drain.own = beat.draining);
+                self.reconcile(link, worker, beat, round);
             }
             WorkerMessage::Started { ticket, pid } => {
                 tracing::debug!(attempt = %ticket.attempt, pid, "a step's process started");
             }
             // Pings are answered by the link itself; a second hello is refused there.
-            WorkerMessage::Ping { .. } | WorkerMessage::Pong { .. } => {}
+            WorkerMessage::Pong { n } => self.answered(link, worker, *n),
+            WorkerMessage::Ping { .. } => {}
             WorkerMessage::Renew { renewals } => self.renew(link, worker, renewals, round),
             WorkerMessage::Hello(_) | WorkerMessage::Unknown => {}
         }
@@ -146,6 +185,7 @@ impl<S: Store> Core<S> {
                 let outcome = serde_json::to_string(end).expect("an end is plain data and always has a JSON form");
                 let attempt = AttemptId(ticket.attempt);
                 round.late_outcomes.push(LateOutcome { attempt, outcome, at: round.now });
+                self.over(self.links.get(&link).map(|l| l.worker), ticket, round);
                 self.stale(link, ticket, "ended", round);
                 self.mark_ended(link, attempt, ticket, round);
             }
@@ -167,7 +207,44 @@ impl<S: Store> Core<S> {
         if never_started {
             self.log_is_empty(link, AttemptId(ticket.attempt), round);
         }
+        self.over(self.links.get(&link).map(|l| l.worker), ticket, round);
         self.mark_ended(link, AttemptId(ticket.attempt), ticket, round);
+    }
+
+    /// What the worker should have by now and does not; and what it has no more of what it should not have.
+    fn reconcile(&mut self, link: LinkId, worker: WorkerId, beat: &Heartbeat, round: &mut Round) {
+        let held: HashSet<AttemptId> = beat.held.iter().map(|ticket| AttemptId(ticket.attempt)).collect();
+        let Some((known, there)) = self.links.get(&link).zip(self.roster.get(worker)) else { return };
+        let reported = Reported { held: &held, processed: beat.processed, heard: round.clocks.heard };
+        let believed = there.held.keys().copied().filter(|_| known.complete);
+        let missing = missing(believed, &known.sent, reported, self.config.dispatch_grace);
+        let lost: Vec<(AttemptId, Place)> =
+            missing.into_iter().filter_map(|id| Some((id, *there.held.get(&id)?))).collect();
+        let epoch = known.epoch;
+        if there.strays.iter().any(|stray| !held.contains(stray)) {
+            self.roster.update(worker, |w| {
+                if let Some(w) = w {
+                    w.strays.retain(|stray| held.contains(stray));
+                }
+            });
+        }
+        for (attempt, place) in lost {
+            tracing::warn!(%worker, %attempt, job = %place.job, "the worker does not have what it was given");
+            self.gone(attempt, place, epoch, round);
+        }
+    }
+
+    /// It is over, whatever its step has made of it: its slot is free, and its row may say so.
+    fn over(&mut self, worker: Option<WorkerId>, ticket: Ticket, round: &mut Round) {
+        let attempt = AttemptId(ticket.attempt);
+        round.confirmed.push((attempt, Fence(ticket.fence)));
+        if let Some(worker) = worker {
+            self.roster.update(worker, |w| {
+                if let Some(w) = w {
+                    w.strays.remove(&attempt);
+                }
+            });
+        }
     }
 
     fn epoch_of(&self, link: LinkId) -> Epoch {
@@ -244,6 +321,7 @@ impl<S: Store> Core<S> {
             ServerMessage::Forget { .. } => pause::at(Point::ReportedNotAcknowledged),
             _ => {}
         }
+        let heard = self.hearing.clocks(self.tick.now).heard;
         let Some(known) = self.links.get_mut(&link) else { return };
         if let ServerMessage::Offer { number, .. }
         | ServerMessage::Go { number, .. }
@@ -251,6 +329,12 @@ impl<S: Store> Core<S> {
         {
             known.number += 1;
             *number = known.number;
+        }
+        match &message {
+            ServerMessage::Offer { number, spec } => known.now_has(spec.ticket, *number, heard),
+            ServerMessage::Go { number, ticket } => known.now_has(*ticket, *number, heard),
+            ServerMessage::Forget { ticket, .. } => drop(known.sent.remove(&AttemptId(ticket.attempt))),
+            _ => {}
         }
         if !known.sender.send(message) {
             tracing::warn!(worker = %known.worker, "the worker does not read its messages; its link is closed");

@@ -4,18 +4,19 @@
 
 use engine::event::Ticket;
 use engine::{AttemptId, Epoch, Event, State, WorkerId};
-use protocol::link::{RefusedCode, ServerMessage};
+use protocol::link::RefusedCode;
 use store::{Store, StoreError};
 
 use crate::dispatch::{LinkId, Place};
 
 use super::command::{Command, LinkEvent};
 use super::core::Core;
+use super::knock::refuse;
 use super::round::Round;
 
 impl<S: Store> Core<S> {
     pub(super) fn link_closed(&mut self, link: LinkId, round: &mut Round) {
-        let Some(closed) = self.links.remove(&link) else { return };
+        let Some(closed) = self.links.remove(&link) else { return self.knocker_left(link) };
         let worker = closed.worker;
         // The end of an old connection says nothing about a newer one.
         let Some(known) = self.roster.get(worker).filter(|w| w.link == Some(link)) else { return };
@@ -32,6 +33,15 @@ impl<S: Store> Core<S> {
         for (attempt, place) in held {
             self.link_gone(attempt, place, Some(closed.epoch), round);
         }
+        self.knock_after(link, worker, round);
+    }
+
+    /// Ends a link from this side.
+    pub(super) fn drop_link(&mut self, link: LinkId, why: &str, round: &mut Round) {
+        if let Some(known) = self.links.get(&link) {
+            refuse(&known.sender, RefusedCode::GoingAway, why);
+        }
+        self.link_closed(link, round);
     }
 
     /// The backstop behind pings: a worker whose socket answers while its agent says nothing is not there.
@@ -46,12 +56,7 @@ impl<S: Store> Core<S> {
         for (worker, link) in links {
             tracing::warn!(%worker, timeout_secs = timeout.as_secs_f64(), "no heartbeat came in time; the link is dropped");
             self.metrics.silent_links.inc();
-            if let Some(known) = self.links.get(&link) {
-                let message = "no heartbeat came in time; connect again".to_owned();
-                known.sender.send(ServerMessage::Refused { code: RefusedCode::GoingAway, message });
-                known.sender.close();
-            }
-            self.link_closed(link, round);
+            self.drop_link(link, "no heartbeat came in time; connect again", round);
         }
     }
 
@@ -116,9 +121,7 @@ impl<S: Store> Core<S> {
     /// A hello that cannot be written is answered, so that its worker does not wait for a welcome that never comes.
     pub(super) fn turn_away(&mut self, command: &Command) {
         let Command::Link(LinkEvent::Hello { link, worker, sender, .. }) = command else { return };
-        let message = "the server could not record the hello; try again".to_owned();
-        sender.send(ServerMessage::Refused { code: RefusedCode::GoingAway, message });
-        sender.close();
+        refuse(sender, RefusedCode::GoingAway, "the server could not record the hello; try again");
         self.links.remove(link);
         self.roster.update(*worker, |w| {
             if let Some(w) = w.as_mut().filter(|w| w.link == Some(*link)) {

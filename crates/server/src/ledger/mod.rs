@@ -18,11 +18,14 @@ mod effects;
 mod fleet;
 mod hearing;
 mod hello;
+mod identity;
+mod knock;
 mod links;
 mod logs;
 mod losses;
 mod marks;
 mod publish;
+mod reconcile;
 mod round;
 mod thread;
 

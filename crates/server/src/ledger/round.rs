@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
 use engine::attempt::Attempt;
 use engine::event::Note;
-use engine::{AttemptId, Changes, Clocks, Event, Heard, JobId, StepIx, Time, WorkerId};
+use engine::{AttemptId, Changes, Clocks, Epoch, Event, Fence, Heard, JobId, StepIx, Time, WorkerId};
 use protocol::link::{ServerMessage, Welcome};
 use serde::Serialize;
 use serde_json::Value;
@@ -47,6 +47,8 @@ pub(super) struct Round {
     pub seen: BTreeMap<WorkerId, Time>,
     pub hellos: Vec<WorkerHello>,
     pub left: BTreeMap<WorkerId, Heard>,
+    pub used_epochs: BTreeMap<WorkerId, Epoch>,
+    pub confirmed: Vec<(AttemptId, Fence)>,
     /// Sent before everything else of the round.
     pub welcomes: Vec<(LinkId, Welcome)>,
     pub fleet: Vec<FleetChange>,
@@ -96,6 +98,8 @@ impl Round {
             meta: Vec::new(),
             hellos: Vec::new(),
             left: BTreeMap::new(),
+            used_epochs: BTreeMap::new(),
+            confirmed: Vec::new(),
             welcomes: Vec::new(),
             outgoing: Vec::new(),
             hang_up: Vec::new(),
@@ -162,6 +166,8 @@ impl Round {
         batch.fleet = std::mem::take(&mut self.fleet);
         batch.meta = std::mem::take(&mut self.meta);
         batch.hellos = std::mem::take(&mut self.hellos);
+        batch.used_epochs = std::mem::take(&mut self.used_epochs).into_iter().collect();
+        batch.confirmed = std::mem::take(&mut self.confirmed);
         batch.left = std::mem::take(&mut self.left).into_iter().collect();
         batch.hearing = self.listened.map(|listened| listened.hearing.row);
         batch

@@ -2,6 +2,9 @@
 
 use protocol::link::{self, FrameError, Hello, LogHeader, PROTOCOL_VERSION, RefusedCode, ServerMessage, WorkerMessage};
 
+/// Pings of the ledger have numbers from here on, and their answers go to it; a link's own never get there.
+pub(crate) const ASKED_FROM: u64 = 1 << 52;
+
 /// So many unanswered pings in a row, and the link is lost.
 pub(super) const UNANSWERED_MAX: u32 = 3;
 
@@ -67,7 +70,7 @@ impl Machine {
             match message {
                 WorkerMessage::Hello(hello) => inbound.push(self.hello(hello)?),
                 WorkerMessage::Ping { n } => inbound.push(Inbound::Reply(ServerMessage::Pong { n })),
-                WorkerMessage::Pong { .. } => {}
+                WorkerMessage::Pong { n } if n < ASKED_FROM => {}
                 other if self.greeted => rest.push(other),
                 _ => return Err(Fault::NoHello),
             }

@@ -8,4 +8,5 @@
 mod machine;
 mod socket;
 
+pub(crate) use machine::ASKED_FROM;
 pub use socket::routes;

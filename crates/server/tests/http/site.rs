@@ -139,7 +139,12 @@ fn ledger(
         runner_heartbeat_ms: 30_000,
         caretaker_after_ms: None,
     };
-    let config = CoreConfig { rules, link, heartbeat_timeout: std::time::Duration::from_secs(120) };
+    let config = CoreConfig {
+        rules,
+        link,
+        heartbeat_timeout: std::time::Duration::from_secs(120),
+        dispatch_grace: std::time::Duration::from_secs(10),
+    };
     let random = Random::from_seed([7; 32]);
     let core = Core::new(store, config, definitions.clone(), bus.clone(), metrics.clone(), random, clock.tick())
         .expect("the ledger starts");

@@ -8,7 +8,8 @@ use engine::deadline::Rules;
 use engine::{Event, JobId, Time, WorkerId};
 use protocol::attempt::{AttemptSpec, End, EndResult, Ticket};
 use protocol::link::{
-    Heartbeat, HeldAttempt, Hello, LinkSettings, LogHeader, PROTOCOL_VERSION, ServerMessage, Welcome, WorkerMessage,
+    Heartbeat, HeldAttempt, Hello, LinkSettings, LogHeader, PROTOCOL_VERSION, RefusedCode, ServerMessage, Welcome,
+    WorkerMessage,
 };
 use server::bus::Bus;
 use server::clock::Tick;
@@ -215,15 +216,20 @@ impl<S: Store> Desk<S> {
         slots: u32,
         held: Vec<HeldAttempt>,
     ) -> Mailbox {
-        let link = LinkId(self.next_link());
-        let (sender, mut queue) = LinkSender::channel();
         let session = Uuid::from_u128(self.session);
-        let hello = Box::new(Hello { session, ..hello(name, tags, slots, held) });
-        self.round(vec![Command::Link(LinkEvent::Hello { link, worker: id, hello, sender })]);
-        let Ok(LinkOut::Message(ServerMessage::Welcome(welcome))) = queue.try_recv() else {
-            panic!("a welcome comes first");
-        };
-        Mailbox { link, worker: id, welcome, closed: false, queue }
+        self.knock(id, Hello { session, ..hello(name, tags, slots, held) }).welcomed()
+    }
+
+    /// Says hello; whether the door opens is another matter.
+    pub(crate) fn knock(&mut self, worker: WorkerId, hello: Hello) -> Visitor {
+        let link = LinkId(self.next_link());
+        let (sender, queue) = LinkSender::channel();
+        self.round(vec![Command::Link(LinkEvent::Hello { link, worker, hello: Box::new(hello), sender })]);
+        Visitor { link, worker, queue }
+    }
+
+    pub(crate) fn hang_up_link(&mut self, link: LinkId) {
+        self.round(vec![Command::Link(LinkEvent::Closed { link })]);
     }
 
     pub(crate) fn says(&mut self, mailbox: &Mailbox, messages: Vec<WorkerMessage>) {
@@ -288,6 +294,31 @@ impl<S: Store> Desk<S> {
     }
 }
 
+/// Who said hello.
+pub(crate) struct Visitor {
+    pub(crate) link: LinkId,
+    worker: WorkerId,
+    queue: mpsc::Receiver<LinkOut>,
+}
+
+impl Visitor {
+    pub(crate) fn welcomed(mut self) -> Mailbox {
+        let Ok(LinkOut::Message(ServerMessage::Welcome(welcome))) = self.queue.try_recv() else {
+            panic!("a welcome comes first");
+        };
+        Mailbox { link: self.link, worker: self.worker, welcome, closed: false, queue: self.queue }
+    }
+
+    /// Why it was refused; none if it has heard nothing yet.
+    pub(crate) fn refused(&mut self) -> Option<(RefusedCode, String)> {
+        match self.queue.try_recv() {
+            Ok(LinkOut::Message(ServerMessage::Refused { code, message })) => Some((code, message)),
+            Err(_) => None,
+            Ok(other) => panic!("a refusal, not {other:?}"),
+        }
+    }
+}
+
 impl Mailbox {
     pub(crate) fn take(&mut self) -> Vec<ServerMessage> {
         let mut messages = Vec::new();
@@ -344,7 +375,12 @@ fn config() -> CoreConfig {
         caretaker_after_ms: None,
     };
     // Most tests do not care for heartbeats.
-    CoreConfig { rules: rules(), link, heartbeat_timeout: Duration::from_secs(86_400) }
+    CoreConfig {
+        rules: rules(),
+        link,
+        heartbeat_timeout: Duration::from_secs(86_400),
+        dispatch_grace: Duration::from_secs(10),
+    }
 }
 
 fn core<S: Store>(store: S, config: &CoreConfig, tick: Tick) -> Core<S> {
@@ -372,7 +408,7 @@ pub(crate) fn submit(
     (Command::Submit(Box::new(submit), reply), answer)
 }
 
-fn hello(name: &str, tags: &str, slots: u32, held: Vec<HeldAttempt>) -> Hello {
+pub(crate) fn hello(name: &str, tags: &str, slots: u32, held: Vec<HeldAttempt>) -> Hello {
     Hello {
         protocol: PROTOCOL_VERSION,
         version: "test".to_owned(),

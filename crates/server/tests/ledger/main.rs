@@ -6,6 +6,8 @@ mod dispatch;
 mod faults;
 mod fleet;
 mod hearing;
+mod identity;
 mod lives;
 mod logs;
+mod reconcile;
 mod recovery;

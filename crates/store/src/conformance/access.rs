@@ -44,6 +44,7 @@ pub fn every_hello_has_an_epoch_of_its_own(fixture: &mut dyn Fixture) {
         id: worker_id(1),
         name: "build-1".to_owned(),
         epoch: Epoch(1),
+        used_epoch: Epoch(0),
         draining: false,
         kind: "ephemeral".to_owned(),
         tags: hello.tags.clone(),
@@ -131,6 +132,17 @@ pub fn who_left_is_marked_until_the_next_hello(fixture: &mut dyn Fixture) {
     assert_eq!(left(store), Some(Heard(77)));
     say_hello(store, &WorkerHello { epoch: Epoch(2), ..hello(1) }, after(20));
     assert_eq!(left(store), None);
+}
+
+pub fn a_used_epoch_only_grows(fixture: &mut dyn Fixture) {
+    let store = &mut *fixture.open();
+    enrolled(store, 1);
+    say_hello(store, &WorkerHello { epoch: Epoch(5), ..hello(1) }, after(10));
+    for epoch in [4, 5, 3] {
+        commit(store, &Batch { used_epochs: vec![(worker_id(1), Epoch(epoch))], ..Batch::default() });
+    }
+    let row = store.worker(worker_id(1)).expect("a read").expect("the worker");
+    assert_eq!((row.epoch, row.used_epoch), (Epoch(5), Epoch(5)));
 }
 
 pub fn the_last_mark_is_what_counts(fixture: &mut dyn Fixture) {

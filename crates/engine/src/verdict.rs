@@ -1,0 +1,91 @@
+//! What becomes of an attempt that a worker brings back: one verdict each, by the same rows that decide everything else.
+//!
+//! The ledger asks with every hello, and then lets `apply` move what the verdict moves.
+
+use crate::definition::OnDisconnect;
+use crate::event::Ticket;
+use crate::failure::FailureKind;
+use crate::job::{Job, Step};
+use crate::state::{End, State, StopMode};
+
+/// How far the worker has got with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Held {
+    /// Accepted, and no leave to start was used.
+    Waiting,
+    /// May have run.
+    Running,
+    /// Has its exit record.
+    Ended,
+}
+
+/// What the server has of an attempt that is no longer the step's current one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Past {
+    pub number: u32,
+    /// Its end is on record, and so is all of its log.
+    pub whole: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    Continue,
+    Go,
+    SendResult,
+    /// The server has all of it, or never wanted it.
+    Forget,
+    /// Given up, without a successor: run on, the end becomes the late outcome.
+    Finish,
+    Stop(StopMode),
+}
+
+/// `past` is none for an attempt that was never granted.
+pub fn verdict(job: &Job, ticket: Ticket, held: Held, past: Option<Past>) -> Verdict {
+    let step = job.step(ticket.step);
+    if step.state.ticket() == Some((ticket.attempt, ticket.fence)) {
+        return of_current(&step.state, held);
+    }
+    match (held, past) {
+        // Without leave nothing was executed, whatever became of the step.
+        (Held::Waiting, _) => Verdict::Forget,
+        (Held::Ended, Some(Past { whole: true, .. })) => Verdict::Forget,
+        (Held::Ended, _) => Verdict::SendResult,
+        (Held::Running, Some(past)) => of_past(step, job.definition.step(ticket.step).on_disconnect, past.number),
+        // It says that it ran, and had no leave: nothing is known that would let it go on.
+        (Held::Running, None) => Verdict::Stop(StopMode::Kill),
+    }
+}
+
+fn of_current(state: &State, held: Held) -> Verdict {
+    match (state, held) {
+        (_, Held::Ended) => Verdict::SendResult,
+        (State::Cancelling(cancelling), Held::Waiting | Held::Running) => Verdict::Stop(cancelling.mode),
+        (State::Running(_) | State::Recovering(_), Held::Waiting) => Verdict::Go,
+        (State::Running(_) | State::Recovering(_), Held::Running) => Verdict::Continue,
+        // Only offered: the offer ended with the link that it was made on.
+        (_, Held::Waiting) => Verdict::Forget,
+        (_, Held::Running) => Verdict::Stop(StopMode::Kill),
+    }
+}
+
+/// An attempt that may still run, and that its step has given up.
+fn of_past(step: &Step, on_disconnect: OnDisconnect, number: u32) -> Verdict {
+    let ended_on_purpose = step.error.as_ref().is_some_and(|error| {
+        matches!(error.kind, FailureKind::Cancelled | FailureKind::StepTimeout | FailureKind::JobTimeout)
+    });
+    match &step.state {
+        State::Final(_) if step.attempts > number => Verdict::Stop(StopMode::Kill),
+        State::Final(End::Cancelled) => Verdict::Stop(StopMode::Graceful),
+        State::Final(_) if ended_on_purpose => Verdict::Stop(StopMode::Graceful),
+        State::Final(_) if on_disconnect == OnDisconnect::Stop => Verdict::Stop(StopMode::Kill),
+        State::Final(_) => Verdict::Finish,
+        // It has a successor, or gets one.
+        State::Pending
+        | State::Queued(_)
+        | State::Running(_)
+        | State::Recovering(_)
+        | State::Cancelling(_)
+        | State::Held(_)
+        | State::Waiting(_) => Verdict::Stop(StopMode::Kill),
+    }
+}

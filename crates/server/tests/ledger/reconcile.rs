@@ -1,0 +1,139 @@
+//! What workers bring, what they do not have, and what the server makes of either.
+
+use std::time::Duration;
+
+use engine::Event;
+use protocol::attempt::{AttemptSpec, Ticket};
+use protocol::link::{Heartbeat, HeldState, Hello, Loss, ServerMessage, VerdictKind, WorkerMessage};
+
+use crate::desk::{Desk, Mailbox, ONE, hello};
+use crate::recovery::held;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn beat(processed: u64, held: Vec<Ticket>) -> WorkerMessage {
+    let (free, ahead, draining, runners) = (1, 0, false, Vec::new());
+    WorkerMessage::Heartbeat(Heartbeat { processed, held, free, ahead, draining, runners })
+}
+
+fn started(desk: &mut Desk) -> (Mailbox, engine::JobId, AttemptSpec) {
+    let mut w = desk.worker("w", "script", 1);
+    let job = desk.submit(ONE);
+    let spec = desk.start(&mut w);
+    (w, job, spec)
+}
+
+#[test]
+fn a_heartbeat_without_what_was_processed_is_evidence_after_the_grace() {
+    let mut desk = Desk::new();
+    let (w, job, _) = started(&mut desk);
+    // Offer and go were the first two; before they are processed nothing is expected.
+    desk.pass(SECOND * 60);
+    desk.says(&w, vec![beat(1, Vec::new())]);
+    desk.check(job, "running: running");
+    desk.says(&w, vec![beat(2, Vec::new())]);
+    desk.check(job, "failed: failed");
+    assert!(desk.attempts(job)[0].confirmed);
+}
+
+#[test]
+fn the_grace_is_waited_on_top() {
+    let mut desk = Desk::new();
+    let (w, job, spec) = started(&mut desk);
+    desk.pass(SECOND * 9);
+    desk.says(&w, vec![beat(2, Vec::new())]);
+    desk.check(job, "running: running");
+    desk.pass(SECOND * 20);
+    desk.says(&w, vec![beat(2, vec![spec.ticket])]);
+    desk.check(job, "running: running");
+}
+
+#[test]
+fn a_worker_that_could_not_read_all_it_has_proves_nothing() {
+    let mut desk = Desk::new();
+    let (w, job, _) = started(&mut desk);
+    // Its old link was not even seen to end.
+    let partial = Hello { scan_complete: false, ..hello("w", "script", 1, Vec::new()) };
+    let w = desk.knock(w.worker, partial).welcomed();
+    desk.check(job, "recovering: recovering");
+    desk.pass(SECOND * 60);
+    desk.says(&w, vec![beat(0, Vec::new())]);
+    desk.check(job, "recovering: recovering");
+    desk.pass(SECOND * 60);
+    desk.check(job, "failed: failed");
+    assert!(!desk.attempts(job)[0].confirmed);
+}
+
+#[test]
+fn an_offer_of_an_old_link_is_lost_and_not_unanswered() {
+    let mut desk = Desk::new();
+    let mut old = desk.worker("w", "script", 1);
+    let job = desk.submit(ONE);
+    let offered = old.offer();
+    // The new hello comes before the old socket's end.
+    let mut new = desk.connect(old.worker, "w", "script", 1, vec![held(&offered, HeldState::Waiting)]);
+    assert_eq!(new.welcome.verdicts[0].verdict, VerdictKind::Forget);
+    let again = new.offer();
+    assert_ne!(again.ticket, offered.ticket);
+    desk.hang_up(&old);
+    let news: Vec<_> = desk.events(job).into_iter().filter(|e| e.kind == "offer").filter_map(|e| e.verb).collect();
+    assert_eq!(news, ["made", "lost", "made"]);
+}
+
+#[test]
+fn a_cancelled_step_is_never_told_to_go() {
+    let mut desk = Desk::new();
+    let (mut w, job, spec) = started(&mut desk);
+    desk.event(job, Event::Cancel { by: "me".to_owned(), force: false }).expect("ordered");
+    assert!(matches!(w.one(), ServerMessage::Stop { .. }));
+    desk.hang_up(&w);
+    let w = desk.connect(w.worker, "w", "script", 1, vec![held(&spec, HeldState::Waiting)]);
+    assert_eq!(w.welcome.verdicts[0].verdict, VerdictKind::StopGraceful);
+    let (ticket, detail) = (spec.ticket, String::new());
+    desk.says(&w, vec![WorkerMessage::Lost { ticket, loss: Loss::Void, detail }]);
+    desk.check(job, "cancelled: cancelled");
+}
+
+#[test]
+fn an_unknown_attempt_is_left_alone_and_takes_its_slot() {
+    let mut desk = Desk::new();
+    let (w, _, spec) = started(&mut desk);
+    desk.hang_up(&w);
+    let mut stranger = held(&spec, HeldState::Running);
+    stranger.ticket.attempt = uuid::Uuid::from_u128(0xabc);
+    let other = desk.enrol("other");
+    let mut other = desk.connect(other, "other", "script", 1, vec![stranger.clone()]);
+    assert_eq!(other.welcome.verdicts[0].verdict, VerdictKind::Finish);
+    desk.submit(ONE);
+    other.none();
+    desk.says(&other, vec![beat(0, vec![stranger.ticket])]);
+    other.none();
+    desk.says(&other, vec![beat(0, Vec::new())]);
+    other.offer();
+}
+
+#[test]
+fn an_end_that_is_told_twice_is_no_late_outcome() {
+    let mut desk = Desk::new();
+    let (w, job, spec) = started(&mut desk);
+    desk.ends(&w, spec.ticket, 0);
+    desk.ends(&w, spec.ticket, 0);
+    desk.check(job, "success: success");
+    assert_eq!(desk.attempts(job)[0].late_outcome, None);
+}
+
+#[test]
+fn word_of_an_end_confirms_what_was_given_up() {
+    let mut desk = Desk::new();
+    let (w, job, spec) = started(&mut desk);
+    desk.hang_up(&w);
+    desk.pass(SECOND * 120);
+    desk.check(job, "failed: failed");
+    assert!(!desk.attempts(job)[0].confirmed);
+    let w = desk.connect(w.worker, "w", "script", 1, vec![held(&spec, HeldState::Running)]);
+    assert_eq!(w.welcome.verdicts[0].verdict, VerdictKind::Finish);
+    let (ticket, detail) = (spec.ticket, String::new());
+    desk.says(&w, vec![WorkerMessage::Lost { ticket, loss: Loss::RunnerLost, detail }]);
+    let attempt = &desk.attempts(job)[0];
+    assert_eq!((attempt.state.as_str(), attempt.confirmed), ("lost", true));
+}
