@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::apply::Resolve;
 use crate::attempt::{Attempt, Loss, Report};
 use crate::ids::{AttemptId, Epoch, Fence, StepIx, WorkerId};
 use crate::job::{Header, JobState, Step};
@@ -78,6 +79,8 @@ pub enum Event {
         ticket: Ticket,
         by: String,
     },
+    /// A person settles a step whose worker is cut off.
+    Resolve(Resolve),
     /// No worker could run this queued step for all of its patience.
     Unmatched {
         step: StepIx,
@@ -223,6 +226,11 @@ pub enum Rejection {
     NotNow { state: StateName, wanted: &'static str },
     #[error("the job is already {0}")]
     JobFinal(JobState),
+    #[error("the job is {0}, and only one that has ended can be continued")]
+    JobOpen(JobState),
+    /// Without a ground there is no successor.
+    #[error("an attempt before it may still run")]
+    MayStillRun { steps: Vec<StepIx> },
     #[error("the job has no such step")]
     NoSuchStep,
 }

@@ -47,6 +47,8 @@ pub enum FailureKind {
     Poison,
     /// A template or condition could not be evaluated.
     Template,
+    /// A person said so.
+    Resolved,
     Internal,
 }
 
@@ -75,6 +77,7 @@ impl FailureKind {
             FailureKind::DispatchExhausted => "dispatch_exhausted",
             FailureKind::Poison => "poison",
             FailureKind::Template => "template",
+            FailureKind::Resolved => "resolved",
             FailureKind::Internal => "internal",
         }
     }
@@ -104,6 +107,7 @@ impl FailureKind {
             "dispatch_exhausted" => FailureKind::DispatchExhausted,
             "poison" => FailureKind::Poison,
             "template" => FailureKind::Template,
+            "resolved" => FailureKind::Resolved,
             "internal" => FailureKind::Internal,
             _ => return None,
         })

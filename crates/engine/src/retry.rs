@@ -94,6 +94,7 @@ impl RetryOn {
             | FailureKind::Rejected
             | FailureKind::Cancelled
             | FailureKind::Template
+            | FailureKind::Resolved
             | FailureKind::Internal => false,
         }
     }

@@ -152,9 +152,22 @@ pub enum Ground {
     LeaseOver,
     /// Its effects allow a copy beside a stray one, it keeps, and its window is over.
     MayRepeat,
+    /// A person says that nothing of it runs any more.
+    PersonsWord,
 }
 
 impl Ground {
+    /// For people who read why something was repeated.
+    pub fn word(self) -> &'static str {
+        match self {
+            Ground::NeverStarted => "it never started",
+            Ground::ReportedGone => "it was reported over",
+            Ground::LeaseOver => "its lease is over",
+            Ground::MayRepeat => "its effects allow a repeat and its window is over",
+            Ground::PersonsWord => "a person says that it is dead",
+        }
+    }
+
     /// The ground that the end of the recovery window gives, if any: silence alone proves nothing.
     pub fn of_silence(effects: Effects, leased: bool) -> Option<Ground> {
         if leased {

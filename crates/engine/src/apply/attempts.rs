@@ -221,7 +221,7 @@ impl Draft<'_> {
     }
 
     /// What is wrong with this end; none if it is a success.
-    fn failure_of(&self, ix: StepIx, report: &Report) -> Option<Failure> {
+    pub(super) fn failure_of(&self, ix: StepIx, report: &Report) -> Option<Failure> {
         let name = &self.def(ix).name;
         let stopped = report.stopped.map(|stopped| match stopped {
             Stopped::Timeout => {

@@ -116,9 +116,9 @@ impl Draft<'_> {
             let reason = failure.message.clone();
             draft.end(ix, fail, End::Failed, Some(failure), &reason)
         };
-        if ground.is_none() || self.header.cancel.is_some() {
+        let Some(ground) = ground.filter(|_| self.header.cancel.is_none()) else {
             return fail(self, failure);
-        }
+        };
         let executed = self.step(ix).executions;
         if def.retry.on.worker_lost {
             return match def.retry.next_delay(&failure, executed, self.ctx.random) {
@@ -138,7 +138,7 @@ impl Draft<'_> {
         }
         // A repeat by effects is not an execution of the policy.
         self.step_mut(ix).executions -= 1;
-        let reason = format!("{}; its effects allow a repeat", failure.message);
+        let reason = format!("{}; its effects allow a repeat (ground: {})", failure.message, ground.word());
         self.enqueue(ix, requeue, &reason)
     }
 

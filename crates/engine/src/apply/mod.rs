@@ -6,10 +6,12 @@
 mod attempts;
 mod cancel;
 mod checks;
+mod continuation;
 mod draft;
 mod holds;
 mod loss;
 mod release;
+mod resolve;
 mod silence;
 mod words;
 
@@ -28,6 +30,9 @@ use crate::state::{End, State, StateName, StopCause, StopMode};
 use crate::table::Verb;
 use crate::time::{Clocks, Heard, Time};
 use crate::workers::Workers;
+
+pub use continuation::{Continuation, LastAttempt, carry_on};
+pub use resolve::{Resolution, Resolve};
 
 use draft::Draft;
 
@@ -54,6 +59,17 @@ impl Ctx<'_> {
 
 /// Makes a new job and starts what needs nothing. The job comes back as it is after its first changes.
 pub fn submit(id: JobId, definition: Arc<Definition>, input: Arc<Value>, ctx: &Ctx<'_>) -> (Job, Changes) {
+    let mut job = blank(id, definition, input, ctx);
+    let mut draft = Draft::new(&job, *ctx);
+    draft.touch_all();
+    draft.release_ready();
+    let changes = draft.finish();
+    job.absorb(&changes);
+    (job, changes)
+}
+
+/// A job of which nothing has happened yet.
+fn blank(id: JobId, definition: Arc<Definition>, input: Arc<Value>, ctx: &Ctx<'_>) -> Job {
     let steps: Vec<Step> = definition.steps().iter().map(|def| Step::new(def.needs.len(), ctx.now)).collect();
     let header = Header {
         version: 0,
@@ -67,13 +83,7 @@ pub fn submit(id: JobId, definition: Arc<Definition>, input: Arc<Value>, ctx: &C
         held_since: None,
         check: None,
     };
-    let mut job = Job { id, definition, input, created_at: ctx.now, header, steps };
-    let mut draft = Draft::new(&job, *ctx);
-    draft.touch_all();
-    draft.release_ready();
-    let changes = draft.finish();
-    job.absorb(&changes);
-    (job, changes)
+    Job { id, definition, input, created_at: ctx.now, header, steps }
 }
 
 /// Decides what `event` does to `job`.
@@ -101,6 +111,7 @@ pub fn apply(job: &Job, event: &Event, ctx: &Ctx<'_>) -> Result<Changes, Rejecti
         Event::FellSilent { ticket, silent, by } => draft.fell_silent(*ticket, *silent, by.as_deref())?,
         Event::HeardAgain { ticket } => draft.heard_again(*ticket)?,
         Event::WorkerRemoved { ticket, by } => draft.worker_removed(*ticket, by)?,
+        Event::Resolve(order) => draft.resolve(order)?,
         Event::Unmatched { step, missing } => draft.unmatched(*step, missing)?,
         Event::Cancel { by, force } => draft.cancel_asked(by, *force)?,
         Event::Approve { step, by } => draft.approve(*step, by)?,
@@ -189,6 +200,7 @@ impl Event {
             | Event::HeardAgain { ticket }
             | Event::WorkerRemoved { ticket, .. } => Some(*ticket),
             Event::Unmatched { .. }
+            | Event::Resolve(_)
             | Event::Cancel { .. }
             | Event::Approve { .. }
             | Event::Reject { .. }

@@ -12,7 +12,7 @@ use engine::{AttemptId, Epoch, Fence, State, StepIx};
 use expect_test::expect_file;
 use uuid::Uuid;
 
-use crate::support::script::{report, world};
+use crate::support::script::{report, resolve, world};
 use crate::support::world::World;
 
 /// What the row is called, the task, and how step `s` gets there.
@@ -119,6 +119,8 @@ fn short(rejection: &Rejection) -> &'static str {
         Rejection::Stale(Stale::Epoch) => "stale link",
         Rejection::NotNow { .. } => "not now",
         Rejection::JobFinal(_) => "job is final",
+        Rejection::JobOpen(_) => "job is open",
+        Rejection::MayStillRun { .. } => "may still run",
         Rejection::NoSuchStep => "no such step",
         Rejection::Illegal(_) => "ILLEGAL",
     }
@@ -149,6 +151,11 @@ fn cases(world: &World, step: StepIx) -> Vec<Case> {
         ticketed("fell silent", ticket, |ticket| Event::FellSilent { ticket, silent: SILENT, by: None }),
         ticketed("heard again", ticket, |ticket| Event::HeardAgain { ticket }),
         ticketed("worker removed", ticket, |ticket| Event::WorkerRemoved { ticket, by: "ann".to_owned() }),
+        resolved("resolved as succeeded", step, ticket, "succeeded", false),
+        resolved("resolved as failed", step, ticket, "failed", false),
+        resolved("resolved: run it again", step, ticket, "rerun", false),
+        resolved("resolved: it is dead, run it again", step, ticket, "rerun", true),
+        plain("resolved: take the late end", Event::Resolve(resolve(step, ticket.attempt, "late", false))),
         plain("unmatched", Event::Unmatched { step, missing: "gpu".to_owned() }),
         plain("cancel", Event::Cancel { by: "ann".to_owned(), force: false }),
         plain("cancel by force", Event::Cancel { by: "ann".to_owned(), force: true }),
@@ -159,6 +166,11 @@ fn cases(world: &World, step: StepIx) -> Vec<Case> {
         plain("poisoned", Event::Poisoned { step: Some(step), message: "a bug".to_owned() }),
         plain("poisoned job", Event::Poisoned { step: None, message: "a bug".to_owned() }),
     ]
+}
+
+fn resolved(name: &'static str, step: StepIx, ticket: Ticket, how: &str, dead: bool) -> Case {
+    let of = |attempt| Event::Resolve(resolve(step, attempt, how, dead));
+    Case { name, now: of(ticket.attempt), stale: vec![("old attempt", of(old_attempt(ticket).attempt))] }
 }
 
 fn plain(name: &'static str, now: Event) -> Case {
@@ -187,7 +199,7 @@ fn old_fence(ticket: Ticket) -> Ticket {
     Ticket { fence: Fence(1), ..ticket }
 }
 
-const VARIANTS: [&str; 18] = [
+const VARIANTS: [&str; 19] = [
     "Offer",
     "Refused",
     "OfferLost",
@@ -206,6 +218,7 @@ const VARIANTS: [&str; 18] = [
     "WorkerRemoved",
     "FellSilent",
     "HeardAgain",
+    "Resolve",
 ];
 
 /// No wildcard: a new event does not compile until it has its column.
@@ -229,6 +242,7 @@ fn variant(event: &Event) -> &'static str {
         Event::WorkerRemoved { .. } => 15,
         Event::FellSilent { .. } => 16,
         Event::HeardAgain { .. } => 17,
+        Event::Resolve(_) => 18,
     };
     VARIANTS[index]
 }

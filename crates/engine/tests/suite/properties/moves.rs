@@ -7,7 +7,7 @@ use engine::event::{Event, Ticket};
 use engine::{Epoch, Fence, State, StepIx};
 use proptest::prelude::*;
 
-use crate::support::script::report;
+use crate::support::script::{report, resolve};
 use crate::support::world::World;
 
 #[derive(Debug, Clone)]
@@ -97,7 +97,6 @@ impl Move {
             12 => Event::Unmatched { step, missing: "gpu".to_owned() },
             13 => Event::Cancel { by: "ann".to_owned(), force: self.form.is_multiple_of(4) },
             14 => Event::Approve { step, by: "ann".to_owned() },
-            15 => Event::Reject { step, by: "ann".to_owned(), reason: "no".to_owned() },
             16 if self.form < 60 => {
                 world.remove_worker_of(step);
                 Event::WorkerRemoved { ticket, by: "ann".to_owned() }
@@ -108,6 +107,11 @@ impl Move {
             }
             16 if self.form < 150 => Event::HeardAgain { ticket },
             16 => Event::CheckJob,
+            15 if self.form < 100 => {
+                let how = self.pick(&["succeeded", "failed", "rerun", "rerun", "late"]);
+                Event::Resolve(resolve(step, ticket.attempt, how, self.form.is_multiple_of(2)))
+            }
+            15 => Event::Reject { step, by: "ann".to_owned(), reason: "no".to_owned() },
             17 if self.form < 40 => self.poison(step),
             18 if self.form < 20 => Event::Check { step: StepIx(99) },
             19 => world.fresh_offer(step, u128::from(self.form % 3)),

@@ -76,6 +76,12 @@ impl Watch {
             let seen = Seen { step: ticket.step, granted: false, over: false, cut: None, silent: false, closed: false };
             assert!(self.attempts.insert(ticket.attempt, seen).is_none(), "an attempt was offered twice");
         }
+        if let Event::Resolve(order) = event
+            && order.confirm_dead
+        {
+            let of_step = self.attempts.values_mut().filter(|seen| seen.step == order.step);
+            of_step.filter(|seen| !seen.closed).for_each(|seen| seen.over = true);
+        }
         let Some(ticket) = event.ticket() else { return };
         if let Event::Accepted { .. } = event {
             self.may_follow(world, ticket.step, ticket.attempt);
@@ -126,7 +132,7 @@ impl Watch {
             let stopped = from == StateName::Cancelling && to == StateName::Queued;
             if verb == Verb::Requeue || stopped {
                 self.steps[step.get()].requeues += 1;
-                self.steps[step.get()].losses_in_a_row += u32::from(!is_void(event));
+                self.steps[step.get()].losses_in_a_row += u32::from(!is_void(event) && !is_resolved(event));
             }
             if from == StateName::Pending && !to.is_final() {
                 check_needs(world, step);
@@ -268,4 +274,9 @@ fn is_leased(def: &StepDef) -> bool {
 
 fn is_void(event: &Event) -> bool {
     matches!(event, Event::Gone { loss: engine::attempt::Loss::Void, .. })
+}
+
+/// A person's repeat spends nothing.
+fn is_resolved(event: &Event) -> bool {
+    matches!(event, Event::Resolve(_))
 }

@@ -8,5 +8,6 @@ mod hearing;
 mod holds;
 mod jobs;
 mod recovery;
+mod resolve;
 mod silence;
 mod timeouts;

@@ -5,7 +5,8 @@
 //! ```text
 //!  offer a   accept a   go a (both)   refuse a   drop a (offer lost)   end a 0 | 1 | signal | oom | spawn | badout |
 //!  end a timeout | cancelled | lease | worker   lost a   back a   gone a void | runner | torn | reboot | missing | lease
-//!  remove a (its worker)   unmatched a   cancel   force   approve a   reject a   check a   check job   poison a   poison job
+//!  remove a (its worker)   resolve a succeeded | failed | rerun | late [dead]   unmatched a   cancel   force
+//!  approve a   reject a   check a   check job   poison a   poison job
 //!  pass 5s   deaf 1h 90s (nobody is heard for an hour, and nobody judged for 90s of hearing after it)
 //!  next (jump to the next check and fire what is due)   next 3
 //!  a#1: the first ticket of step a, whatever is current       …@1: seen on link 1
@@ -15,7 +16,7 @@ use std::fmt::Write as _;
 
 use engine::attempt::{Loss, Outcome, Report, Stopped, Usage};
 use engine::event::{About, Changes, Effect, Event, Rejection, Ticket};
-use engine::{Epoch, State, StepIx};
+use engine::{AttemptId, Epoch, Resolution, Resolve, State, StepIx};
 use expect_test::Expect;
 use serde_json::{Value, json};
 
@@ -126,6 +127,7 @@ pub(crate) fn event(world: &mut World, words: &[&str]) -> Event {
         "silent" => Event::FellSilent { ticket, silent: silence(what), by: None },
         "forsake" => Event::FellSilent { ticket, silent: silence(what), by: Some("ann".to_owned()) },
         "heard" => Event::HeardAgain { ticket },
+        "resolve" => Event::Resolve(resolve(step, ticket.attempt, what, words.get(3) == Some(&"dead"))),
         "remove" => {
             world.remove_worker_of(step);
             Event::WorkerRemoved { ticket, by: "ann".to_owned() }
@@ -141,6 +143,17 @@ pub(crate) fn event(world: &mut World, words: &[&str]) -> Event {
         "poison" => Event::Poisoned { step: Some(step), message: "a bug".to_owned() },
         other => panic!("no such command: {other}"),
     }
+}
+
+pub(crate) fn resolve(step: StepIx, attempt: AttemptId, what: &str, confirm_dead: bool) -> Resolve {
+    let how = match what {
+        "succeeded" => Resolution::Succeeded { output: json!({ "sha": "by hand" }) },
+        "failed" => Resolution::Failed { reason: "it did not".to_owned() },
+        "rerun" => Resolution::Rerun,
+        "late" => Resolution::AcceptLate { report: report("0") },
+        other => panic!("no such resolution: {other}"),
+    };
+    Resolve { step, attempt, how, confirm_dead, by: "ann".to_owned() }
 }
 
 pub(crate) fn report(what: &str) -> Report {

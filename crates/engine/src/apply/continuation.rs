@@ -1,0 +1,163 @@
+//! A final job never changes. What is to be done differently is done by a new job that takes over what stands.
+
+use crate::deadline::Rules;
+use crate::definition::{OnDisconnect, StepDef};
+use crate::event::{Changes, Rejection};
+use crate::ids::{JobId, StepIx};
+use crate::job::{Job, Step};
+use crate::state::{End, Ground, SkipCause, State};
+use crate::table::Verb;
+use crate::time::Time;
+
+use super::draft::Draft;
+use super::resolve::Resolve;
+use super::{Ctx, blank};
+
+/// How a job goes on that had already ended.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Continuation {
+    /// All of it once more.
+    Anew,
+    /// What did not end well, and all that follows from it.
+    FromFailed,
+    /// One step as a person says, and all that follows from it.
+    Resolved(Resolve),
+}
+
+/// A step's last attempt in the job that ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LastAttempt {
+    /// Known to be over with all its processes.
+    pub confirmed: bool,
+    pub ended_at: Option<Time>,
+}
+
+impl LastAttempt {
+    /// Whether the successor rule allows another attempt after this one.
+    fn may_be_followed(self, def: &StepDef, rules: &Rules, now: Time) -> bool {
+        let silent_for_long = self.ended_at.is_some_and(|at| at + rules.recovery_window <= now);
+        let ground = Ground::of_silence(def.effects, def.on_disconnect == OnDisconnect::Stop);
+        self.confirmed || (silent_for_long && ground.is_some())
+    }
+}
+
+/// Makes the job that goes on after `old`. `last` tells of each step's last attempt there; `confirm_dead` is a person's
+/// word that nothing of `old` runs any more.
+pub fn carry_on(
+    id: JobId,
+    old: &Job,
+    how: &Continuation,
+    confirm_dead: bool,
+    last: &dyn Fn(StepIx) -> Option<LastAttempt>,
+    ctx: &Ctx<'_>,
+) -> Result<(Job, Changes), Rejection> {
+    if !old.is_final() {
+        return Err(Rejection::JobOpen(old.header.state));
+    }
+    let kept = kept(old, how);
+    let may_run = |ix: StepIx| {
+        let settled = matches!(how, Continuation::Resolved(order) if order.step == ix && order.settles());
+        let follows = last(ix).is_none_or(|l| l.may_be_followed(old.definition.step(ix), ctx.rules, ctx.now));
+        !kept[ix.get()] && !settled && !follows
+    };
+    let in_doubt: Vec<StepIx> = (0..old.steps.len()).map(StepIx::of).filter(|ix| may_run(*ix)).collect();
+    if !in_doubt.is_empty() && !confirm_dead {
+        return Err(Rejection::MayStillRun { steps: in_doubt });
+    }
+    let mut job = blank(id, old.definition.clone(), old.input.clone(), ctx);
+    let mut draft = Draft::new(&job, *ctx);
+    draft.touch_all();
+    let origin = format!("taken over from job {}", old.id);
+    for (index, step) in old.steps.iter().enumerate().filter(|(index, _)| kept[*index]) {
+        draft.take_over(StepIx::of(index), step, &origin)?;
+    }
+    if let Continuation::Resolved(order) = how {
+        let reason = format!("resolved as {} by {}", order.how.word(), order.by);
+        draft.settle_as(order.step, &order.how, &order.by, (Verb::Complete, Verb::Fail), &reason)?;
+    }
+    draft.release_ready();
+    let changes = draft.finish();
+    job.absorb(&changes);
+    Ok((job, changes))
+}
+
+/// Which steps stand as they are. A step stands only on needs that do: what follows from something new is new.
+fn kept(old: &Job, how: &Continuation) -> Vec<bool> {
+    let (mut kept, fixed): (Vec<bool>, Vec<bool>) = match how {
+        Continuation::Anew => return vec![false; old.steps.len()],
+        Continuation::FromFailed => {
+            (each(old).map(|(def, step)| ended_well(def, step)).collect(), vec![false; old.steps.len()])
+        }
+        Continuation::Resolved(order) => {
+            let fixed = ancestors(old, order.step);
+            let stands =
+                |(index, step): (usize, &Step)| index != order.step.get() && (fixed[index] || ended_by_itself(step));
+            (old.steps.iter().enumerate().map(stands).collect(), fixed)
+        }
+    };
+    let mut fallen: Vec<StepIx> = (0..kept.len()).filter(|&index| !kept[index]).map(StepIx::of).collect();
+    while let Some(ix) = fallen.pop() {
+        for &dependent in old.definition.dependents(ix) {
+            if kept[dependent.get()] && !fixed[dependent.get()] {
+                kept[dependent.get()] = false;
+                fallen.push(dependent);
+            }
+        }
+    }
+    kept
+}
+
+/// All that `ix` needs, near and far: it is settled as it is, so what led to it stays as it was.
+fn ancestors(old: &Job, ix: StepIx) -> Vec<bool> {
+    let mut found = vec![false; old.steps.len()];
+    let mut open = vec![ix];
+    while let Some(ix) = open.pop() {
+        for need in &old.definition.step(ix).needs {
+            if !std::mem::replace(&mut found[need.step.get()], true) {
+                open.push(need.step);
+            }
+        }
+    }
+    found
+}
+
+fn each(old: &Job) -> impl Iterator<Item = (&StepDef, &Step)> {
+    old.definition.steps().iter().zip(&old.steps)
+}
+
+fn ended_well(def: &StepDef, step: &Step) -> bool {
+    match step.state {
+        State::Final(End::Success | End::Skipped(SkipCause::Condition)) => true,
+        State::Final(End::Failed) => def.allow_failure,
+        _ => false,
+    }
+}
+
+/// Not called off, nor skipped for what another did.
+fn ended_by_itself(step: &Step) -> bool {
+    matches!(step.state, State::Final(End::Success | End::Failed | End::Skipped(SkipCause::Condition)))
+}
+
+impl Resolve {
+    /// Whether the step ends by this, and does not run again.
+    fn settles(&self) -> bool {
+        self.how != super::resolve::Resolution::Rerun
+    }
+}
+
+impl Draft<'_> {
+    /// A step that ended in the job before, as it ended there.
+    fn take_over(&mut self, ix: StepIx, old: &Step, origin: &str) -> Result<(), Rejection> {
+        let State::Final(end) = old.state else {
+            return Err(Rejection::NotNow { state: old.state.name(), wanted: "take over" });
+        };
+        let verb = match end {
+            End::Success => Verb::Complete,
+            End::Failed => Verb::Fail,
+            End::Cancelled => Verb::Cancel,
+            End::Skipped(_) => Verb::Skip,
+        };
+        self.step_mut(ix).output = old.output.clone();
+        self.end(ix, verb, end, old.error.clone(), origin)
+    }
+}

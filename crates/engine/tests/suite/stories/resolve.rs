@@ -1,0 +1,247 @@
+//! A person's word: on a step that is cut off, and on a job that has ended.
+
+use std::fmt::Write as _;
+
+use engine::{AttemptId, Continuation, Ctx, JobId, LastAttempt, Rejection, StepIx, Time, carry_on};
+use expect_test::{Expect, expect};
+use uuid::Uuid;
+
+use crate::support::script::{check, resolve, world};
+use crate::support::toy::Toy;
+use crate::support::world::World;
+
+#[test]
+fn a_step_that_is_cut_off_is_settled_by_hand() {
+    check(
+        "a -> b",
+        "go a; lost a; resolve a succeeded; go b",
+        expect![[r#"
+        submit       | a: pending -enqueue-> queued
+        go a
+        lost a       | a: running -recover-> recovering; job: running -> recovering; a#1 is recovering
+        resolve a succeeded | a: unconfirmed; a: recovering -succeed-> success; b: pending -enqueue-> queued; job: recovering -> running; a#1 is lost
+        go b
+        = job running, a success, b running
+    "#]],
+    );
+    check(
+        "a -> b",
+        "go a; lost a; resolve a failed dead",
+        expect![[r#"
+        submit       | a: pending -enqueue-> queued
+        go a
+        lost a       | a: running -recover-> recovering; job: running -> recovering; a#1 is recovering
+        resolve a failed dead | a: confirmed; a: recovering -fail-> failed; b: pending -skip-> skipped; job: recovering -> failed; a#1 is lost, confirmed
+        = job failed (resolved), a failed (resolved), b skipped
+    "#]],
+    );
+    check(
+        "a[retry:3 on:worker_lost]",
+        "go a; lost a; resolve a failed",
+        expect![[r#"
+        submit       | a: pending -enqueue-> queued
+        go a
+        lost a       | a: running -recover-> recovering; job: running -> recovering; a#1 is recovering
+        resolve a failed | a: unconfirmed; a: recovering -fail-> failed; job: recovering -> failed; a#1 is lost
+        = job failed (resolved), a failed (resolved)
+    "#]],
+    );
+}
+
+#[test]
+fn what_may_still_run_is_run_again_only_on_a_persons_word() {
+    check(
+        "a",
+        "go a; lost a; resolve a rerun; resolve a rerun dead; go a; end a 0",
+        expect![[r#"
+        submit       | a: pending -enqueue-> queued
+        go a
+        lost a       | a: running -recover-> recovering; job: running -> recovering; a#1 is recovering
+        resolve a rerun | refused: an attempt before it may still run
+        resolve a rerun dead | a: confirmed; a: recovering -requeue-> queued; job: recovering -> running; a#1 is lost, confirmed
+        go a
+        end a 0      | a: running -succeed-> success; job: running -> success; a#2 is ended, confirmed; ! forget a
+        = job success, a success
+    "#]],
+    );
+    check(
+        "a[effects:none]",
+        "go a; lost a; pass 60s; resolve a rerun",
+        expect![[r#"
+        submit       | a: pending -enqueue-> queued
+        go a
+        lost a       | a: running -recover-> recovering; job: running -> recovering; a#1 is recovering
+        pass 60s
+        resolve a rerun | refused: an attempt before it may still run
+        = job recovering, a recovering
+    "#]],
+    );
+}
+
+#[test]
+fn a_word_on_an_attempt_that_is_no_longer_the_one_is_a_conflict() {
+    check(
+        "a[effects:none]",
+        "go a; lost a; next; go a; lost a; resolve a#1 failed; resolve a#1 late",
+        expect![[r#"
+        submit       | a: pending -enqueue-> queued
+        go a
+        lost a       | a: running -recover-> recovering; job: running -> recovering; a#1 is recovering
+        +120s check a | a: unconfirmed; a: recovering -requeue-> queued; job: recovering -> running; a#1 is lost
+        go a
+        lost a       | a: running -recover-> recovering; job: running -> recovering; a#2 is recovering
+        resolve a#1 failed | refused: stale: the step has no such attempt now
+        resolve a#1 late | a: unconfirmed; a: recovering -succeed-> success; job: recovering -> success; a#2 is lost
+        = job success, a success
+    "#]],
+    );
+}
+
+#[test]
+fn only_what_is_cut_off_can_be_settled() {
+    check(
+        "a",
+        "go a; resolve a succeeded; end a 0; resolve a failed",
+        expect![[r#"
+        submit       | a: pending -enqueue-> queued
+        go a
+        resolve a succeeded | refused: the step is running, so there is nothing to resolve
+        end a 0      | a: running -succeed-> success; job: running -> success; a#1 is ended, confirmed; ! forget a
+        resolve a failed | refused: the job is already success
+        = job success, a success
+    "#]],
+    );
+}
+
+#[test]
+fn a_job_that_failed_goes_on_from_there() {
+    goes_on(
+        "a -> b -> c",
+        "go a; end a 0; go b; end b 1",
+        Continuation::FromFailed,
+        true,
+        expect![[r#"job pending, a success {"sha":"abc"}, b queued, c pending"#]],
+    );
+    // What ran because of the failure is no longer what it was.
+    let story = "go a; end a 0; go b; end b 1; go c; end c 0";
+    goes_on(
+        "a -> b -> c[if:always()]",
+        story,
+        Continuation::FromFailed,
+        true,
+        expect![[r#"job pending, a success {"sha":"abc"}, b queued, c pending"#]],
+    );
+    // A failure that was allowed stands, and so does what follows from it.
+    let story = "go a; end a 1; go b; end b 0; go c; end c 1";
+    goes_on(
+        "a[allow_failure] -> b -> c",
+        story,
+        Continuation::FromFailed,
+        true,
+        expect![[r#"job pending, a failed (exit_code), b success {"sha":"abc"}, c queued"#]],
+    );
+    goes_on(
+        "a -> b",
+        "go a; end a 0; go b; end b 1",
+        Continuation::Anew,
+        true,
+        expect!["job pending, a queued, b pending"],
+    );
+}
+
+#[test]
+fn a_step_that_was_lost_is_settled_in_a_job_that_goes_on() {
+    let lost = "go a; lost a; next";
+    goes_on(
+        "a -> b",
+        lost,
+        resolved("succeeded"),
+        false,
+        expect![[r#"job pending, a success {"sha":"by hand"}, b queued"#]],
+    );
+    goes_on("a -> b", lost, resolved("failed"), false, expect!["job failed, a failed (resolved), b skipped"]);
+    goes_on("a -> b", lost, resolved("late"), false, expect![[r#"job pending, a success {"sha":"abc"}, b queued"#]]);
+    // Others that failed stay as they are: each is settled by a word of its own.
+    let both = "go a; go x; lost a; lost x; next";
+    goes_on(
+        "a -> b, x",
+        both,
+        resolved("succeeded"),
+        false,
+        expect![[r#"job pending, a success {"sha":"by hand"}, b queued, x failed (worker_lost)"#]],
+    );
+}
+
+#[test]
+fn what_may_still_run_is_not_run_in_another_job_either() {
+    let lost = "go a; lost a; next";
+    goes_on("a -> b", lost, resolved("rerun"), false, expect!["refused: a may still run"]);
+    goes_on("a -> b", lost, resolved("rerun"), true, expect!["job pending, a queued, b pending"]);
+    goes_on("a -> b", lost, Continuation::FromFailed, false, expect!["refused: a may still run"]);
+    goes_on("a -> b", lost, Continuation::Anew, false, expect!["refused: a may still run"]);
+    // Called off while it was cut off: its window must be over before it may be repeated.
+    goes_on(
+        "a[effects:none]",
+        "go a; lost a; cancel",
+        Continuation::FromFailed,
+        false,
+        expect!["refused: a may still run"],
+    );
+    goes_on(
+        "a[effects:none]",
+        "go a; lost a; cancel; pass 2m",
+        Continuation::FromFailed,
+        false,
+        expect!["job pending, a queued"],
+    );
+}
+
+#[test]
+fn only_a_job_that_has_ended_is_continued() {
+    goes_on(
+        "a",
+        "go a",
+        Continuation::Anew,
+        true,
+        expect!["refused: the job is running, and only one that has ended can be continued"],
+    );
+}
+
+fn resolved(how: &str) -> Continuation {
+    Continuation::Resolved(resolve(StepIx(0), AttemptId(Uuid::nil()), how, false))
+}
+
+/// Plays `story`, continues its job, and tells what the new one looks like.
+#[expect(clippy::needless_pass_by_value, reason = "`expect!` and a continuation are made in the call")]
+fn goes_on(graph: &str, story: &str, how: Continuation, confirmed: bool, expected: Expect) {
+    let world = world(graph, story);
+    expected.assert_eq(&told(&world, &how, confirmed));
+}
+
+fn told(world: &World, how: &Continuation, confirmed: bool) -> String {
+    let ctx = Ctx { now: world.now, random: 0, rules: &world.rules, workers: &(), evaluator: &Toy };
+    let ended_at: Option<Time> = world.job.header.ended_at;
+    let last = |ix: StepIx| (world.job.step(ix).attempts > 0).then_some(LastAttempt { confirmed, ended_at });
+    let confirm_dead = false;
+    let made = carry_on(JobId(Uuid::from_u128(2)), &world.job, how, confirm_dead, &last, &ctx);
+    let (job, changes) = match made {
+        Ok(made) => made,
+        Err(Rejection::MayStillRun { steps }) => {
+            let names: Vec<&str> = steps.iter().map(|ix| &*world.job.definition.step(*ix).name).collect();
+            return format!("refused: {} may still run", names.join(", "));
+        }
+        Err(rejection) => return format!("refused: {rejection}"),
+    };
+    assert_eq!(changes.steps.len(), job.steps.len(), "every row of a new job is written");
+    let mut text = format!("job {}", job.header.state);
+    for (def, step) in job.definition.steps().iter().zip(&job.steps) {
+        let _ = write!(text, ", {} {}", def.name, step.state.name());
+        if !step.output.is_null() {
+            let _ = write!(text, " {}", step.output);
+        }
+        if let Some(error) = &step.error {
+            let _ = write!(text, " ({})", error.kind.code());
+        }
+    }
+    text
+}
