@@ -51,6 +51,8 @@ pub enum EventKind {
     Attempt,
     /// Someone asked for the job's end.
     CancelAsked,
+    /// Another job goes on where this one ended.
+    Continued,
     /// A worker came, went or changed.
     Worker,
     /// A kind that is newer than this reader.

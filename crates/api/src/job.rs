@@ -41,6 +41,53 @@ pub struct CancelRequest {
     pub force: bool,
 }
 
+/// Settles a step by hand. While its job is open the step must be `recovering`; of a job that is over, a new job goes on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ResolveRequest {
+    pub how: ResolveHow,
+    /// The attempt that was looked at: the step's latest; for `accept_late` the newest one with a late outcome. Left out
+    /// only where the step never had one. If another one is there by now, nothing is changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = "uuid")]
+    pub attempt: Option<Uuid>,
+    /// That attempt's `late_outcome` as it was seen; null if it had none. If there is another, nothing is changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late_outcome: Option<Value>,
+    /// Says that nothing of the attempt runs any more. `rerun` needs this unless there is proof of it.
+    #[serde(default)]
+    pub confirm_dead: bool,
+    /// For `succeeded`: the step's outputs.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub output: Map<String, Value>,
+    /// For `failed`: why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ResolveHow {
+    Succeeded,
+    Failed,
+    /// Run it once more.
+    Rerun,
+    /// Take the end that came after the attempt was given up.
+    AcceptLate,
+}
+
+/// Asks for a job like one that is over. The body may be left out.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RetryRequest {
+    /// Take over what ended well, with its outputs.
+    #[serde(default)]
+    pub from_failed: bool,
+    /// Says that nothing of the old job runs any more, where there is no proof of it.
+    #[serde(default)]
+    pub confirm_dead: bool,
+}
+
 /// A job with all its steps.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Job {
@@ -61,6 +108,14 @@ pub struct Job {
     /// The newest event that this answer takes into account: `after=` it come the changes since. 0 if unknown.
     #[serde(default)]
     pub last_event: u64,
+    /// The job that this one goes on from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = "uuid")]
+    pub continues: Option<Uuid>,
+    /// The job that goes on where this one ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = "uuid")]
+    pub resolved_by: Option<Uuid>,
     pub steps: Vec<Step>,
 }
 

@@ -23,7 +23,10 @@ mod routes;
 pub use error::{ErrorAnswer, ErrorBody, ErrorCode};
 pub use event::{Event, EventKind};
 pub use health::{Health, Readiness, Sweep};
-pub use job::{Attempt, CancelRequest, Deadline, Job, JobError, JobSummary, Step, StepError, SubmitRequest, Usage};
+pub use job::{
+    Attempt, CancelRequest, Deadline, Job, JobError, JobSummary, ResolveHow, ResolveRequest, RetryRequest, Step,
+    StepError, SubmitRequest, Usage,
+};
 pub use log::{LogLine, LogPage, Stream};
 pub use openapi::openapi;
 pub use page::Page;

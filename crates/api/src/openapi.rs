@@ -25,6 +25,8 @@ pub fn openapi() -> utoipa::openapi::OpenApi {
         routes::list_jobs,
         routes::get_job,
         routes::cancel_job,
+        routes::retry_job,
+        routes::resolve_step,
         routes::why_job,
         routes::get_logs,
         routes::stream_logs,

@@ -5,7 +5,7 @@
 use crate::error::ErrorAnswer;
 use crate::event::Event;
 use crate::health::{Health, Readiness};
-use crate::job::{CancelRequest, Job, JobSummary, SubmitRequest};
+use crate::job::{CancelRequest, Job, JobSummary, ResolveRequest, RetryRequest, SubmitRequest};
 use crate::log::LogPage;
 use crate::page::Page;
 use crate::query::{EventsQuery, JobQuery, JobsQuery, LogsQuery};
@@ -49,6 +49,34 @@ pub(crate) fn get_job() {}
         (status = 409, description = "It is already over", body = ErrorAnswer),
     ))]
 pub(crate) fn cancel_job() {}
+
+/// Run a job again that is over
+///
+/// With the same definition and input; `from_failed` takes over what ended well.
+#[utoipa::path(post, path = "/api/jobs/{id}/retry", tag = "jobs",
+    params(("id" = String, Path, description = "An id, a unique prefix of one, or `last`")),
+    request_body(content = RetryRequest, description = "May be left out"),
+    responses(
+        (status = 201, description = "The new job", body = Job),
+        (status = 409, description = "It is not over, something of it may still run, or another job goes on for it", body = ErrorAnswer),
+    ))]
+pub(crate) fn retry_job() {}
+
+/// Settle a step by hand
+///
+/// The answer is the job, or the new one that goes on where the job had ended.
+#[utoipa::path(post, path = "/api/jobs/{id}/steps/{step}/resolve", tag = "jobs",
+    params(
+        ("id" = String, Path, description = "An id, a unique prefix of one, or `last`"),
+        ("step" = String, Path, description = "A step's name"),
+    ),
+    request_body = ResolveRequest,
+    responses(
+        (status = 200, description = "The job as it now is", body = Job),
+        (status = 201, description = "The job that goes on", body = Job),
+        (status = 409, description = "There is something newer than what was seen, or the step cannot be settled now", body = ErrorAnswer),
+    ))]
+pub(crate) fn resolve_step() {}
 
 /// Why the job is where it is, and what happens next
 #[utoipa::path(get, path = "/api/jobs/{id}/why", tag = "jobs",

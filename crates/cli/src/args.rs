@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    attach, cancel, check, completions, dispatch, exec, job, jobs, logs, run, tasks, token, wait, why, worker_drain,
-    worker_remove, workers,
+    attach, cancel, check, completions, dispatch, exec, job, jobs, logs, resolve, retry, run, tasks, token, wait, why,
+    worker_drain, worker_remove, workers,
 };
 use crate::connect::ConnectArgs;
 
@@ -55,6 +55,8 @@ pub enum ClientCommand {
     Logs(logs::LogsArgs),
     Why(why::WhyArgs),
     Cancel(cancel::CancelArgs),
+    Retry(retry::RetryArgs),
+    Resolve(resolve::ResolveArgs),
     Workers(workers::WorkersArgs),
     WorkerDrain(worker_drain::WorkerDrainArgs),
     WorkerRemove(worker_remove::WorkerRemoveArgs),

@@ -340,3 +340,56 @@ async fn a_removal_and_a_pause_say_what_they_did() {
     let (code, stdout, _) = output(&server.url, &["dispatch", "status", "--json"]).await;
     assert!(code == 0 && stdout.contains(r#""by": "ann""#), "{stdout}");
 }
+
+/// A job whose step `a` was lost, and reported its end late.
+fn lost_job(late: &str) -> String {
+    let attempt = format!(
+        r#"{{"id":"{ID}","number":1,"fence":7,"worker":"w","state":"lost","confirmed":false,"started_at":"2026-01-01T00:00:00Z",
+            "ended_at":null,"exit_code":null,"signal":null,"error":null,"late_outcome":{late}}}"#
+    );
+    job("failed", &[("a", "failed", 1)], "null")
+        .replace(r#""deadline":null"#, &format!(r#""deadline":null,"attempts":[{attempt}]"#))
+}
+
+#[tokio::test]
+async fn a_resolve_names_what_it_saw() {
+    let server = Scripted::start(move |request| match request.line.as_str() {
+        "GET /api/jobs/last" => Answer::json(200, &lost_job(r#"{"exited":0}"#)),
+        line if line.ends_with("/steps/a/resolve") => {
+            Answer::json(201, &job("pending", &[], "null").replace("aa\"", "bb\""))
+        }
+        _ => not_found(),
+    })
+    .await;
+    let (code, stdout, stderr) = output(&server.url, &["resolve", "last", "a", "--accept-late"]).await;
+    let next = ID.replace("aa", "bb");
+    assert_eq!((code, stdout.trim()), (0, next.as_str()));
+    assert!(stderr.contains(r#"attempt 1 reported its end late: {"exited":0}"#), "{stderr}");
+    let asked = server.requests().into_iter().find(|r| r.line.ends_with("/resolve")).expect("the request");
+    assert_eq!(asked.line, format!("POST /api/jobs/{ID}/steps/a/resolve"), "by the whole id");
+    let body: serde_json::Value = serde_json::from_str(&asked.body).expect("JSON");
+    let expected = serde_json::json!({
+        "how": "accept_late", "attempt": ID, "late_outcome": { "exited": 0 }, "confirm_dead": false
+    });
+    assert_eq!(body, expected);
+    for words in [
+        &["resolve", "last", "a"][..],
+        &["resolve", "last", "a", "--failed", "--rerun"],
+        &["resolve", "last", "a", "--failed", "-o", "x=1"],
+    ] {
+        assert_eq!(output(&server.url, words).await.0, 2, "{words:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_retry_prints_the_new_id_alone() {
+    let server = Scripted::start(move |request| match request.line.as_str() {
+        "POST /api/jobs/last/retry" => Answer::json(201, &job("pending", &[], "null")),
+        _ => not_found(),
+    })
+    .await;
+    let (code, stdout, _) = output(&server.url, &["retry", "last", "--from-failed"]).await;
+    assert_eq!((code, stdout.trim()), (0, ID));
+    let asked = server.requests().pop().expect("a request");
+    assert_eq!(asked.body, r#"{"from_failed":true,"confirm_dead":false}"#);
+}

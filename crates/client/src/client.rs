@@ -6,8 +6,8 @@ use std::time::Duration;
 use api::query::WAIT_MAX;
 use api::{
     CancelRequest, CreateTokenRequest, CreatedToken, Dispatch, DrainRequest, ErrorAnswer, ErrorBody, Health, Job,
-    JobSummary, JobsQuery, LogPage, LogsQuery, Page, PutTaskRequest, Removal, SubmitRequest, Task, TaskSummary, Token,
-    Wait, Why, Worker,
+    JobSummary, JobsQuery, LogPage, LogsQuery, Page, PutTaskRequest, Removal, ResolveRequest, RetryRequest,
+    SubmitRequest, Task, TaskSummary, Token, Wait, Why, Worker,
 };
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue, USER_AGENT};
@@ -112,6 +112,18 @@ impl Client {
         let body = to_json(&CancelRequest { force });
         let path = format!("/api/jobs/{}/cancel", coded(id));
         self.exchange(self.request(Method::POST, &path, Some(&body)), ANSWER_TIMEOUT).await
+    }
+
+    /// The new job.
+    pub async fn retry(&self, id: &str, request: &RetryRequest) -> Result<Job, Error> {
+        let path = format!("/api/jobs/{}/retry", coded(id));
+        self.exchange(self.request(Method::POST, &path, Some(&to_json(request))), ANSWER_TIMEOUT).await
+    }
+
+    /// The job, or the one that goes on where it had ended.
+    pub async fn resolve(&self, id: &str, step: &str, request: &ResolveRequest) -> Result<Job, Error> {
+        let path = format!("/api/jobs/{}/steps/{}/resolve", coded(id), coded(step));
+        self.exchange(self.request(Method::POST, &path, Some(&to_json(request))), ANSWER_TIMEOUT).await
     }
 
     pub async fn why(&self, id: &str) -> Result<Why, Error> {

@@ -156,6 +156,8 @@ pub enum About {
         to: JobState,
     },
     CancelAsked,
+    /// Another job goes on where this one ended.
+    Continued,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -41,6 +41,7 @@ fn write(connection: &mut Connection, batch: &Batch) -> Result<Committed, Failur
     evidence(&tx, batch, &plan)?;
     logs::write(&tx, batch)?;
     beats::write(&tx, &batch.beats)?;
+    lineage(&tx, batch, &plan)?;
     fleet(&tx, batch)?;
     workers::said_hello(&tx, batch)?;
     workers::seen(&tx, batch)?;
@@ -291,6 +292,15 @@ fn hearing(tx: &Transaction<'_>, batch: &Batch) -> Result<(), Failure> {
             row.verdicts_from.0,
             row.alarmed,
         ])?;
+    }
+    Ok(())
+}
+
+fn lineage(tx: &Transaction<'_>, batch: &Batch, plan: &Plan<'_>) -> Result<(), Failure> {
+    for row in batch.lineage.iter().filter(|row| plan.takes(row.job)) {
+        let (job, continues) = (row.job.0.as_bytes(), row.continues.0.as_bytes());
+        let row = params![job, continues, row.resolves, row.how, row.by, row.at.0];
+        tx.prepare_cached(sql::ADD_LINEAGE)?.execute(row)?;
     }
     Ok(())
 }

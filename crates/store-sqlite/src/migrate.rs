@@ -30,6 +30,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     // An older build would take deadlines in hearing time for wall time.
     Migration { version: 3, name: "hearing", sql: include_str!("../migrations/0003_hearing.sql"), min_reader: 3 },
     Migration { version: 4, name: "identity", sql: include_str!("../migrations/0004_identity.sql"), min_reader: 3 },
+    Migration { version: 5, name: "lineage", sql: include_str!("../migrations/0005_lineage.sql"), min_reader: 3 },
 ];
 
 pub(crate) fn run(connection: &mut Connection, path: &str, migrations: &[Migration]) -> Result<(), StoreError> {

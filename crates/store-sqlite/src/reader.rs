@@ -4,7 +4,8 @@ use engine::{AttemptId, Heard, JobId, StepIx, Time};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use store::codec::Corrupt;
 use store::read::{
-    AttemptGlance, AttemptView, EventView, JobSummary, LogChunk, LogMarkView, LogState, StaleAttempt, StepGlance,
+    AttemptGlance, AttemptView, EventView, JobSummary, Lineage, LogChunk, LogMarkView, LogState, StaleAttempt,
+    StepGlance,
 };
 use store::rows::{
     BeatRow, DefinitionRow, HearingRow, IdempotencyRow, LoadedJob, LoadedStep, StoredJob, TaskRow, TokenRow, WorkerRow,
@@ -86,6 +87,16 @@ impl Reader for SqliteReader {
         self.look(|c| {
             let mut attempts = c.prepare_cached(sql::ATTEMPTS_OF_JOB)?;
             attempts.query_map([job.0.as_bytes()], attempt_view)?.collect()
+        })
+    }
+
+    fn lineage(&self, job: JobId) -> Result<Lineage, StoreError> {
+        self.look(|c| {
+            let family = |row: &Row<'_>| {
+                let kin = |index| Ok::<_, rusqlite::Error>(values::maybe_uuid(row, index)?.map(JobId));
+                Ok(Lineage { continues: kin(0)?, resolved_by: kin(1)? })
+            };
+            c.prepare_cached(sql::LINEAGE)?.query_row([job.0.as_bytes()], family)
         })
     }
 

@@ -17,6 +17,7 @@ statements! {
     ADD_EVENT = "add_event";
     ADD_IDEMPOTENCY = "add_idempotency";
     ADD_LATE_OUTCOME = "add_late_outcome";
+    ADD_LINEAGE = "add_lineage";
     ADD_LOG_CHUNK = "add_log_chunk";
     ADD_LOG_MARK = "add_log_mark";
     ADD_OUTBOX = "add_outbox";
@@ -52,6 +53,7 @@ statements! {
     JOB_VERSION = "job_version";
     LAST_EVENT = "last_event";
     LAST_JOB = "last_job";
+    LINEAGE = "lineage";
     LOG_CHUNKS = "log_chunks";
     LOG_MARKS = "log_marks";
     LOG_STATE = "log_state";

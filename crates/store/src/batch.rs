@@ -7,7 +7,7 @@ use engine::{AttemptId, Epoch, Fence, Heard, JobId, Time, WorkerId};
 
 use crate::rows::{
     AttemptRow, BeatRow, DefinitionRow, EventRow, FleetChange, HearingRow, IdempotencyRow, JobRow, LateOutcome,
-    OutboxRow, QuarantineRow, StepRow, WorkerHello,
+    LineageRow, OutboxRow, QuarantineRow, StepRow, WorkerHello,
 };
 
 /// Everything that the ledger decided in one round. Rows of one job stand or fall together.
@@ -40,6 +40,7 @@ pub struct Batch {
     pub left: Vec<(WorkerId, Heard)>,
     /// The mark, if it is time for one.
     pub hearing: Option<HearingRow>,
+    pub lineage: Vec<LineageRow>,
     /// An operator's word on workers, and what follows from it for their attempts, stand or fall together.
     pub fleet: Vec<FleetChange>,
     /// Settings that outlive a server, as [`crate::Store::set_meta`] writes them.
@@ -130,12 +131,13 @@ impl Batch {
             && self.log_closes.is_empty()
             && self.beats.rows.is_empty()
             && self.seen.is_empty()
+            && self.lineage.is_empty()
+            && self.confirmed.is_empty()
             && self.fleet.is_empty()
             && self.meta.is_empty()
             && self.hellos.is_empty()
             && self.left.is_empty()
             && self.used_epochs.is_empty()
-            && self.confirmed.is_empty()
             && self.hearing.is_none()
     }
 }

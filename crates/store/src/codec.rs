@@ -162,6 +162,7 @@ pub fn event_row(job: JobId, note: &Note) -> EventRow {
             row.to = Some(to.word());
         }
         About::CancelAsked => row.kind = "cancel_asked",
+        About::Continued => row.kind = "continued",
     }
     row
 }

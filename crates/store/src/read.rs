@@ -20,6 +20,9 @@ pub trait Reader: Send + Sync {
 
     fn attempts(&self, job: JobId) -> Result<Vec<AttemptView>, StoreError>;
 
+    /// Which job this one continues, and which one stands in for it.
+    fn lineage(&self, job: JobId) -> Result<Lineage, StoreError>;
+
     /// The hash of the definition that the job was submitted with.
     fn definition_of(&self, job: JobId) -> Result<Option<[u8; 32]>, StoreError>;
 
@@ -106,6 +109,12 @@ pub struct JobSummary {
     pub error_message: Option<String>,
     pub error_step: Option<String>,
     pub submitted_by: String,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Lineage {
+    pub continues: Option<JobId>,
+    pub resolved_by: Option<JobId>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -94,7 +94,7 @@ pub struct EventRow {
     pub job: JobId,
     pub ix: Option<StepIx>,
     pub at: Time,
-    /// `step`, `offer`, `attempt`, `job`, `cancel_asked`.
+    /// `step`, `offer`, `attempt`, `job`, `cancel_asked`, `continued`.
     pub kind: &'static str,
     pub verb: Option<&'static str>,
     pub from: Option<&'static str>,
@@ -300,6 +300,20 @@ pub enum FleetChange {
     Drain { worker: WorkerId, on: bool },
     /// It no longer belongs to the fleet. Its row stays, for history and for its credential.
     Remove { worker: WorkerId, at: Time },
+}
+
+/// A job that goes on where another one ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LineageRow {
+    /// The new job.
+    pub job: JobId,
+    pub continues: JobId,
+    /// It stands in for the old one; no other job can.
+    pub resolves: bool,
+    /// `retry`, `from_failed`, or how a step was resolved.
+    pub how: &'static str,
+    pub by: String,
+    pub at: Time,
 }
 
 /// A token; only its hash is kept.

@@ -59,6 +59,12 @@ fn head(job: &Job) -> String {
     if job.input.as_object().is_some_and(|input| !input.is_empty()) {
         lines.push(format!("input    {}", job.input));
     }
+    if let Some(old) = job.continues {
+        lines.push(format!("continues job {old}"));
+    }
+    if let Some(next) = job.resolved_by {
+        lines.push(format!("resolved by job {next}"));
+    }
     if let Some(error) = &job.error {
         lines.push(format!("error    {} ({})", error.message, error.code));
     }

@@ -9,6 +9,8 @@ pub(crate) mod exec;
 pub(crate) mod job;
 pub(crate) mod jobs;
 pub(crate) mod logs;
+pub(crate) mod resolve;
+pub(crate) mod retry;
 pub(crate) mod run;
 pub(crate) mod tasks;
 pub(crate) mod token;
@@ -34,6 +36,8 @@ pub(crate) async fn run(command: ClientCommand, before: &ConnectArgs) -> Result<
         ClientCommand::Logs(args) => logs::run(&args.connect.client(before)?, &args).await,
         ClientCommand::Why(args) => why::run(&args.connect.client(before)?, &args).await,
         ClientCommand::Cancel(args) => cancel::run(&args.connect.client(before)?, &args).await,
+        ClientCommand::Retry(args) => retry::run(&args.connect.client(before)?, &args).await,
+        ClientCommand::Resolve(args) => resolve::run(&args.connect.client(before)?, &args).await,
         ClientCommand::Workers(args) => workers::run(&args.connect.client(before)?, &args).await,
         ClientCommand::WorkerDrain(args) => worker_drain::run(&args.connect.client(before)?, &args).await,
         ClientCommand::WorkerRemove(args) => worker_remove::run(&args.connect.client(before)?, &args).await,

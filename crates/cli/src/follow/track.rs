@@ -64,9 +64,12 @@ impl Track {
                 self.steps[index].moved(to, event);
                 Some(index)
             }
-            EventKind::Offer | EventKind::Attempt | EventKind::CancelAsked | EventKind::Worker | EventKind::Unknown => {
-                None
-            }
+            EventKind::Offer
+            | EventKind::Attempt
+            | EventKind::CancelAsked
+            | EventKind::Continued
+            | EventKind::Worker
+            | EventKind::Unknown => None,
         }
     }
 

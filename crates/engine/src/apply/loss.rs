@@ -184,7 +184,7 @@ impl Draft<'_> {
         self.header.cancel.is_none() && self.ground_of_silence(ix).is_some() && (by_policy || by_effects)
     }
 
-    fn ground_of_silence(&self, ix: StepIx) -> Option<Ground> {
+    pub(super) fn ground_of_silence(&self, ix: StepIx) -> Option<Ground> {
         let def = self.def(ix);
         Ground::of_silence(def.effects, def.on_disconnect == OnDisconnect::Stop)
     }

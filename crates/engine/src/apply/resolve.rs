@@ -81,7 +81,8 @@ impl Draft<'_> {
 
     /// The ground that there is without anyone's word.
     fn ground_now(&self, ix: StepIx, recovering: &Recovering) -> Option<Ground> {
-        self.ground_of_cut(ix, recovering.disconnected_at)
+        let over = self.ctx.clocks().may_judge(recovering.deadline);
+        over.then(|| self.ground_of_silence(ix)).flatten()
     }
 
     /// Closes the attempt that is cut off: its step is settled without it.

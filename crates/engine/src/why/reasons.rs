@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::deadline::{Action, Owner};
-use crate::definition::{Condition, Need, OnDisconnect, StepDef};
+use crate::definition::{Condition, Need, OnDisconnect, StepDef, Work};
 use crate::ids::{StepIx, WorkerId};
 use crate::job::Step;
 use crate::state::{Cancelling, End, Ground, Held, Live, Queued, Recovering, State, StopCause, WaitReason, Waiting};
@@ -214,7 +214,8 @@ impl View<'_> {
     fn ended(&self, def: &StepDef, step: &Step, end: End) -> String {
         let attempts = count(step.attempts, "attempt");
         match end {
-            End::Success if step.attempts == 0 => "it was approved".to_owned(),
+            End::Success if step.attempts == 0 && matches!(def.work, Work::Approve) => "it was approved".to_owned(),
+            End::Success if step.attempts == 0 => "it was taken over, or settled by hand".to_owned(),
             End::Success => format!("it ended well in attempt {}", step.attempts),
             End::Failed | End::Cancelled => {
                 let why = step.error.as_ref().map_or_else(|| "no reason was kept".to_owned(), ToString::to_string);

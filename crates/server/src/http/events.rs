@@ -80,6 +80,7 @@ fn to_api(app: &App, event: &EventView) -> api::Event {
             "offer" => EventKind::Offer,
             "attempt" => EventKind::Attempt,
             "cancel_asked" => EventKind::CancelAsked,
+            "continued" => EventKind::Continued,
             _ => EventKind::Unknown,
         },
         verb: event.verb.clone(),

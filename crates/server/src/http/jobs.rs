@@ -146,7 +146,7 @@ fn states(text: Option<&str>) -> Result<Vec<Option<JobState>>, ApiError> {
     Ok(states)
 }
 
-fn refused(id: JobId, error: &EventError) -> ApiError {
+pub(super) fn refused(id: JobId, error: &EventError) -> ApiError {
     match error {
         EventError::NoSuchJob => ids::no_such_job(&id.to_string()),
         EventError::Rejected(Rejection::JobFinal(state)) => {

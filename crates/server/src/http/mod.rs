@@ -10,6 +10,7 @@ mod ids;
 mod serve;
 mod sse;
 
+mod again;
 mod jobs;
 mod submit;
 mod view;
@@ -60,6 +61,8 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/api/jobs", get(jobs::list).post(submit::submit))
         .route("/api/jobs/{id}", get(jobs::get))
         .route("/api/jobs/{id}/cancel", post(jobs::cancel))
+        .route("/api/jobs/{id}/retry", post(again::retry))
+        .route("/api/jobs/{id}/steps/{step}/resolve", post(again::resolve))
         .route("/api/jobs/{id}/why", get(why::get))
         .route("/api/jobs/{id}/events", get(events::of_job))
         .route("/api/jobs/{id}/steps/{step}/logs", get(logs::page))

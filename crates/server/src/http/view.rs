@@ -20,6 +20,7 @@ pub(super) fn job(app: &App, id: JobId) -> Result<Job, ApiError> {
     let last_event = app.reader.last_event()?;
     let stored = app.reader.job(id)?.ok_or_else(|| ids::no_such_job(&id.to_string()))?;
     let (job, meta) = app.definitions.load(&stored)?;
+    let lineage = app.reader.lineage(id)?;
     let tried = job.steps.iter().any(|step| step.attempts > 0);
     let mut attempts = if tried { attempts_by_step(app.reader.attempts(id)?)? } else { HashMap::new() };
     let (definition, clocks) = (&job.definition, app.clocks()?);
@@ -47,6 +48,8 @@ pub(super) fn job(app: &App, id: JobId) -> Result<Job, ApiError> {
         priority: definition.priority,
         submitted_by: meta.submitted_by.to_string(),
         last_event,
+        continues: lineage.continues.map(|job| job.0),
+        resolved_by: lineage.resolved_by.map(|job| job.0),
         steps,
     })
 }

@@ -9,6 +9,7 @@ use axum::response::Response;
 use engine::why::{MatchView, PauseView, Refusal, Roster, StepWhy, WorkerView};
 use engine::{JobId, Time, WorkerId};
 use http::StatusCode;
+use store::read::Lineage;
 use store::rows::WorkerRow;
 
 use crate::app::App;
@@ -43,7 +44,15 @@ fn explain(app: &App, id: &str, live: Live) -> Result<Why, ApiError> {
         fleet.hear_refusals(app, id)?;
     }
     let why = engine::why::why(&job, &fleet, &app.clocks()?);
-    Ok(Why { summary: why.summary, steps: why.steps.into_iter().map(step).collect() })
+    let summary = why.summary + &kin(&app.reader.lineage(id)?);
+    Ok(Why { summary, steps: why.steps.into_iter().map(step).collect() })
+}
+
+/// Where the job stands among those that went on from each other.
+fn kin(lineage: &Lineage) -> String {
+    let before = lineage.continues.map(|job| format!(" It continues job {job}.")).unwrap_or_default();
+    let after = lineage.resolved_by.map(|job| format!(" Job {job} goes on where it ended.")).unwrap_or_default();
+    before + &after
 }
 
 fn step(step: StepWhy) -> WhyStep {

@@ -14,6 +14,7 @@ use uuid::Uuid;
 
 use crate::dispatch::{LinkId, Roster};
 
+use super::again::{Again, AgainError, Settled};
 use super::fleet::{FleetAnswer, FleetError, FleetOrder};
 
 /// One thing to do. Commands that arrive together are decided together and committed together.
@@ -24,6 +25,8 @@ pub enum Command {
         event: Event,
         reply: oneshot::Sender<Result<(), EventError>>,
     },
+    /// A step settled by hand, or a job that goes on after one that ended.
+    Again(Box<Again>, oneshot::Sender<Result<Settled, AgainError>>),
     /// An operator's word on workers or on dispatch.
     Fleet(FleetOrder, oneshot::Sender<Result<FleetAnswer, FleetError>>),
     Link(LinkEvent),

@@ -251,6 +251,10 @@ impl<S: Store> Core<S> {
                 let answer = self.apply(*job, event, round);
                 round.answered.push_back((*job, answer));
             }
+            Command::Again(order, _) => {
+                let answer = self.again(order, round);
+                round.settled.push_back(answer);
+            }
             Command::Fleet(order, _) => {
                 let answer = self.fleet(order, round);
                 round.ordered.push_back(answer);
@@ -454,6 +458,7 @@ impl<S: Store> Core<S> {
             Command::Link(LinkEvent::Hello { worker, .. }) => (None, None, format!("hello of worker {worker}")),
             Command::Link(LinkEvent::Closed { link }) => (None, None, format!("end of link {}", link.0)),
             Command::Submit(submit, _) => (None, None, format!("submit of task {}", submit.definition.name)),
+            Command::Again(order, _) => (None, None, format!("{order:?}")),
             Command::Fleet(order, _) => (None, None, format!("{order:?}")),
             Command::Check(due) => (Some(due.job), due.step, format!("{due:?}")),
             Command::WithStore(_) | Command::Inspect(_) => (None, None, String::new()),

@@ -360,7 +360,7 @@ pub(super) fn ticket_of(message: &WorkerMessage) -> Option<Ticket> {
     }
 }
 
-fn report(end: &End) -> Report {
+pub(super) fn report(end: &End) -> Report {
     Report {
         outcome: match &end.result {
             EndResult::Exited { code } => Outcome::Exited(*code),

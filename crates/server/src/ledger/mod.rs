@@ -10,6 +10,7 @@
 //!
 //! [`Core`] is synchronous and takes its time and chance as arguments; [`thread`] drives it with the real ones.
 
+mod again;
 mod attempt_spec;
 mod cache;
 mod command;
@@ -29,6 +30,7 @@ mod reconcile;
 mod round;
 mod thread;
 
+pub use again::{Again, AgainError, How, ResolveOrder, RetryOrder, Settled};
 pub use cache::Definitions;
 pub use command::{
     Command, EventError, IdempotencyKey, LinkEvent, LinkOut, LinkSender, LogFrame, Submit, SubmitError, Submitted,

@@ -4,16 +4,21 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
 use engine::attempt::Attempt;
 use engine::event::Note;
-use engine::{AttemptId, Changes, Clocks, Epoch, Event, Fence, Heard, JobId, StepIx, Time, WorkerId};
+use engine::{
+    AttemptId, Changes, Clocks, Continuation, Epoch, Event, Fence, Heard, JobId, LastAttempt, StepIx, Time, WorkerId,
+};
 use protocol::link::{ServerMessage, Welcome};
 use serde::Serialize;
 use serde_json::Value;
 use store::codec::{self, JobMeta};
-use store::rows::{AttemptRow, DefinitionRow, FleetChange, IdempotencyRow, LateOutcome, QuarantineRow, WorkerHello};
+use store::rows::{
+    AttemptRow, DefinitionRow, FleetChange, IdempotencyRow, LateOutcome, LineageRow, QuarantineRow, WorkerHello,
+};
 use store::{Batch, Committed, JobWrite, LogAppend, LogClose, LogDeadline, LogMark, Store, StoreError};
 
 use crate::dispatch::{self, LinkId, Place};
 
+use super::again::{AgainError, Settled};
 use super::cache::{Cache, Cached, LoadError};
 use super::command::{Command, EventError, Submit, SubmitError, Submitted};
 use super::core::Core;
@@ -51,6 +56,7 @@ pub(super) struct Round {
     pub confirmed: Vec<(AttemptId, Fence)>,
     /// Sent before everything else of the round.
     pub welcomes: Vec<(LinkId, Welcome)>,
+    pub lineage: Vec<LineageRow>,
     pub fleet: Vec<FleetChange>,
     meta: Vec<(&'static str, String)>,
     /// To be sent after the commit; dropped with the job if that conflicts.
@@ -60,6 +66,7 @@ pub(super) struct Round {
     /// Answers, in the order of the commands.
     pub submitted: VecDeque<Result<Submitted, SubmitError>>,
     pub answered: VecDeque<(JobId, Result<(), EventError>)>,
+    pub settled: VecDeque<Result<Settled, AgainError>>,
     pub ordered: VecDeque<Result<FleetAnswer, FleetError>>,
     pub checked: bool,
     /// Part of a batch that was refused: its commands and nothing else.
@@ -94,17 +101,19 @@ impl Round {
             log_deadlines: Vec::new(),
             log_closes: Vec::new(),
             seen: BTreeMap::new(),
+            lineage: Vec::new(),
+            confirmed: Vec::new(),
             fleet: Vec::new(),
             meta: Vec::new(),
             hellos: Vec::new(),
             left: BTreeMap::new(),
             used_epochs: BTreeMap::new(),
-            confirmed: Vec::new(),
             welcomes: Vec::new(),
             outgoing: Vec::new(),
             hang_up: Vec::new(),
             submitted: VecDeque::new(),
             answered: VecDeque::new(),
+            settled: VecDeque::new(),
             ordered: VecDeque::new(),
             checked: false,
             piece: false,
@@ -123,6 +132,11 @@ impl Round {
 
     fn attempt(&mut self, job: JobId, attempt: &Attempt) {
         self.attempts.insert(attempt.live.attempt, codec::attempt_row(job, attempt));
+    }
+
+    /// Something that changes no row of the job, and belongs into its history.
+    pub(super) fn tell(&mut self, job: JobId, note: Note) {
+        self.notes.push((job, note));
     }
 
     /// Keeps a setting beyond this server's life.
@@ -163,11 +177,12 @@ impl Round {
         batch.log_deadlines = std::mem::take(&mut self.log_deadlines);
         batch.log_closes = std::mem::take(&mut self.log_closes);
         batch.seen = std::mem::take(&mut self.seen).into_iter().collect();
+        batch.lineage = std::mem::take(&mut self.lineage);
+        batch.confirmed = std::mem::take(&mut self.confirmed);
         batch.fleet = std::mem::take(&mut self.fleet);
         batch.meta = std::mem::take(&mut self.meta);
         batch.hellos = std::mem::take(&mut self.hellos);
         batch.used_epochs = std::mem::take(&mut self.used_epochs).into_iter().collect();
-        batch.confirmed = std::mem::take(&mut self.confirmed);
         batch.left = std::mem::take(&mut self.left).into_iter().collect();
         batch.hearing = self.listened.map(|listened| listened.hearing.row);
         batch
@@ -243,14 +258,43 @@ impl<S: Store> Core<S> {
         self.definitions.remember(submit.row.hash, submit.definition.clone());
         let (ctx, _) = self.ctx(round.clocks);
         let (job, changes) = engine::submit(id, submit.definition.clone(), input, &ctx);
-        round.touch(id, None, &changes);
         round.definitions.entry(submit.row.hash).or_insert_with(|| submit.row.clone());
+        self.enter(Cached { job, meta }, &changes, round);
+    }
+
+    /// A job that goes on where `old` ended, with the same definition and input.
+    #[expect(clippy::too_many_arguments, reason = "two jobs, how one follows from the other, and by whom")]
+    pub(super) fn new_from(
+        &mut self,
+        id: JobId,
+        old: JobId,
+        how: &Continuation,
+        confirm_dead: bool,
+        last: &dyn Fn(StepIx) -> Option<LastAttempt>,
+        by: &str,
+        round: &mut Round,
+    ) -> Result<(), EventError> {
+        let random = self.random.bits();
+        let Some(cached) = self.cache.get(old) else { return Err(EventError::NoSuchJob) };
+        let Clocks { now, heard, verdicts_from } = round.clocks;
+        let (rules, workers, evaluator) = (&self.config.rules, &self.roster, &self.evaluator);
+        let ctx = engine::Ctx { now, heard, verdicts_from, random, rules, workers, evaluator };
+        let (job, changes) = engine::carry_on(id, &cached.job, how, confirm_dead, last, &ctx)?;
+        let meta = JobMeta { submitted_by: by.into(), ..cached.meta.clone() };
+        self.enter(Cached { job, meta }, &changes, round);
+        Ok(())
+    }
+
+    /// Takes over a job that was just made.
+    fn enter(&mut self, made: Cached, changes: &Changes, round: &mut Round) {
+        let id = made.job.id;
+        round.touch(id, None, changes);
         for (ix, step) in &changes.steps {
-            let def = job.definition.step(*ix);
+            let def = made.job.definition.step(*ix);
             let place = Place { job: id, step: *ix };
-            super::effects::enter(&mut self.queue, place, def, &job, step, round.now);
+            super::effects::enter(&mut self.queue, place, def, &made.job, step, round.now);
         }
-        self.cache.insert(Cached { job, meta });
+        self.cache.insert(made);
     }
 
     /// Hands queued steps to workers with free slots, in the same transaction that freed them.
@@ -308,6 +352,18 @@ impl<S: Store> Core<S> {
                         again.push(Command::Event { job, event, reply });
                     } else {
                         drop(reply.send(answer));
+                    }
+                }
+                Command::Again(order, reply) => {
+                    let answer = match &round.poisoned {
+                        Some(message) => Err(EventError::Internal(message.clone()).into()),
+                        None => round.settled.pop_front().unwrap_or(Err(EventError::NoSuchJob.into())),
+                    };
+                    match answer {
+                        Ok(settled) if committed.conflicts.contains(&settled.job) => {
+                            again.push(Command::Again(order, reply));
+                        }
+                        answer => drop(reply.send(answer)),
                     }
                 }
                 Command::Fleet(_, reply) => {

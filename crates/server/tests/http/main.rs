@@ -5,6 +5,7 @@ mod hand;
 mod site;
 
 mod access;
+mod again;
 mod bad_input;
 mod fleet;
 mod jobs;

@@ -15,8 +15,8 @@ use server::bus::Bus;
 use server::clock::Tick;
 use server::dispatch::LinkId;
 use server::ledger::{
-    Command, Commit, Core, CoreConfig, Definitions, EventError, FleetAnswer, FleetError, FleetOrder, IdempotencyKey,
-    LinkEvent, LinkOut, LinkSender, LogFrame, Submit, SubmitError, Submitted,
+    Again, AgainError, Command, Commit, Core, CoreConfig, Definitions, EventError, FleetAnswer, FleetError, FleetOrder,
+    IdempotencyKey, LinkEvent, LinkOut, LinkSender, LogFrame, Settled, Submit, SubmitError, Submitted,
 };
 use server::metrics::Metrics;
 use server::random::Random;
@@ -170,6 +170,12 @@ impl<S: Store> Desk<S> {
     pub(crate) fn event(&mut self, job: JobId, event: Event) -> Result<(), EventError> {
         let (reply, mut answer) = oneshot::channel();
         self.round(vec![Command::Event { job, event, reply }]);
+        answer.try_recv().expect("an answer after the commit")
+    }
+
+    pub(crate) fn again(&mut self, order: Again) -> Result<Settled, AgainError> {
+        let (reply, mut answer) = oneshot::channel();
+        self.round(vec![Command::Again(Box::new(order), reply)]);
         answer.try_recv().expect("an answer after the commit")
     }
 

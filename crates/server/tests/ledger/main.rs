@@ -2,6 +2,7 @@
 
 mod desk;
 
+mod again;
 mod dispatch;
 mod faults;
 mod fleet;

@@ -12,7 +12,8 @@ use super::Fixture;
 use super::scene::{
     FIRST, Life, after, approval, attempt_id, commit, definition_row, id, job_id, needs, plain, step, task, worker_id,
 };
-use crate::rows::{IdempotencyRow, LateOutcome, OutboxRow, QuarantineRow};
+use crate::read::Lineage;
+use crate::rows::{IdempotencyRow, LateOutcome, LineageRow, OutboxRow, QuarantineRow};
 use crate::{Batch, JobWrite, LogAppend, Store, StoreError};
 
 pub fn every_step_state_comes_back(fixture: &mut dyn Fixture) {
@@ -230,6 +231,27 @@ pub fn the_first_late_outcome_stays(fixture: &mut dyn Fixture) {
     assert_eq!(attempts[0].late_outcome.as_deref(), Some("exited 0"));
     assert_eq!(attempts[0].state, "lost", "evidence changes no state");
     life.assert_stored(store);
+}
+
+pub fn a_job_knows_which_it_continues_and_which_goes_on(fixture: &mut dyn Fixture) {
+    let mut store = fixture.open();
+    let row = |job: u64, resolves: bool| LineageRow {
+        job: job_id(job),
+        continues: job_id(1),
+        resolves,
+        how: "retry",
+        by: "ann".to_owned(),
+        at: after(1),
+    };
+    commit(&mut *store, &Batch { lineage: vec![row(2, false), row(3, true)], ..Batch::default() });
+    let second = store.commit(&Batch { lineage: vec![row(4, true)], ..Batch::default() });
+    assert!(matches!(second, Err(StoreError::Refused { .. })), "one job stands in for another, not two: {second:?}");
+    fixture.crash(store);
+    let reader = fixture.open().reader();
+    let kin = |job: u64| reader.lineage(job_id(job)).expect("a read");
+    assert_eq!(kin(1), Lineage { continues: None, resolved_by: Some(job_id(3)) });
+    assert_eq!(kin(2), Lineage { continues: Some(job_id(1)), resolved_by: None });
+    assert_eq!(kin(9), Lineage::default());
 }
 
 pub fn a_taken_key_is_a_conflict(fixture: &mut dyn Fixture) {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use engine::{AttemptId, Continuation, Ctx, JobId, LastAttempt, Rejection, StepIx, Time, carry_on};
+use engine::{AttemptId, Clocks, Continuation, Ctx, JobId, LastAttempt, Rejection, StepIx, Time, carry_on};
 use expect_test::{Expect, expect};
 use uuid::Uuid;
 
@@ -219,7 +219,8 @@ fn goes_on(graph: &str, story: &str, how: Continuation, confirmed: bool, expecte
 }
 
 fn told(world: &World, how: &Continuation, confirmed: bool) -> String {
-    let ctx = Ctx { now: world.now, random: 0, rules: &world.rules, workers: &(), evaluator: &Toy };
+    let Clocks { now, heard, verdicts_from } = world.clocks();
+    let ctx = Ctx { now, heard, verdicts_from, random: 0, rules: &world.rules, workers: &(), evaluator: &Toy };
     let ended_at: Option<Time> = world.job.header.ended_at;
     let last = |ix: StepIx| (world.job.step(ix).attempts > 0).then_some(LastAttempt { confirmed, ended_at });
     let confirm_dead = false;

@@ -212,6 +212,7 @@ fn facts(world: &World, changes: &Changes) -> Vec<String> {
             About::Offer { step, what, .. } => format!("{}: offer {what:?}", name(*step)).to_lowercase(),
             About::Attempt { step, what, .. } => format!("{}: {what:?}", name(*step)).to_lowercase(),
             About::Job { from, to } => format!("job: {from} -> {to}"),
+            About::Continued => "job: continued".to_owned(),
             About::CancelAsked => format!("job: cancel {}", note.reason),
         });
     }

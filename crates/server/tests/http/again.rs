@@ -1,0 +1,73 @@
+//! Settling steps and retrying jobs over HTTP.
+
+use serde_json::{Value, json};
+
+use crate::hand::Hand;
+use crate::site::{HELLO, Site};
+
+const TWO: &str = "name: two\nsteps:\n  a: { run: 'true' }\n  b: { needs: [a], run: 'true' }\n";
+
+/// Step `a` runs on a worker that is then removed, so that the job fails and the attempt stays unconfirmed.
+async fn lost(site: &Site) -> (String, Value) {
+    let mut hand = Hand::join(site, "build-1", 1).await;
+    let id = site.submit(TWO).await;
+    hand.start().await;
+    site.as_admin("DELETE", "/api/workers/build-1").send().await.is(200);
+    let job = site.get(&format!("/api/jobs/{id}")).await.is(200);
+    (id, job["steps"][0]["attempts"][0]["id"].clone())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_step_of_a_job_that_is_over_is_settled_in_a_new_one() {
+    let site = Site::start().await;
+    let (id, attempt) = lost(&site).await;
+    let path = format!("/api/jobs/{id}/steps/a/resolve");
+    let error = site.post(&path, &json!({ "how": "rerun", "attempt": attempt })).await.is(409);
+    assert!(error["error"]["hint"].as_str().is_some_and(|hint| hint.contains("--confirm-dead")), "{error}");
+    let error = site.post(&path, &json!({ "how": "succeeded" })).await.is(409);
+    assert_eq!(error["error"]["code"], "conflict", "it does not say what it looked at: {error}");
+    let body = json!({ "how": "succeeded", "attempt": attempt, "output": { "sha": "abc" } });
+    let next = site.post(&path, &body).await.is(201);
+    assert_eq!((&next["continues"], &next["steps"][0]["state"]), (&json!(id), &json!("success")));
+    assert_eq!((&next["steps"][0]["output"], &next["steps"][1]["state"]), (&json!({ "sha": "abc" }), &json!("queued")));
+    let old = site.get(&format!("/api/jobs/{id}")).await.is(200);
+    assert_eq!((&old["state"], &old["resolved_by"]), (&json!("failed"), &next["id"]));
+    let error = site.post(&path, &body).await.is(409);
+    assert!(error["error"]["message"].as_str().is_some_and(|m| m.contains("already goes on")), "{error}");
+    let why = site.get(&format!("/api/jobs/{}/why", next["id"].as_str().expect("an id"))).await.is(200);
+    let summary = why["summary"].as_str().expect("a summary");
+    assert!(summary.contains(&format!("continues job {id}")), "{summary}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_retry_is_a_new_job() {
+    let site = Site::start().await;
+    let mut hand = Hand::join(&site, "w", 1).await;
+    let id = site.submit(HELLO).await;
+    let error = site.as_admin("POST", &format!("/api/jobs/{id}/retry")).send().await.is(409);
+    assert_eq!(error["error"]["hint"], "wait for its end, or cancel it");
+    let spec = hand.start().await;
+    hand.end(&spec, 1).await;
+    site.get(&format!("/api/jobs/{id}?wait=20s")).await.is(200);
+    let next = site.post(&format!("/api/jobs/{id}/retry"), &json!({ "from_failed": true })).await.is(201);
+    assert_eq!(next["continues"], json!(id));
+    let spec = hand.start().await;
+    assert_eq!(spec.job.to_string(), next["id"].as_str().expect("an id"));
+    hand.end(&spec, 0).await;
+    let done = site.get(&format!("/api/jobs/{}?wait=20s", spec.job)).await.is(200);
+    assert_eq!(done["state"], "success");
+    let error = site.post(&format!("/api/jobs/{}/retry", spec.job), &json!({ "from_failed": true })).await.is(409);
+    assert_eq!(error["error"]["message"], "nothing in this job failed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_makes_no_sense_is_said() {
+    let site = Site::start().await;
+    let (id, attempt) = lost(&site).await;
+    let path = format!("/api/jobs/{id}/steps/a/resolve");
+    site.post(&path, &json!({ "how": "failed", "attempt": attempt, "output": { "x": 1 } })).await.is(400);
+    site.post(&path, &json!({ "how": "levitate" })).await.is(400);
+    site.post(&format!("/api/jobs/{id}/steps/nowhere/resolve"), &json!({ "how": "failed" })).await.is(404);
+    let error = site.post(&path, &json!({ "how": "accept_late", "attempt": attempt })).await.is(409);
+    assert_eq!(error["error"]["message"], "the step has no end that came late");
+}

@@ -1,0 +1,183 @@
+//! Steps that are settled by hand, and jobs that go on where others ended.
+
+use std::time::Duration;
+
+use engine::{AttemptId, JobId, StepIx};
+use protocol::attempt::AttemptSpec;
+use protocol::link::WorkerMessage;
+use serde_json::{Value, json};
+use server::ledger::{Again, AgainError, EventError, How, ResolveOrder, RetryOrder, Settled};
+
+use crate::desk::{Desk, Mailbox, ONE, exited};
+
+const TWO: &str = "name: two\nsteps:\n  a: { run: 'true' }\n  b: { needs: [a], run: 'true' }\n";
+
+/// Step `a` is lost with its worker, and the window is over.
+fn lost(desk: &mut Desk, yaml: &str) -> (JobId, AttemptSpec, Mailbox) {
+    let mut w = desk.worker("w", "script", 1);
+    let job = desk.submit(yaml);
+    let spec = desk.start(&mut w);
+    desk.hang_up(&w);
+    (job, spec, w)
+}
+
+fn order(job: JobId, spec: &AttemptSpec, how: How) -> ResolveOrder {
+    ResolveOrder {
+        job,
+        step: StepIx(0),
+        how,
+        attempt: Some(AttemptId(spec.ticket.attempt)),
+        late_outcome: None,
+        confirm_dead: false,
+        by: "ann".to_owned(),
+    }
+}
+
+fn succeeded() -> How {
+    How::Succeeded { output: json!({ "sha": "abc" }) }
+}
+
+fn retry(job: JobId, from_failed: bool) -> Again {
+    Again::Retry(RetryOrder { job, from_failed, confirm_dead: false, by: "ann".to_owned() })
+}
+
+#[test]
+fn a_step_that_is_cut_off_is_settled_while_its_job_is_open() {
+    let mut desk = Desk::new();
+    let (job, spec, w) = lost(&mut desk, TWO);
+    let settled = desk.again(Again::Resolve(order(job, &spec, succeeded())));
+    assert_eq!(settled, Ok(Settled { job, is_new: false }));
+    desk.check(job, "running: success queued");
+    assert!(!desk.attempts(job)[0].confirmed, "nobody knows whether it still runs");
+    // The worker comes back and says how it really went: too late for the state, never for the record.
+    let w = desk.connect(w.worker, "w", "script", 1, Vec::new());
+    desk.ends(&w, spec.ticket, 1);
+    let attempt = &desk.attempts(job)[0];
+    assert!(attempt.confirmed && attempt.late_outcome.is_some());
+    let said = |verb: &str| desk.events(job).iter().any(|e| e.verb.as_deref() == Some(verb));
+    assert!(said("unconfirmed"));
+}
+
+#[test]
+fn what_may_still_run_is_not_run_beside_itself_without_a_word() {
+    let mut desk = Desk::new();
+    let (job, spec, _w) = lost(&mut desk, ONE);
+    let refused = desk.again(Again::Resolve(order(job, &spec, How::Rerun)));
+    assert_eq!(refused, Err(AgainError::MayStillRun(vec!["`a`".to_owned()])));
+    desk.check(job, "recovering: recovering");
+    let sure = ResolveOrder { confirm_dead: true, ..order(job, &spec, How::Rerun) };
+    desk.again(Again::Resolve(sure)).expect("settled");
+    desk.check(job, "running: queued");
+    assert!(desk.attempts(job)[0].confirmed);
+}
+
+#[test]
+fn a_job_that_is_over_stays_as_it_is_and_another_goes_on() {
+    let mut desk = Desk::new();
+    let (job, spec, _w) = lost(&mut desk, TWO);
+    desk.pass(Duration::from_secs(120));
+    desk.check(job, "failed: failed skipped");
+    let before = desk.stored(job);
+    let settled = desk.again(Again::Resolve(order(job, &spec, succeeded()))).expect("settled");
+    assert!(settled.is_new);
+    desk.check(settled.job, "pending: success queued");
+    assert_eq!(desk.stored(job), before, "a final job never changes");
+    let kin = |job: JobId| desk.reader.lineage(job).expect("readable");
+    assert_eq!((kin(job).resolved_by, kin(settled.job).continues), (Some(settled.job), Some(job)));
+    let data: Value = serde_json::from_str(&desk.stored(settled.job).steps[0].data).expect("JSON");
+    assert_eq!(data["output"], json!({ "sha": "abc" }));
+    // Once is enough.
+    let again = desk.again(Again::Resolve(order(job, &spec, succeeded())));
+    assert_eq!(again, Err(AgainError::AlreadyContinued(settled.job)));
+    // The new one runs like any other, also on a new server.
+    desk.restart();
+    let mut w = desk.worker("other", "script", 1);
+    let spec = desk.start(&mut w);
+    assert_eq!(spec.step, "b");
+    desk.ends(&w, spec.ticket, 0);
+    desk.check(settled.job, "success: success success");
+}
+
+#[test]
+fn two_words_at_once_make_one_job() {
+    let mut desk = Desk::new();
+    let (job, spec, _w) = lost(&mut desk, ONE);
+    desk.pass(Duration::from_secs(120));
+    let ask = || {
+        let (reply, answer) = tokio::sync::oneshot::channel();
+        let order = Box::new(Again::Resolve(order(job, &spec, succeeded())));
+        (server::ledger::Command::Again(order, reply), answer)
+    };
+    let ((one, mut first), (two, mut second)) = (ask(), ask());
+    desk.round(vec![one, two]);
+    let made = first.try_recv().expect("an answer").expect("settled");
+    assert_eq!(second.try_recv().expect("an answer"), Err(AgainError::AlreadyContinued(made.job)));
+}
+
+#[test]
+fn a_late_end_is_taken_and_only_the_one_that_was_seen() {
+    let mut desk = Desk::new();
+    let (job, spec, w) = lost(&mut desk, TWO);
+    desk.pass(Duration::from_secs(120));
+    let nothing = desk.again(Again::Resolve(order(job, &spec, How::AcceptLate)));
+    assert_eq!(nothing, Err(AgainError::NothingLate));
+    let w = desk.connect(w.worker, "w", "script", 1, Vec::new());
+    desk.says(&w, vec![WorkerMessage::Ended { ticket: spec.ticket, end: exited(0) }]);
+    // Someone who looked before that must look again, whatever they want.
+    for how in [How::AcceptLate, How::Rerun, How::Failed { reason: "gone".to_owned() }] {
+        let refused = desk.again(Again::Resolve(order(job, &spec, how)));
+        assert!(matches!(refused, Err(AgainError::Newer(_))), "{refused:?}");
+    }
+    let late = desk.attempts(job)[0].late_outcome.clone().expect("a late end");
+    let seen = serde_json::from_str(&late).expect("JSON");
+    let order = ResolveOrder { late_outcome: Some(seen), ..order(job, &spec, How::AcceptLate) };
+    let settled = desk.again(Again::Resolve(order)).expect("settled");
+    desk.check(settled.job, "pending: success queued");
+}
+
+#[test]
+fn a_word_on_an_older_attempt_is_a_conflict() {
+    let mut desk = Desk::new();
+    let idempotent = "name: one\nsteps:\n  a: { run: 'true', effects: idempotent }\n";
+    let (job, first, _w) = lost(&mut desk, idempotent);
+    desk.pass(Duration::from_secs(120));
+    let mut other = desk.worker("other", "script", 1);
+    desk.start(&mut other);
+    desk.hang_up(&other);
+    desk.check(job, "recovering: recovering");
+    let refused = desk.again(Again::Resolve(order(job, &first, succeeded())));
+    assert!(matches!(refused, Err(AgainError::Newer(_))), "{refused:?}");
+}
+
+#[test]
+fn a_retry_takes_over_what_ended_well() {
+    let mut desk = Desk::new();
+    let mut w = desk.worker("w", "script", 1);
+    let job = desk.submit(TWO);
+    assert!(matches!(desk.again(retry(job, true)), Err(AgainError::Event(EventError::Rejected(_)))), "it is not over");
+    let a = desk.start(&mut w);
+    desk.ends(&w, a.ticket, 0);
+    desk.event(job, engine::Event::Cancel { by: "ann".to_owned(), force: true }).expect("cancelled");
+    desk.check(job, "cancelled: success cancelled");
+    let from_failed = desk.again(retry(job, true)).expect("a new job");
+    let anew = desk.again(retry(job, false)).expect("another, as often as wanted");
+    assert!(matches!(desk.again(retry(job, true)), Err(AgainError::AlreadyContinued(next)) if next == from_failed.job));
+    let first = |job: JobId| desk.seen(job).steps[0].clone();
+    assert_eq!((first(from_failed.job).as_str(), first(anew.job).as_str()), ("success", "queued"));
+}
+
+#[test]
+fn what_may_still_run_is_found_through_the_jobs_that_went_on() {
+    let mut desk = Desk::new();
+    let (job, spec, _w) = lost(&mut desk, ONE);
+    desk.pass(Duration::from_secs(120));
+    let failed = How::Failed { reason: "it did not".to_owned() };
+    let next = desk.again(Again::Resolve(order(job, &spec, failed))).expect("settled").job;
+    desk.check(next, "failed: failed");
+    // The step never ran in this job, but its attempt in the one before may still.
+    assert_eq!(desk.again(retry(next, true)), Err(AgainError::MayStillRun(vec!["`a`".to_owned()])));
+    let sure = RetryOrder { job: next, from_failed: true, confirm_dead: true, by: "ann".to_owned() };
+    let last = desk.again(Again::Retry(sure)).expect("a new job").job;
+    desk.check(last, "pending: queued");
+    assert!(desk.attempts(job)[0].confirmed);
+}
