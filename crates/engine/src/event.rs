@@ -74,6 +74,18 @@ pub enum Event {
     HeardAgain {
         ticket: Ticket,
     },
+    /// The worker's link is gone, and it will not come back for its attempts.
+    NoReturn {
+        ticket: Ticket,
+        epoch: Epoch,
+        why: NoReturn,
+    },
+    /// The loss of the worker's link may be our own fault: it is waited for longer.
+    MoreTime {
+        ticket: Ticket,
+        epoch: Epoch,
+        reason: String,
+    },
     /// An operator took the worker out of the fleet. That is no proof that the attempt is over.
     WorkerRemoved {
         ticket: Ticket,
@@ -160,6 +172,15 @@ pub enum About {
     Continued,
 }
 
+/// How it is known that a worker will not come back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoReturn {
+    /// It said so itself, before.
+    SaidSo,
+    /// Who made its machine says that it is gone.
+    MachineGone,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AttemptNews {
     /// It was given up, and nobody knows whether it still runs.
@@ -172,6 +193,8 @@ pub enum AttemptNews {
     Silent,
     /// It was heard again after all.
     HeardAgain,
+    /// Its window was made longer.
+    MoreTime,
     /// It spoke although it is no longer its step's current one; nobody listened.
     Stale,
 }

@@ -84,6 +84,8 @@ pub struct Recovering {
     pub disconnected_at: Time,
     /// The end of the recovery window.
     pub deadline: Heard,
+    /// It was given a second window, since many workers were lost with it.
+    pub extended: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -16,5 +16,6 @@ pub mod link;
 pub mod metrics;
 pub mod random;
 pub mod run;
+pub mod scaler;
 pub mod settings;
 pub mod tasks;

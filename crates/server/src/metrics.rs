@@ -23,6 +23,7 @@ pub struct Metrics {
     pub unsettled: Counter,
     pub silent_links: Counter,
     pub duplicate_identities: Counter,
+    pub mass_losses: Counter,
     pub queued: Gauge,
     pub connected: Gauge,
     pub batch_rows: Histogram,
@@ -51,6 +52,7 @@ impl Default for Metrics {
         let silent_links = counter("silent_links", "Links that were dropped for want of heartbeats");
         let duplicate_identities =
             counter("duplicate_identities", "Workers that were refused since another uses their identity");
+        let mass_losses = counter("mass_losses", "Times that most workers were lost at once");
         let queued = Gauge::default();
         registry.register("steps_queued", "Steps that wait for a worker", queued.clone());
         let connected = Gauge::default();
@@ -76,6 +78,7 @@ impl Default for Metrics {
             unsettled,
             silent_links,
             duplicate_identities,
+            mass_losses,
             queued,
             connected,
             batch_rows,

@@ -17,7 +17,7 @@ use crate::access::{Access, AccessError, AdminTokenError, NewToken};
 use crate::app::App;
 use crate::bus::Bus;
 use crate::clock::Clock;
-use crate::ledger::{self, Core, CoreConfig, Definitions};
+use crate::ledger::{self, Core, CoreConfig, Definitions, MassLoss};
 use crate::metrics::Metrics;
 use crate::random::Random;
 use crate::settings::DefinitionSettings;
@@ -161,5 +161,10 @@ fn core_config(config: &ServerConfig) -> CoreConfig {
         },
         heartbeat_timeout: recovery.heartbeat_timeout,
         dispatch_grace: recovery.dispatch_grace,
+        mass_loss: MassLoss {
+            min_workers: recovery.mass_loss.min_workers as usize,
+            fraction: recovery.mass_loss.fraction,
+            within: recovery.mass_loss.within,
+        },
     }
 }

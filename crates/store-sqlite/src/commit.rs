@@ -48,6 +48,7 @@ fn write(connection: &mut Connection, batch: &Batch) -> Result<Committed, Failur
     workers::left(&tx, batch)?;
     workers::used_epochs(&tx, batch)?;
     hearing(&tx, batch)?;
+    breaker(&tx, batch)?;
     tx.commit()?;
     Ok(Committed { conflicts: plan.conflicts, event_ids })
 }
@@ -318,6 +319,17 @@ fn fleet(tx: &Transaction<'_>, batch: &Batch) -> Result<(), Failure> {
     }
     for (key, value) in &batch.meta {
         tx.prepare_cached(sql::PUT_META)?.execute(params![key, value])?;
+    }
+    Ok(())
+}
+
+fn breaker(tx: &Transaction<'_>, batch: &Batch) -> Result<(), Failure> {
+    if let Some(row) = &batch.breaker {
+        let ended_at = micros(row.ended_at);
+        tx.prepare_cached(sql::PUT_BREAKER)?.execute(params![row.tripped_at.0, row.lost, row.connected, ended_at])?;
+    }
+    if let Some(at) = batch.breaker_ended {
+        tx.prepare_cached(sql::END_BREAKER)?.execute([at.0])?;
     }
     Ok(())
 }

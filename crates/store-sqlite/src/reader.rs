@@ -8,7 +8,8 @@ use store::read::{
     StepGlance,
 };
 use store::rows::{
-    BeatRow, DefinitionRow, HearingRow, IdempotencyRow, LoadedJob, LoadedStep, StoredJob, TaskRow, TokenRow, WorkerRow,
+    BeatRow, BreakerRow, DefinitionRow, HearingRow, IdempotencyRow, LoadedJob, LoadedStep, StoredJob, TaskRow,
+    TokenRow, WorkerRow,
 };
 use store::{JobFilter, Page, Reader, StoreError};
 use uuid::Uuid;
@@ -193,6 +194,18 @@ impl Reader for SqliteReader {
             let mut select = c.prepare_cached(sql::STALE_ATTEMPTS)?;
             select.query_map(params![before.0, clamped(limit)], beats::stale)?.collect()
         })
+    }
+
+    fn breaker(&self) -> Result<Option<BreakerRow>, StoreError> {
+        let breaker = |row: &Row<'_>| {
+            Ok(BreakerRow {
+                tripped_at: values::time(row, 0)?,
+                lost: row.get(1)?,
+                connected: row.get(2)?,
+                ended_at: values::maybe_time(row, 3)?,
+            })
+        };
+        self.look(|c| c.prepare_cached(sql::BREAKER)?.query_row([], breaker).optional())
     }
 
     fn hearing(&self) -> Result<Option<HearingRow>, StoreError> {

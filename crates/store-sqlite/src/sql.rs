@@ -28,6 +28,7 @@ statements! {
     ATTEMPTS_OF_STEP = "attempts_of_step";
     BEATS_OF_ATTEMPT = "beats_of_attempt";
     CLOSE_LOG = "close_log";
+    BREAKER = "breaker";
     CONFIRM_ATTEMPT = "confirm_attempt";
     COUNTER = "counter";
     DEFINITION_OF_JOB = "definition_of_job";
@@ -37,6 +38,7 @@ statements! {
     DUE_LOGS = "due_logs";
     DUE_STEPS = "due_steps";
     END_BEAT_STRETCH = "end_beat_stretch";
+    END_BREAKER = "end_breaker";
     EVENTS = "events";
     EVENTS_OF_JOB = "events_of_job";
     HEARING = "hearing";
@@ -67,6 +69,7 @@ statements! {
     PRUNE_BEAT_HISTORY = "prune_beat_history";
     PUT_ATTEMPT = "put_attempt";
     PUT_BEAT = "put_beat";
+    PUT_BREAKER = "put_breaker";
     PUT_COUNTER = "put_counter";
     PUT_HEARING = "put_hearing";
     PUT_JOB = "put_job";

@@ -6,8 +6,8 @@ use std::time::Duration;
 use engine::{AttemptId, Epoch, Fence, Heard, JobId, Time, WorkerId};
 
 use crate::rows::{
-    AttemptRow, BeatRow, DefinitionRow, EventRow, FleetChange, HearingRow, IdempotencyRow, JobRow, LateOutcome,
-    LineageRow, OutboxRow, QuarantineRow, StepRow, WorkerHello,
+    AttemptRow, BeatRow, BreakerRow, DefinitionRow, EventRow, FleetChange, HearingRow, IdempotencyRow, JobRow,
+    LateOutcome, LineageRow, OutboxRow, QuarantineRow, StepRow, WorkerHello,
 };
 
 /// Everything that the ledger decided in one round. Rows of one job stand or fall together.
@@ -36,6 +36,9 @@ pub struct Batch {
     pub used_epochs: Vec<(WorkerId, Epoch)>,
     /// Attempts that are over for certain, though their steps gave them up before.
     pub confirmed: Vec<(AttemptId, Fence)>,
+    /// We suspect ourselves from now on; and no longer.
+    pub breaker: Option<BreakerRow>,
+    pub breaker_ended: Option<Time>,
     /// Workers whose link is gone, and since when.
     pub left: Vec<(WorkerId, Heard)>,
     /// The mark, if it is time for one.
@@ -137,6 +140,8 @@ impl Batch {
             && self.meta.is_empty()
             && self.hellos.is_empty()
             && self.left.is_empty()
+            && self.breaker.is_none()
+            && self.breaker_ended.is_none()
             && self.used_epochs.is_empty()
             && self.hearing.is_none()
     }

@@ -153,6 +153,7 @@ pub fn event_row(job: JobId, note: &Note) -> EventRow {
                 AttemptNews::LateOutcome => "late_outcome",
                 AttemptNews::Silent => "silent",
                 AttemptNews::HeardAgain => "heard_again",
+                AttemptNews::MoreTime => "more_time",
                 AttemptNews::Stale => "stale",
             });
         }

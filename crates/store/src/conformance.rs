@@ -78,6 +78,7 @@ macro_rules! conformance_tests {
             access::an_operators_word_on_a_worker_stays,
             access::who_left_is_marked_until_the_next_hello,
             access::a_used_epoch_only_grows,
+            access::the_newest_mass_loss_is_kept,
             access::the_last_mark_is_what_counts,
             access::tokens_come_back_and_are_revoked_once,
             access::an_enroll_token_is_spent,

@@ -4,7 +4,7 @@ use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
 use uuid::Uuid;
 
 use crate::StoreError;
-use crate::rows::{BeatRow, HearingRow, IdempotencyRow, StoredJob, TaskRow, TokenRow, WorkerRow};
+use crate::rows::{BeatRow, BreakerRow, HearingRow, IdempotencyRow, StoredJob, TaskRow, TokenRow, WorkerRow};
 
 /// Everything that is read for people and programs. Safe to call from many threads at once.
 pub trait Reader: Send + Sync {
@@ -59,6 +59,9 @@ pub trait Reader: Send + Sync {
 
     /// What workers hold without a sign of life since `before`, the longest silent first, at most `limit` of them.
     fn stale(&self, before: Time, limit: usize) -> Result<Vec<StaleAttempt>, StoreError>;
+
+    /// The newest time that most workers were lost at once, if ever.
+    fn breaker(&self) -> Result<Option<BreakerRow>, StoreError>;
 
     /// None before the first mark.
     fn hearing(&self) -> Result<Option<HearingRow>, StoreError>;

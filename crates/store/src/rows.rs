@@ -236,6 +236,16 @@ impl HearingRow {
     }
 }
 
+/// The newest time that most workers were lost at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BreakerRow {
+    pub tripped_at: Time,
+    pub lost: u32,
+    /// How many were connected before.
+    pub connected: u32,
+    pub ended_at: Option<Time>,
+}
+
 /// What a worker says of itself when it connects, and the epoch that its link gets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkerHello {

@@ -194,7 +194,7 @@ impl Draft<'_> {
         let now = self.ctx.now;
         let deadline = self.ctx.heard + self.ctx.rules.recovery_window;
         self.record(Attempt { state: AttemptState::Recovering, ..Attempt::started(ix, live) });
-        let state = State::Recovering(Recovering { live, disconnected_at: now, deadline });
+        let state = State::Recovering(Recovering { live, disconnected_at: now, deadline, extended: false });
         self.shift(ix, Verb::Recover, state, reason)
     }
 
@@ -221,7 +221,7 @@ impl Draft<'_> {
         }
     }
 
-    fn live(&self, ix: StepIx, wanted: &'static str) -> Result<Live, Rejection> {
+    pub(super) fn live(&self, ix: StepIx, wanted: &'static str) -> Result<Live, Rejection> {
         let state = &self.step(ix).state;
         state.live().copied().ok_or(Rejection::NotNow { state: state.name(), wanted })
     }

@@ -3,6 +3,7 @@
 //! `apply` reads a job and an event and returns everything that follows, or a typed refusal. It works on a
 //! [`draft::Draft`], a copy of just the steps that it touches, so a refusal leaves nothing behind.
 
+mod absence;
 mod attempts;
 mod cancel;
 mod checks;
@@ -110,6 +111,8 @@ pub fn apply(job: &Job, event: &Event, ctx: &Ctx<'_>) -> Result<Changes, Rejecti
         Event::Gone { ticket, epoch, loss } => draft.gone(*ticket, *epoch, loss)?,
         Event::FellSilent { ticket, silent, by } => draft.fell_silent(*ticket, *silent, by.as_deref())?,
         Event::HeardAgain { ticket } => draft.heard_again(*ticket)?,
+        Event::NoReturn { ticket, epoch, why } => draft.no_return(*ticket, *epoch, *why)?,
+        Event::MoreTime { ticket, epoch, reason } => draft.more_time(*ticket, *epoch, reason)?,
         Event::WorkerRemoved { ticket, by } => draft.worker_removed(*ticket, by)?,
         Event::Resolve(order) => draft.resolve(order)?,
         Event::Unmatched { step, missing } => draft.unmatched(*step, missing)?,
@@ -198,6 +201,8 @@ impl Event {
             | Event::Gone { ticket, .. }
             | Event::FellSilent { ticket, .. }
             | Event::HeardAgain { ticket }
+            | Event::NoReturn { ticket, .. }
+            | Event::MoreTime { ticket, .. }
             | Event::WorkerRemoved { ticket, .. } => Some(*ticket),
             Event::Unmatched { .. }
             | Event::Resolve(_)

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::attempt::Loss;
+use crate::event::NoReturn;
 use crate::failure::{Failure, FailureKind};
 use crate::ids::{StepIx, WorkerId};
 use crate::state::{Ground, Live, Recovering, State};
@@ -65,6 +66,14 @@ impl Draft<'_> {
             seconds(self.ctx.rules.recovery_window),
         );
         Failure::new(FailureKind::WorkerLost, message)
+    }
+
+    pub(super) fn failure_of_no_return(&self, ix: StepIx, live: &Live, why: NoReturn) -> Failure {
+        let beginning = match why {
+            NoReturn::SaidSo => "Job failed: agent disconnected, and had said that it will not reconnect",
+            NoReturn::MachineGone => "Job failed: scaler-managed agent disconnected mid-execution",
+        };
+        self.told(ix, FailureKind::WorkerLost, beginning, live)
     }
 
     pub(super) fn failure_of_removal(&self, ix: StepIx, live: &Live) -> Failure {

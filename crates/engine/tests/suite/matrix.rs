@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use engine::attempt::Loss;
-use engine::event::{Event, Rejection, Stale, Ticket};
+use engine::event::{Event, NoReturn, Rejection, Stale, Ticket};
 use engine::{AttemptId, Epoch, Fence, State, StepIx};
 use expect_test::expect_file;
 use uuid::Uuid;
@@ -150,6 +150,16 @@ fn cases(world: &World, step: StepIx) -> Vec<Case> {
         linked("gone: runner lost", ticket, epoch, old, gone(Loss::RunnerLost)),
         ticketed("fell silent", ticket, |ticket| Event::FellSilent { ticket, silent: SILENT, by: None }),
         ticketed("heard again", ticket, |ticket| Event::HeardAgain { ticket }),
+        linked("no return", ticket, epoch, old, |ticket, epoch| Event::NoReturn {
+            ticket,
+            epoch,
+            why: NoReturn::SaidSo,
+        }),
+        linked("more time", ticket, epoch, old, |ticket, epoch| Event::MoreTime {
+            ticket,
+            epoch,
+            reason: String::new(),
+        }),
         ticketed("worker removed", ticket, |ticket| Event::WorkerRemoved { ticket, by: "ann".to_owned() }),
         resolved("resolved as succeeded", step, ticket, "succeeded", false),
         resolved("resolved as failed", step, ticket, "failed", false),
@@ -199,7 +209,7 @@ fn old_fence(ticket: Ticket) -> Ticket {
     Ticket { fence: Fence(1), ..ticket }
 }
 
-const VARIANTS: [&str; 19] = [
+const VARIANTS: [&str; 21] = [
     "Offer",
     "Refused",
     "OfferLost",
@@ -219,6 +229,8 @@ const VARIANTS: [&str; 19] = [
     "FellSilent",
     "HeardAgain",
     "Resolve",
+    "NoReturn",
+    "MoreTime",
 ];
 
 /// No wildcard: a new event does not compile until it has its column.
@@ -243,6 +255,8 @@ fn variant(event: &Event) -> &'static str {
         Event::FellSilent { .. } => 16,
         Event::HeardAgain { .. } => 17,
         Event::Resolve(_) => 18,
+        Event::NoReturn { .. } => 19,
+        Event::MoreTime { .. } => 20,
     };
     VARIANTS[index]
 }

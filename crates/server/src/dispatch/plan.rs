@@ -65,6 +65,9 @@ mod tests {
             last_beat: Heard::MIN,
             left: None,
             left_at: None,
+            ephemeral: false,
+            no_reconnect: false,
+            left_with_server: false,
             held: HashMap::new(),
             strays: std::collections::HashSet::new(),
         };

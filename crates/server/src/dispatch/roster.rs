@@ -18,6 +18,9 @@ pub struct LinkId(pub u64);
 /// A worker's row says to within this when it was last heard from.
 const SEEN_INTERVAL: Duration = Duration::from_secs(5);
 
+/// The word for it in a worker's row.
+pub const EPHEMERAL: &str = "ephemeral";
+
 #[derive(Debug, Default)]
 pub struct Roster {
     workers: HashMap<WorkerId, Worker>,
@@ -80,6 +83,12 @@ pub struct Worker {
     pub left: Option<Heard>,
     /// When its link was seen to end.
     pub left_at: Option<Time>,
+    /// Made by a scaler, for a single use.
+    pub ephemeral: bool,
+    /// It said that it will not come back for its attempts.
+    pub no_reconnect: bool,
+    /// Its link ended with a server, not by itself: it gets its window, whatever else is known.
+    pub left_with_server: bool,
     /// Offered to it, or living on it.
     pub held: HashMap<AttemptId, Place>,
     /// What runs there and is no step's current attempt: given up, or not known at all. It takes slots all the same.
@@ -105,6 +114,9 @@ impl Worker {
             last_beat: Heard::MIN,
             left: None,
             left_at: None,
+            ephemeral: false,
+            no_reconnect: false,
+            left_with_server: false,
             held: HashMap::new(),
             strays: HashSet::new(),
         }
@@ -143,7 +155,9 @@ impl Roster {
             worker.epoch = worker.epoch.max(row.epoch);
             worker.drain.operator = row.draining;
             worker.last_seen = row.last_seen_at;
+            worker.ephemeral = row.kind == EPHEMERAL;
             worker.left = Some(left);
+            worker.left_with_server = true;
         });
     }
 
@@ -293,6 +307,11 @@ impl Roster {
     pub fn missing(&self, wanted: &TagSet) -> Vec<String> {
         let has = |tag: &str| self.workers.values().any(|w| w.takes_work() && w.tags.iter().any(|t| t == tag));
         wanted.iter().filter(|tag| !has(tag)).map(str::to_owned).collect()
+    }
+
+    /// How many of those that are here were not made by a scaler.
+    pub fn connected_static(&self) -> usize {
+        self.workers.values().filter(|w| w.link.is_some() && !w.ephemeral).count()
     }
 
     pub fn connected(&self) -> usize {

@@ -17,7 +17,9 @@ use crate::clock::Tick;
 use crate::dispatch::{LinkId, Queue, Roster};
 use crate::metrics::Metrics;
 use crate::random::Random;
+use crate::scaler::{NoScaler, Scaler};
 
+use super::breaker::{Breaker, MassLoss};
 use super::cache::{Cache, Definitions};
 use super::command::{Command, EventError, LinkEvent, LogFrame};
 use super::hearing::{Hearing, HearingRules, Listened};
@@ -45,6 +47,8 @@ pub struct Core<S> {
     pub(super) knocks: HashMap<WorkerId, Knock>,
     /// Pings that were sent for their sake.
     pub(super) pings: u64,
+    pub(super) scaler: Box<dyn Scaler>,
+    pub(super) breaker: Breaker,
     /// Identities in use twice of which it was said.
     pub(super) duplicates: HashSet<(WorkerId, Uuid)>,
     pub(super) config: CoreConfig,
@@ -78,6 +82,8 @@ pub struct CoreConfig {
     pub heartbeat_timeout: Duration,
     /// How long a new attempt may be missing from a report.
     pub dispatch_grace: Duration,
+    /// So many workers lost at once, and we suspect ourselves.
+    pub mass_loss: MassLoss,
 }
 
 /// A round that is decided and waits for its commit.
@@ -109,6 +115,7 @@ impl<S: Store> Core<S> {
     ) -> Result<Core<S>, StoreError> {
         let max_reconnect_delay = Duration::from_millis(config.link.max_reconnect_delay_ms);
         let hearing_rules = HearingRules::new(max_reconnect_delay, config.rules.recovery_window);
+        let breaker = Breaker::new(config.mass_loss);
         let reader = store.reader();
         let strangers = !reader.workers()?.is_empty();
         let started = Hearing::start(reader.hearing()?, strangers, tick, &hearing_rules);
@@ -123,6 +130,8 @@ impl<S: Store> Core<S> {
             knocks: HashMap::new(),
             pings: 0,
             duplicates: HashSet::new(),
+            scaler: Box::new(NoScaler),
+            breaker,
             config,
             evaluator: Templates,
             random,
@@ -142,6 +151,13 @@ impl<S: Store> Core<S> {
         };
         core.rebuild()?;
         Ok(core)
+    }
+
+    /// Whom to ask about the machines of ephemeral workers.
+    #[must_use]
+    pub fn with_scaler(mut self, scaler: impl Scaler + 'static) -> Core<S> {
+        self.scaler = Box::new(scaler);
+        self
     }
 
     /// Decides a round. It is not real before [`Core::commit`] says so.
@@ -168,6 +184,8 @@ impl<S: Store> Core<S> {
         if !round.piece {
             self.settle_knocks(&mut round);
             self.drop_silent_links(&mut round);
+            self.ask_the_scaler(&mut round);
+            self.settle_breaker(&mut round);
             if now >= self.next_check {
                 self.check_due(&mut kept, &mut round);
             }

@@ -12,7 +12,7 @@ use protocol::link::{HeldAttempt, HeldState, Hello, PROTOCOL_VERSION, RefusedCod
 use store::Store;
 use store::rows::{WorkerHello, WorkerRow};
 
-use crate::dispatch::{Drain, LinkId, Place, TagSet, Worker};
+use crate::dispatch::{Drain, EPHEMERAL, LinkId, Place, TagSet, Worker};
 
 use super::command::LinkSender;
 use super::core::Core;
@@ -47,6 +47,7 @@ impl<S: Store> Core<S> {
         self.metrics.connected.set(i64::try_from(self.roster.connected()).unwrap_or(i64::MAX));
         tracing::info!(worker = hello.name, %worker, host = hello.hostname, epoch = epoch.0, "a worker connected");
 
+        self.worker_is_back(worker, round);
         self.offers_gone(&believed, round);
         self.remember_log_positions(link, hello);
         let verdicts = hello.held.iter().map(|h| self.verdict(link, h, epoch, round)).collect();
@@ -92,6 +93,9 @@ impl<S: Store> Core<S> {
                 last_beat: round.clocks.heard,
                 left: None,
                 left_at: None,
+                ephemeral: hello.ephemeral,
+                no_reconnect: hello.no_reconnect,
+                left_with_server: false,
                 held: held.clone(),
                 strays: HashSet::new(),
             });
@@ -228,7 +232,7 @@ fn stored(id: WorkerId, epoch: Epoch, hello: &Hello) -> WorkerHello {
         name: hello.name.clone(),
         tags: hello.tags.clone(),
         slots: hello.slots,
-        kind: if hello.ephemeral { "ephemeral" } else { "static" },
+        kind: if hello.ephemeral { EPHEMERAL } else { "static" },
         session: hello.session,
         boot_id: hello.boot_id.clone(),
         state_id: hello.state_id,

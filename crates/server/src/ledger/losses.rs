@@ -2,7 +2,7 @@
 //!
 //! Offers are taken back, attempts get their recovery window; see `engine`'s `LinkLost` and `OfferLost`.
 
-use engine::event::Ticket;
+use engine::event::{NoReturn, Ticket};
 use engine::{AttemptId, Epoch, Event, State, WorkerId};
 use protocol::link::RefusedCode;
 use store::{Store, StoreError};
@@ -21,6 +21,7 @@ impl<S: Store> Core<S> {
         // The end of an old connection says nothing about a newer one.
         let Some(known) = self.roster.get(worker).filter(|w| w.link == Some(link)) else { return };
         let held: Vec<(AttemptId, Place)> = known.held.iter().map(|(attempt, place)| (*attempt, *place)).collect();
+        let (no_return, counts) = (known.no_reconnect, !known.ephemeral);
         self.roster.update(worker, |w| {
             if let Some(w) = w {
                 w.link = None;
@@ -31,7 +32,14 @@ impl<S: Store> Core<S> {
         round.left.insert(worker, round.clocks.heard);
         self.metrics.connected.set(i64::try_from(self.roster.connected()).unwrap_or(i64::MAX));
         for (attempt, place) in held {
-            self.link_gone(attempt, place, Some(closed.epoch), round);
+            if no_return {
+                self.no_return(attempt, place, closed.epoch, NoReturn::SaidSo, round);
+            } else {
+                self.link_gone(attempt, place, Some(closed.epoch), round);
+            }
+        }
+        if counts {
+            self.suspect_ourselves(worker, round);
         }
         self.knock_after(link, worker, round);
     }

@@ -10,8 +10,10 @@
 //!
 //! [`Core`] is synchronous and takes its time and chance as arguments; [`thread`] drives it with the real ones.
 
+mod absence;
 mod again;
 mod attempt_spec;
+mod breaker;
 mod cache;
 mod command;
 mod core;
@@ -31,6 +33,7 @@ mod round;
 mod thread;
 
 pub use again::{Again, AgainError, How, ResolveOrder, RetryOrder, Settled};
+pub use breaker::MassLoss;
 pub use cache::Definitions;
 pub use command::{
     Command, EventError, IdempotencyKey, LinkEvent, LinkOut, LinkSender, LogFrame, Submit, SubmitError, Submitted,

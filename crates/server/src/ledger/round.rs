@@ -12,7 +12,8 @@ use serde::Serialize;
 use serde_json::Value;
 use store::codec::{self, JobMeta};
 use store::rows::{
-    AttemptRow, DefinitionRow, FleetChange, IdempotencyRow, LateOutcome, LineageRow, QuarantineRow, WorkerHello,
+    AttemptRow, BreakerRow, DefinitionRow, FleetChange, IdempotencyRow, LateOutcome, LineageRow, QuarantineRow,
+    WorkerHello,
 };
 use store::{Batch, Committed, JobWrite, LogAppend, LogClose, LogDeadline, LogMark, Store, StoreError};
 
@@ -52,6 +53,8 @@ pub(super) struct Round {
     pub seen: BTreeMap<WorkerId, Time>,
     pub hellos: Vec<WorkerHello>,
     pub left: BTreeMap<WorkerId, Heard>,
+    pub breaker: Option<BreakerRow>,
+    pub breaker_ended: Option<Time>,
     pub used_epochs: BTreeMap<WorkerId, Epoch>,
     pub confirmed: Vec<(AttemptId, Fence)>,
     /// Sent before everything else of the round.
@@ -107,6 +110,8 @@ impl Round {
             meta: Vec::new(),
             hellos: Vec::new(),
             left: BTreeMap::new(),
+            breaker: None,
+            breaker_ended: None,
             used_epochs: BTreeMap::new(),
             welcomes: Vec::new(),
             outgoing: Vec::new(),
@@ -182,6 +187,8 @@ impl Round {
         batch.fleet = std::mem::take(&mut self.fleet);
         batch.meta = std::mem::take(&mut self.meta);
         batch.hellos = std::mem::take(&mut self.hellos);
+        batch.breaker = self.breaker.take();
+        batch.breaker_ended = self.breaker_ended.take();
         batch.used_epochs = std::mem::take(&mut self.used_epochs).into_iter().collect();
         batch.left = std::mem::take(&mut self.left).into_iter().collect();
         batch.hearing = self.listened.map(|listened| listened.hearing.row);

@@ -144,6 +144,11 @@ fn ledger(
         link,
         heartbeat_timeout: std::time::Duration::from_secs(120),
         dispatch_grace: std::time::Duration::from_secs(10),
+        mass_loss: server::ledger::MassLoss {
+            min_workers: 5,
+            fraction: 0.5,
+            within: std::time::Duration::from_secs(10),
+        },
     };
     let random = Random::from_seed([7; 32]);
     let core = Core::new(store, config, definitions.clone(), bus.clone(), metrics.clone(), random, clock.tick())

@@ -386,6 +386,7 @@ fn config() -> CoreConfig {
         link,
         heartbeat_timeout: Duration::from_secs(86_400),
         dispatch_grace: Duration::from_secs(10),
+        mass_loss: server::ledger::MassLoss { min_workers: 5, fraction: 0.5, within: Duration::from_secs(10) },
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod desk;
 
+mod absence;
 mod again;
 mod dispatch;
 mod faults;

@@ -84,13 +84,10 @@ impl<'n> Defaults<'n> {
         if let Some(node) = fields.get("unmatched") {
             self.unmatched = patience(node, sink).unwrap_or(self.unmatched);
         }
-        if let Some(entry) = fields.entry("on_disconnect")
-            && let Some(word) = values::word("on_disconnect", ON_DISCONNECT, &entry.value, sink)
+        if let Some(node) = fields.get("on_disconnect")
+            && let Some(word) = values::word("on_disconnect", ON_DISCONNECT, node, sink)
         {
             self.on_disconnect = if word == "stop" { OnDisconnect::Stop } else { OnDisconnect::Keep };
-            if word == "stop" {
-                sink.not_supported(entry.key.span, "`on_disconnect: stop`");
-            }
         }
         if let Some(node) = fields.get("cancel") {
             self.stop = retry::cancel(node, self.stop, sink);

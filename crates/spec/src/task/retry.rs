@@ -87,7 +87,6 @@ fn retry_on(node: &Node, sink: &mut Sink) -> (RetryOn, Option<Span>) {
             "worker_lost" => {
                 on.worker_lost = true;
                 worker_lost = Some(item.span);
-                sink.not_supported(item.span, "`worker_lost` in `retry`");
             }
             _ => numbered(word, item, &mut on, sink),
         }

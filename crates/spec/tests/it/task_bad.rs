@@ -408,17 +408,11 @@ fn a_risky_retry_is_a_warning() {
     check_step(
         "run: x\nretry: { attempts: 2, on: [worker_lost] }",
         &expect![[r#"
-        t.yaml:3:3 warning risky_retry: the step `s` writes and is still repeated when its worker is lost
-            if it may be repeated say `effects: idempotent`, otherwise leave `worker_lost` out
-        t.yaml:5:32 warning not_supported: `worker_lost` in `retry` is not supported yet
-    "#]],
+            t.yaml:3:3 warning risky_retry: the step `s` writes and is still repeated when its worker is lost
+                if it may be repeated say `effects: idempotent`, otherwise leave `worker_lost` out
+        "#]],
     );
-    check_step(
-        "run: x\neffects: idempotent\nretry: { attempts: 2, on: [worker_lost] }",
-        &expect![[r#"
-        t.yaml:6:32 warning not_supported: `worker_lost` in `retry` is not supported yet
-    "#]],
-    );
+    check_step("run: x\neffects: idempotent\nretry: { attempts: 2, on: [worker_lost] }", &expect![""]);
 }
 
 #[test]

@@ -19,7 +19,6 @@ fn the_whole_surface_is_understood() {
     let task = task.expect("no errors");
     expect![[r#"
         release.yaml:6:1 warning not_supported: `concurrency` is not supported yet
-        release.yaml:20:50 warning not_supported: `worker_lost` in `retry` is not supported yet
         release.yaml:27:5 warning not_supported: `artifacts` is not supported yet
         release.yaml:28:5 warning not_supported: `secrets` is not supported yet
         release.yaml:31:5 warning not_supported: `docker` is not supported yet
@@ -27,7 +26,6 @@ fn the_whole_surface_is_understood() {
         release.yaml:37:5 warning not_supported: `for_each` is not supported yet
         release.yaml:41:5 warning not_supported: `approve` is not supported yet
         release.yaml:44:5 warning not_supported: `environment` is not supported yet
-        release.yaml:46:5 warning not_supported: `on_disconnect: stop` is not supported yet
         release.yaml:48:5 warning not_supported: `cleanup` is not supported yet
         release.yaml:52:5 warning not_supported: `task` in a step is not supported yet
         release.yaml:54:1 warning not_supported: `on_success` is not supported yet

@@ -55,6 +55,8 @@ enum StoredState {
         live: StoredLive,
         disconnected_at: i64,
         deadline: i64,
+        #[serde(default)]
+        extended: bool,
     },
     Cancelling {
         live: StoredLive,
@@ -178,6 +180,7 @@ fn encode_state(state: &State) -> StoredState {
             live: encode_live(&r.live),
             disconnected_at: r.disconnected_at.0,
             deadline: r.deadline.0,
+            extended: r.extended,
         },
         State::Cancelling(c) => StoredState::Cancelling {
             live: encode_live(&c.live),
@@ -221,10 +224,11 @@ fn decode_state(stored: StoredState) -> State {
             }),
         }),
         StoredState::Running { live } => State::Running(decode_live(&live)),
-        StoredState::Recovering { live, disconnected_at, deadline } => State::Recovering(Recovering {
+        StoredState::Recovering { live, disconnected_at, deadline, extended } => State::Recovering(Recovering {
             live: decode_live(&live),
             disconnected_at: Time(disconnected_at),
             deadline: Heard(deadline),
+            extended,
         }),
         StoredState::Cancelling { live, cause, kill, deadline, disconnected_at, cut_heard } => {
             State::Cancelling(Cancelling {

@@ -6,7 +6,7 @@ use engine::{Epoch, Heard, Time};
 
 use super::Fixture;
 use super::scene::{FIRST, Life, T0, after, commit, id, job_id, plain, worker_id};
-use crate::rows::{FleetChange, HearingRow, NewWorker, TaskRow, TokenRow, WorkerHello, WorkerRow};
+use crate::rows::{BreakerRow, FleetChange, HearingRow, NewWorker, TaskRow, TokenRow, WorkerHello, WorkerRow};
 use crate::{Batch, Enrolled, Store, StoreError};
 
 pub fn fences_only_grow(fixture: &mut dyn Fixture) {
@@ -143,6 +143,19 @@ pub fn a_used_epoch_only_grows(fixture: &mut dyn Fixture) {
     }
     let row = store.worker(worker_id(1)).expect("a read").expect("the worker");
     assert_eq!((row.epoch, row.used_epoch), (Epoch(5), Epoch(5)));
+}
+
+pub fn the_newest_mass_loss_is_kept(fixture: &mut dyn Fixture) {
+    let store = &mut *fixture.open();
+    let reader = store.reader();
+    assert_eq!(reader.breaker().expect("a read"), None);
+    let row = |seconds| BreakerRow { tripped_at: after(seconds), lost: 6, connected: 9, ended_at: None };
+    commit(store, &Batch { breaker: Some(row(1)), ..Batch::default() });
+    commit(store, &Batch { breaker_ended: Some(after(2)), ..Batch::default() });
+    commit(store, &Batch { breaker_ended: Some(after(3)), ..Batch::default() });
+    assert_eq!(reader.breaker().expect("a read"), Some(BreakerRow { ended_at: Some(after(2)), ..row(1) }));
+    commit(store, &Batch { breaker: Some(row(4)), ..Batch::default() });
+    assert_eq!(reader.breaker().expect("a read"), Some(row(4)));
 }
 
 pub fn the_last_mark_is_what_counts(fixture: &mut dyn Fixture) {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use engine::attempt::Loss;
-use engine::event::{Event, Ticket};
+use engine::event::{Event, NoReturn, Ticket};
 use engine::{Epoch, Fence, State, StepIx};
 use proptest::prelude::*;
 
@@ -105,7 +105,9 @@ impl Move {
                 let by = (self.form < 90).then(|| "ann".to_owned());
                 Event::FellSilent { ticket, silent: Duration::from_secs(u64::from(self.form) * 3), by }
             }
-            16 if self.form < 150 => Event::HeardAgain { ticket },
+            16 if self.form < 140 => Event::NoReturn { ticket, epoch, why: NoReturn::SaidSo },
+            16 if self.form < 160 => Event::MoreTime { ticket, epoch, reason: "many".to_owned() },
+            16 if self.form < 180 => Event::HeardAgain { ticket },
             16 => Event::CheckJob,
             15 if self.form < 100 => {
                 let how = self.pick(&["succeeded", "failed", "rerun", "rerun", "late"]);

@@ -105,6 +105,10 @@ impl Watch {
             Event::LinkLost { .. } => seen.cut = Some(world.heard()),
             // It may have been cut off before; a running one is from now on.
             Event::WorkerRemoved { .. } => seen.cut = seen.cut.or(Some(world.heard())),
+            Event::NoReturn { .. } => {
+                seen.cut = seen.cut.or(Some(world.heard()));
+                seen.silent = true;
+            }
             Event::Reattached { .. } => seen.cut = None,
             Event::FellSilent { silent, .. } => seen.silent |= *silent >= world.rules.recovery_window,
             _ => {}

@@ -1,5 +1,6 @@
 //! What happens to jobs, told event by event.
 
+mod absence;
 mod budgets;
 mod cancel;
 mod graph;

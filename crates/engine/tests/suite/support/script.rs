@@ -5,6 +5,7 @@
 //! ```text
 //!  offer a   accept a   go a (both)   refuse a   drop a (offer lost)   end a 0 | 1 | signal | oom | spawn | badout |
 //!  end a timeout | cancelled | lease | worker   lost a   back a   gone a void | runner | torn | reboot | missing | lease
+//!  leave a, scaled a (its worker will not come back: it said so, its scaler says so)   more a (time to come back)
 //!  remove a (its worker)   resolve a succeeded | failed | rerun | late [dead]   unmatched a   cancel   force
 //!  approve a   reject a   check a   check job   poison a   poison job
 //!  pass 5s   deaf 1h 90s (nobody is heard for an hour, and nobody judged for 90s of hearing after it)
@@ -15,7 +16,7 @@
 use std::fmt::Write as _;
 
 use engine::attempt::{Loss, Outcome, Report, Stopped, Usage};
-use engine::event::{About, Changes, Effect, Event, Rejection, Ticket};
+use engine::event::{About, Changes, Effect, Event, NoReturn, Rejection, Ticket};
 use engine::{AttemptId, Epoch, Resolution, Resolve, State, StepIx};
 use expect_test::Expect;
 use serde_json::{Value, json};
@@ -126,6 +127,9 @@ pub(crate) fn event(world: &mut World, words: &[&str]) -> Event {
         "gone" => Event::Gone { ticket, epoch, loss: loss(what) },
         "silent" => Event::FellSilent { ticket, silent: silence(what), by: None },
         "forsake" => Event::FellSilent { ticket, silent: silence(what), by: Some("ann".to_owned()) },
+        "leave" => Event::NoReturn { ticket, epoch, why: NoReturn::SaidSo },
+        "scaled" => Event::NoReturn { ticket, epoch, why: NoReturn::MachineGone },
+        "more" => Event::MoreTime { ticket, epoch, reason: "many were lost".to_owned() },
         "heard" => Event::HeardAgain { ticket },
         "resolve" => Event::Resolve(resolve(step, ticket.attempt, what, words.get(3) == Some(&"dead"))),
         "remove" => {

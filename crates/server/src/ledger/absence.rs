@@ -1,0 +1,108 @@
+//! Workers that will not come back, and losses that may be our own fault.
+
+use engine::event::{NoReturn, Ticket};
+use engine::{AttemptId, Epoch, Event, State, WorkerId};
+use store::Store;
+use store::rows::BreakerRow;
+
+use crate::dispatch::Place;
+
+use super::breaker::Found;
+use super::core::Core;
+use super::round::Round;
+
+impl<S: Store> Core<S> {
+    /// What it was only offered is taken back; what started is decided without waiting for it.
+    pub(super) fn no_return(
+        &mut self,
+        attempt: AttemptId,
+        place: Place,
+        epoch: Epoch,
+        why: NoReturn,
+        round: &mut Round,
+    ) {
+        match self.ticket_of_live(attempt, place) {
+            Some((ticket, _)) => self.about_the_absent(place, &Event::NoReturn { ticket, epoch, why }, round),
+            None => self.link_gone(attempt, place, Some(epoch), round),
+        }
+    }
+
+    /// Ephemeral workers that are cut off: is their machine still there? As often as marks are made is often enough.
+    pub(super) fn ask_the_scaler(&mut self, round: &mut Round) {
+        if round.listened.is_none() {
+            return;
+        }
+        let scaler = &self.scaler;
+        let away = self.roster.iter().filter(|(_, w)| w.link.is_none() && w.ephemeral && !w.left_with_server);
+        let gone: Vec<(AttemptId, Place, Epoch)> = away
+            .filter(|(id, w)| !w.held.is_empty() && scaler.is_gone(*id))
+            .flat_map(|(_, w)| w.held.iter().map(|(attempt, place)| (*attempt, *place, w.epoch)))
+            .collect();
+        for (attempt, place, epoch) in gone {
+            self.no_return(attempt, place, epoch, NoReturn::MachineGone, round);
+        }
+    }
+
+    /// One more worker is lost: are these so many that the fault may be ours?
+    pub(super) fn suspect_ourselves(&mut self, worker: WorkerId, round: &mut Round) {
+        match self.breaker.lost(worker, round.clocks.heard, self.roster.connected_static()) {
+            Found::Nothing => {}
+            Found::OneMore => self.more_time(worker, round),
+            Found::Tripped { lost, of } => {
+                self.metrics.mass_losses.inc();
+                tracing::error!(
+                    lost = lost.len(),
+                    of,
+                    "most workers were lost at once; the server suspects itself, and waits for them twice as long"
+                );
+                let count = u32::try_from(lost.len()).unwrap_or(u32::MAX);
+                let connected = u32::try_from(of).unwrap_or(u32::MAX);
+                round.breaker = Some(BreakerRow { tripped_at: round.now, lost: count, connected, ended_at: None });
+                for worker in lost {
+                    self.more_time(worker, round);
+                }
+            }
+        }
+    }
+
+    pub(super) fn worker_is_back(&mut self, worker: WorkerId, round: &mut Round) {
+        if self.breaker.back(worker) {
+            tracing::info!("half of the workers that were lost at once are back");
+            round.breaker_ended = Some(round.now);
+        }
+    }
+
+    pub(super) fn settle_breaker(&mut self, round: &mut Round) {
+        if self.breaker.settles(round.clocks.heard, self.config.rules.recovery_window) {
+            tracing::warn!("most of the workers that were lost at once did not come back");
+            round.breaker_ended = Some(round.now);
+        }
+    }
+
+    fn more_time(&mut self, worker: WorkerId, round: &mut Round) {
+        let Some(known) = self.roster.get(worker) else { return };
+        let held: Vec<(AttemptId, Place)> = known.held.iter().map(|(attempt, place)| (*attempt, *place)).collect();
+        for (attempt, place) in held {
+            let Some((ticket, epoch)) = self.ticket_of_live(attempt, place) else { continue };
+            let reason =
+                "most workers were lost at the same time: the server suspects itself and waits longer".to_owned();
+            self.about_the_absent(place, &Event::MoreTime { ticket, epoch, reason }, round);
+        }
+    }
+
+    fn ticket_of_live(&mut self, attempt: AttemptId, place: Place) -> Option<(Ticket, Epoch)> {
+        let cached = self.cache.load(place.job, &mut self.store, &self.definitions).ok()?;
+        let live = match &cached.job.step(place.step).state {
+            state @ (State::Running(_) | State::Recovering(_) | State::Cancelling(_)) => state.live(),
+            _ => None,
+        };
+        let live = live.filter(|live| live.attempt == attempt)?;
+        Some((Ticket { step: place.step, attempt, fence: live.fence }, live.epoch))
+    }
+
+    fn about_the_absent(&mut self, place: Place, event: &Event, round: &mut Round) {
+        if let Err(error) = self.apply(place.job, event, round) {
+            tracing::debug!(job = %place.job, step = place.step.0, %error, "nothing changed for an absent worker's step");
+        }
+    }
+}
