@@ -9,7 +9,7 @@ use protocol::link::{Hello, LogHeader, ServerMessage, WorkerMessage};
 use serde_json::Value;
 use store::rows::DefinitionRow;
 use store::{Due, Store};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 use uuid::Uuid;
 
 use crate::dispatch::{LinkId, Roster};
@@ -114,7 +114,11 @@ pub struct LogFrame {
 
 /// The way to one connected worker. Bounded: a worker that does not read loses its link, never the server its memory.
 #[derive(Debug, Clone)]
-pub struct LinkSender(mpsc::Sender<LinkOut>);
+pub struct LinkSender {
+    queue: mpsc::Sender<LinkOut>,
+    /// Rung when not even the word that the link is closed finds room.
+    cut: Arc<Notify>,
+}
 
 #[derive(Debug)]
 pub enum LinkOut {
@@ -127,17 +131,40 @@ impl LinkSender {
     pub const QUEUE_MAX: usize = 16_384;
 
     pub fn channel() -> (LinkSender, mpsc::Receiver<LinkOut>) {
-        let (sender, receiver) = mpsc::channel(LinkSender::QUEUE_MAX);
-        (LinkSender(sender), receiver)
+        let (queue, receiver) = mpsc::channel(LinkSender::QUEUE_MAX);
+        (LinkSender { queue, cut: Arc::new(Notify::new()) }, receiver)
     }
 
     /// Whether the worker's queue took it.
     pub fn send(&self, message: ServerMessage) -> bool {
-        self.0.try_send(LinkOut::Message(message)).is_ok()
+        self.queue.try_send(LinkOut::Message(message)).is_ok()
     }
 
     pub fn close(&self) {
-        // A full queue ends the link as well: its writer sees the channel closed once we let go of it.
-        let _ = self.0.try_send(LinkOut::Close);
+        if self.queue.try_send(LinkOut::Close).is_err() {
+            self.cut.notify_one();
+        }
+    }
+
+    /// Returns when the link is to end although its worker does not read.
+    pub async fn cut_off(&self) {
+        self.cut.notified().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_worker_that_does_not_read_is_cut_off() {
+        let (sender, _queue) = LinkSender::channel();
+        let fits = (0..LinkSender::QUEUE_MAX + 1).filter(|n| sender.send(ServerMessage::Ping { n: *n as u64 })).count();
+        assert_eq!(fits, LinkSender::QUEUE_MAX);
+        assert_eq!(sender.cut_off().now_or_never(), None);
+        sender.close();
+        assert_eq!(sender.cut_off().now_or_never(), Some(()));
     }
 }

@@ -68,8 +68,10 @@ async fn serve(app: Arc<App>, worker: WorkerId, socket: WebSocket, ping: Duratio
     let mut writer = tokio::spawn(write(sink, queue));
     let mut reader = Reader { app: app.clone(), link, worker, sender, ping, machine: Machine::default() };
     let mut shutdown = app.shutdown.clone();
+    let cut = reader.sender.clone();
     let reason = tokio::select! {
         reason = reader.read(stream) => reason,
+        () = cut.cut_off() => End::NotRead,
         () = stopped(&mut shutdown) => {
             let message = "the server is stopping; come back".to_owned();
             reader.sender.send(ServerMessage::Refused { code: RefusedCode::GoingAway, message });
@@ -84,7 +86,7 @@ async fn serve(app: Arc<App>, worker: WorkerId, socket: WebSocket, ping: Duratio
     tracing::debug!(%worker, link = link.0, %reason, "a link ended");
     // The ledger is told whatever the reason; if it is gone, so is all that this would tell it.
     let _ = app.ledger.send(Command::Link(LinkEvent::Closed { link })).await;
-    drop((reader, app));
+    drop((reader, cut, app));
     // What is queued still goes out, to a worker that reads.
     if tokio::time::timeout(LAST_WORDS, &mut writer).await.is_err() {
         writer.abort();
@@ -99,6 +101,8 @@ enum End {
     NoHello,
     #[error("it was silent")]
     Silent,
+    #[error("the worker does not read")]
+    NotRead,
     #[error("the server is stopping")]
     Stopping,
     #[error("the socket failed: {0}")]
