@@ -11,6 +11,7 @@ mod demo;
 mod disks;
 mod identity;
 mod losses;
+mod map;
 mod markers;
 mod outages;
 mod silence;
