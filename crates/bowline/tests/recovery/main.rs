@@ -5,6 +5,7 @@
 
 mod story;
 
+mod chaos;
 mod clocks;
 mod cuts;
 mod demo;
