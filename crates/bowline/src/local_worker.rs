@@ -2,12 +2,16 @@
 
 use std::path::Path;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use ::worker::{RunnerCommand, Spool, StopLevel, WorkerError, WorkerOptions};
 use tokio::sync::watch;
 
 use crate::Failed;
-use crate::worker::{cores, hostname};
+use crate::worker::{caretaker_command, cores, hostname};
+
+/// As a worker's config has it unless it says otherwise.
+const STOP_GRACE: Duration = Duration::from_secs(600);
 
 pub(crate) struct LocalWorker {
     stop: watch::Sender<StopLevel>,
@@ -21,7 +25,7 @@ impl LocalWorker {
         slots: Option<u32>,
         enroll_token: Option<String>,
     ) -> Result<LocalWorker, Failed> {
-        let options = WorkerOptions {
+        let mut options = WorkerOptions {
             servers: vec![server],
             name: hostname(),
             tags: vec!["script".to_owned()],
@@ -32,10 +36,14 @@ impl LocalWorker {
             ephemeral: false,
             once: false,
             stop_steps: false,
+            caretaker: false,
+            caretaker_command: None,
+            stop_grace: STOP_GRACE,
             spool: Spool::default(),
             runner: RunnerCommand::this_program().map_err(Failed::other)?,
             version: env!("CARGO_PKG_VERSION").to_owned(),
         };
+        options.caretaker_command = caretaker_command(&options).map_err(Failed::other)?;
         let (stop, stopping) = watch::channel(StopLevel::Run);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failed::other)?;
         let thread = std::thread::Builder::new()

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use ::worker::{RunnerCommand, Spool, StopLevel, WorkerOptions};
+use ::worker::{CaretakerCommand, RunnerCommand, Spool, StopLevel, WorkerOptions, this_program};
 use cli::args::WorkerArgs;
 use spec::config::worker::WorkerConfig;
 use tokio::sync::watch;
@@ -59,9 +59,6 @@ fn read_config(path: Option<&Path>) -> Result<WorkerConfig, Failed> {
 }
 
 fn options(args: WorkerArgs, config: WorkerConfig) -> Result<WorkerOptions, Failed> {
-    if args.caretaker {
-        return Err(Failed::usage("`--caretaker` is not supported yet"));
-    }
     let enroll_token = match (args.enroll_token, &config.enroll_token_file) {
         (Some(token), _) => Some(token),
         (None, Some(path)) => {
@@ -71,7 +68,7 @@ fn options(args: WorkerArgs, config: WorkerConfig) -> Result<WorkerOptions, Fail
         (None, None) => None,
     };
     let given = |flag: Vec<String>, file: Vec<String>| if flag.is_empty() { file } else { flag };
-    Ok(WorkerOptions {
+    let mut options = WorkerOptions {
         servers: given(args.server, config.servers),
         name: args.name.or(config.name).unwrap_or_else(hostname),
         tags: given(args.tags, config.tags),
@@ -82,6 +79,9 @@ fn options(args: WorkerArgs, config: WorkerConfig) -> Result<WorkerOptions, Fail
         ephemeral: args.ephemeral || args.once,
         once: args.once,
         stop_steps: args.stop_steps,
+        caretaker: args.caretaker,
+        caretaker_command: None,
+        stop_grace: config.stop_grace,
         spool: Spool {
             log_lines: config.spool.log_lines,
             log_bytes: config.spool.log_bytes,
@@ -89,7 +89,24 @@ fn options(args: WorkerArgs, config: WorkerConfig) -> Result<WorkerOptions, Fail
         },
         runner: RunnerCommand::this_program().map_err(Failed::other)?,
         version: env!("CARGO_PKG_VERSION").to_owned(),
-    })
+    };
+    options.caretaker_command = caretaker_command(&options).map_err(Failed::other)?;
+    Ok(options)
+}
+
+/// How runners start a worker for the same state folder, should this one be gone. What it was told is told again.
+pub(crate) fn caretaker_command(options: &WorkerOptions) -> std::io::Result<Option<CaretakerCommand>> {
+    let state = std::path::absolute(&options.state)?;
+    let Some(state) = state.to_str() else { return Ok(None) };
+    let mut arguments = vec!["worker".to_owned(), "--caretaker".to_owned(), format!("--state={state}")];
+    arguments.push(format!("--server={}", options.servers.join(",")));
+    arguments.push(format!("--name={}", options.name));
+    arguments.push(format!("--tags={}", options.tags.join(",")));
+    arguments.push(format!("--slots={}", options.slots));
+    if options.ephemeral {
+        arguments.push("--ephemeral".to_owned());
+    }
+    Ok(Some(CaretakerCommand { program: this_program()?, arguments }))
 }
 
 pub(crate) fn hostname() -> String {

@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::attempt::{AttemptSpec, End, EndResult, StopMode, StopReason};
+use crate::state::Caretaker;
 
 /// The version of the folder's layout and of the control messages that this build speaks.
 pub const FOLDER_FORMAT: u32 = 2;
@@ -84,6 +85,9 @@ pub struct Local {
     /// What the worker knew of the server's rules when it made the folder.
     #[serde(default)]
     pub rules: RunnerRules,
+    /// Who looks after the folder when its worker stays away; none: nobody.
+    #[serde(default)]
+    pub caretaker: Option<Caretaker>,
 }
 
 /// The server's rules that concern a runner. Its worker tells it when they change.
@@ -92,6 +96,9 @@ pub struct RunnerRules {
     /// How often the runner shows that it lives; 0: never.
     #[serde(default)]
     pub beat_ms: u64,
+    /// How long a worker may stay away before the runner starts a caretaker; none: as long as it likes.
+    #[serde(default)]
+    pub caretaker_after_ms: Option<u64>,
 }
 
 impl FolderSpec {

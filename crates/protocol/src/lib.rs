@@ -4,6 +4,7 @@
 //! * [`link`]: the messages on the WebSocket between a worker and a server.
 //! * [`log`]: how log lines are laid out, on the worker's disk, on the wire and in the store.
 //! * [`folder`]: what lies in an attempt's folder on a worker, and the runner's control socket.
+//! * [`state`]: what runners and workers leave for each other in a worker's state folder.
 //!
 //! Every format is versioned: a runner may be older than its worker, a worker older than its server.
 
@@ -11,3 +12,4 @@ pub mod attempt;
 pub mod folder;
 pub mod link;
 pub mod log;
+pub mod state;

@@ -173,6 +173,7 @@ impl<'a> Lab<'a> {
             cgroup_parent: self.cgroup.clone(),
             base_env: BTreeMap::new(),
             rules: RunnerRules::default(),
+            caretaker: None,
         };
         let folder = self.home.path().join(id.to_string());
         runner::folder_io::create(&folder, &FolderSpec::new(attempt, local))?;

@@ -1,4 +1,4 @@
-//! The two clocks of runners and workers.
+//! The two clocks of runners and workers, and the boot that one of them counts from.
 
 use std::time::Duration;
 
@@ -19,4 +19,10 @@ pub(crate) fn wall_us() -> i64 {
 /// As it travels in messages and lies in records.
 pub fn to_ms(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// New with every boot; processes of another boot are certainly gone. Empty where the system does not say.
+pub fn boot_id() -> String {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    text.trim().to_owned()
 }

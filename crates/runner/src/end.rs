@@ -28,7 +28,8 @@ pub(crate) fn spawn_failed(desk: &Desk, message: String) -> End {
     }
 }
 
-/// Records the end, reports it, and returns when it was heard or nobody listens.
+/// Records the end, reports it, and returns when it was heard, or when nobody listens and a caretaker was woken, if
+/// there is to be one: whoever leaves last sees to it that somebody reads the record.
 pub(crate) fn report(desk: &mut Desk, end: End) {
     pause::at(Point::EndedNotRecorded);
     let end = desk.record.write_end(end);
@@ -36,14 +37,18 @@ pub(crate) fn report(desk: &mut Desk, end: End) {
     let report = FromRunner::Ended { end };
     desk.control.send(&report);
     let leave_at = clock::boot_now() + BYE_WAIT;
-    while desk.control.has_peer() {
+    loop {
         let now = clock::boot_now();
-        if now >= leave_at {
+        let alone = !desk.control.has_peer();
+        let tried = desk.keep_vigil(now);
+        let wait_until = if alone { desk.solitude.deadline().filter(|_| !tried) } else { Some(leave_at) };
+        let Some(patience) = wait_until.and_then(|until| until.checked_sub(now)).filter(|left| !left.is_zero()) else {
             return;
-        }
+        };
+        desk.control.listen_if_alone();
         let mut set = PollSet::default();
         desk.control.watch(&mut set);
-        let ready = set.wait(Some(leave_at - now));
+        let ready = set.wait(Some(patience).into_iter().chain(desk.control.patience()).min());
         desk.control.turn(ready);
         while let Some(event) = desk.control.next_event() {
             match event {

@@ -16,6 +16,7 @@
 //! [`clock`] and [`remains`] are for the worker as well.
 
 mod alarm;
+mod caretaker;
 pub mod cgroup;
 mod child;
 pub mod clock;

@@ -2,12 +2,15 @@
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use protocol::folder::{FolderSpec, FromRunner, RunnerPhase, RunnerRules, Status, Tally};
 
+use crate::caretaker::{self, Solitude};
 use crate::control::Control;
 use crate::folder_io::{self, FolderError, cannot};
 use crate::lease::Lease;
+use crate::notes;
 use crate::program::{Image, ImageError};
 use crate::record::Record;
 use crate::spool::{Limits, Spool};
@@ -25,6 +28,9 @@ pub(crate) struct Desk {
     /// From the start on, if the server gave one.
     pub(crate) lease: Option<Lease>,
     pub(crate) rules: RunnerRules,
+    pub(crate) solitude: Solitude,
+    /// The process of a caretaker that this runner started.
+    pub(crate) caretaker: Option<i32>,
     /// If the step cannot be started, `go` is the time to say so.
     pub(crate) image: Result<Image, ImageError>,
 }
@@ -46,7 +52,34 @@ impl Desk {
         let image = Image::build(&root, &spec);
         let control = Control::open()?;
         let rules = spec.local.rules;
-        Ok(Desk { spec, root, record, spool, control, signals, lease: None, rules, image })
+        Ok(Desk {
+            spec,
+            root,
+            record,
+            spool,
+            control,
+            signals,
+            lease: None,
+            rules,
+            solitude: Solitude::default(),
+            caretaker: None,
+            image,
+        })
+    }
+
+    /// Wakes a caretaker if the worker has been away for too long. Whether it tried.
+    pub(crate) fn keep_vigil(&mut self, now: Duration) -> bool {
+        let alone = !self.control.has_peer();
+        let Some(seat) = &self.spec.local.caretaker else { return false };
+        let after = self.rules.caretaker_after_ms.map(Duration::from_millis);
+        let due = self.solitude.turn(alone, after, now);
+        if due {
+            match caretaker::wake(seat, &self.spec.local.base_env) {
+                Ok(started) => self.caretaker = started.or(self.caretaker),
+                Err(error) => notes::write(&format!("cannot start a caretaker: {error}")),
+            }
+        }
+        due
     }
 
     /// Writes the log so far and brings the counts up to date.

@@ -75,6 +75,7 @@ fn wait_for_go(desk: &mut Desk) -> Result<Duration, String> {
         if ready_sources.has(Source::Signals) && sys::next_signal(desk.signals.as_fd()).is_some() {
             return Err("the runner was told to stop before the step was started".to_owned());
         }
+        desk.keep_vigil(clock::boot_now());
         if !desk.control.has_peer() && !still_wanted(&desk.root) {
             return Err("the attempt was declared void".to_owned());
         }

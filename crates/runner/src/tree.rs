@@ -33,20 +33,12 @@ impl Tree {
     }
 
     /// KILL to everything, while the leader lives.
-    pub(crate) fn kill_all(&self) {
+    pub(crate) fn kill_all(&self, spared: Option<i32>) {
         self.kill_group();
         if let Some(cgroup) = &self.cgroup {
             kill_cgroup(cgroup);
         }
-        self.kill_strays();
-    }
-
-    /// KILL to every other child of the runner. Their children become ours when they die, and are found next time.
-    pub(crate) fn kill_strays(&self) {
-        let own = std::process::id() as i32;
-        for process in proc_stat::all().filter(|process| process.parent == own && !process.zombie) {
-            sys::kill_process(process.pid);
-        }
+        kill_strays(spared);
     }
 
     pub(crate) fn oom_killed(&self) -> bool {
@@ -71,6 +63,20 @@ impl Drop for Tree {
             let _ = cgroup.remove();
         }
     }
+}
+
+/// KILL to every other child of the runner but one. Their children become ours when they die, and are found next time.
+/// Whether there were any.
+pub(crate) fn kill_strays(spared: Option<i32>) -> bool {
+    let own = std::process::id() as i32;
+    let mut found = false;
+    for process in proc_stat::all().filter(|process| process.parent == own && Some(process.pid) != spared) {
+        found = true;
+        if !process.zombie {
+            sys::kill_process(process.pid);
+        }
+    }
+    found
 }
 
 fn kill_cgroup(cgroup: &Cgroup) {

@@ -22,7 +22,7 @@ use crate::output;
 use crate::poll::{PollSet, Ready, Source};
 use crate::prepare::Desk;
 use crate::sys::{self, Children, Fate, Usage};
-use crate::tree::Tree;
+use crate::tree::{self, Tree};
 
 /// How long pipes and strays may outlast the step's own process.
 const DRAIN_GRACE: Duration = Duration::from_secs(2);
@@ -167,6 +167,7 @@ impl<'a> Watch<'a> {
         // After what was heard: an answer that waited in the socket still counts.
         self.keep_lease(now);
         self.beat(now);
+        self.desk.keep_vigil(now);
         self.meet_deadlines(now, hold_until.is_some());
         self.desk.flush_log();
         self.note_crowd(now);
@@ -206,6 +207,7 @@ impl<'a> Watch<'a> {
             self.pipes[1].splitter.flush_at().filter(|_| !held),
             hint_at,
             self.beat_at,
+            self.desk.solitude.deadline(),
             self.lease_deadline(),
         ]
         .into_iter()
@@ -236,16 +238,17 @@ impl<'a> Watch<'a> {
         loop {
             match sys::look_at_children() {
                 Children::Ended(pid) if pid == self.tree.leader() && self.exited.is_none() => self.step_ended(now),
+                Children::Ended(pid) if Some(pid) == self.desk.caretaker => {
+                    let _ = sys::reap(pid);
+                    self.desk.caretaker = None;
+                }
                 Children::Ended(pid) => {
                     if let Ok((_, usage)) = sys::reap(pid) {
                         self.usage.add(usage);
                     }
                 }
                 Children::AllRunning => {
-                    self.strays = self.exited.is_some();
-                    if self.strays {
-                        self.tree.kill_strays();
-                    }
+                    self.strays = self.exited.is_some() && tree::kill_strays(self.desk.caretaker);
                     return;
                 }
                 Children::None => {
@@ -405,7 +408,7 @@ impl<'a> Watch<'a> {
     }
 
     fn kill(&mut self) {
-        self.tree.kill_all();
+        self.tree.kill_all(self.desk.caretaker);
         if let Some(stopping) = &mut self.stopping {
             stopping.kill_at = None;
         }

@@ -24,5 +24,5 @@ mod state;
 
 pub use agent::StopLevel;
 pub use error::WorkerError;
-pub use options::{RunnerCommand, Spool, WorkerOptions};
+pub use options::{CaretakerCommand, RunnerCommand, Spool, WorkerOptions, this_program};
 pub use run::run;

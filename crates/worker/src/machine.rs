@@ -4,10 +4,7 @@ use std::fs;
 
 use uuid::Uuid;
 
-/// New with every boot; processes of another boot are certainly gone.
-pub(crate) fn boot_id() -> String {
-    read_word("/proc/sys/kernel/random/boot_id").unwrap_or_default()
-}
+pub(crate) use runner::clock::boot_id;
 
 /// Stays with the installation; `None` where there is none, as in some containers.
 pub(crate) fn machine_id() -> Option<String> {

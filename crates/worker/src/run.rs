@@ -7,7 +7,7 @@ use protocol::link::{EnrollRequest, Hello, PROTOCOL_VERSION};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use crate::adopt;
+use crate::adopt::{self, Scan};
 use crate::agent::{Agent, StopLevel};
 use crate::enroll::{EnrollError, enroll};
 use crate::error::WorkerError;
@@ -16,7 +16,7 @@ use crate::link::{Backoff, Reach};
 use crate::machine;
 use crate::options::WorkerOptions;
 use crate::shell::{Shell, ShellParts};
-use crate::state::State;
+use crate::state::{Role, State};
 
 /// Runs a worker until `stop` says otherwise, or it cannot go on.
 ///
@@ -24,7 +24,16 @@ use crate::state::State;
 /// killing the worker: its runners live on, and the next worker on the same state folder adopts them.
 pub async fn run(options: WorkerOptions, mut stop: watch::Receiver<StopLevel>) -> Result<(), WorkerError> {
     let servers = parse_servers(&options.servers)?;
-    let mut state = State::open(&options.state)?;
+    if options.caretaker {
+        // Out of the session of the step whose runner started us. Fails only for one who leads a session already.
+        let _ = rustix::process::setsid();
+    }
+    let role = if options.caretaker { Role::Caretaker } else { Role::Worker };
+    let mut state = match State::open(&options.state, role) {
+        // Somebody looks after it already.
+        Err(WorkerError::StateInUse { .. }) if options.caretaker => return Ok(()),
+        opened => opened?,
+    };
     let credential = match state.credential()? {
         Some(credential) => credential,
         None => match enrol(&options, &servers, &mut state, &mut stop).await? {
@@ -32,13 +41,15 @@ pub async fn run(options: WorkerOptions, mut stop: watch::Receiver<StopLevel>) -
             None => return Ok(()),
         },
     };
-    let found = scan(&state).await?;
+    let Scan { found, complete } = scan(&state).await?;
     // Whatever an earlier boot left has its verdict now.
     state.set_boot()?;
     let reach =
         Reach { servers, credential, credential_path: state.credential_path(), no_reconnect: options.no_reconnect };
+    let mut hello = hello(&options, &state);
+    hello.scan_complete = complete && !state.has_some_aside();
     let adopted = found.iter().map(|found| found.ticket).collect();
-    let agent = Agent::new(hello(&options, &state), options.once, found);
+    let agent = Agent::new(hello, options.once, found);
     let shell = Shell::start(ShellParts { agent, state, reach, options, adopted })?;
     shell.serve(stop).await
 }
@@ -48,13 +59,13 @@ fn parse_servers(servers: &[String]) -> Result<Vec<Address>, WorkerError> {
     if servers.is_empty() { Err(WorkerError::NoServer) } else { Ok(servers) }
 }
 
-async fn scan(state: &State) -> Result<Vec<crate::agent::Found>, WorkerError> {
+async fn scan(state: &State) -> Result<Scan, WorkerError> {
     let (places, rebooted) = (state.places(), state.rebooted());
     let path = places.attempts.clone();
     let failed = |source| WorkerError::State { path, what: "look at its attempts", source };
     let scan = tokio::task::spawn_blocking(move || adopt::scan(&places, rebooted));
     match scan.await {
-        Ok(found) => found.map_err(failed),
+        Ok(scan) => scan.map_err(failed),
         Err(join) => Err(failed(std::io::Error::other(join))),
     }
 }
@@ -109,7 +120,7 @@ fn hello(options: &WorkerOptions, state: &State) -> Hello {
         last_epoch: state.last_epoch(),
         ephemeral: options.ephemeral || options.once,
         no_reconnect: options.no_reconnect,
-        caretaker: false,
+        caretaker: options.caretaker,
         processed: 0,
         scan_complete: true,
         offline_ms: 0,

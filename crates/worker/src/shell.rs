@@ -11,6 +11,7 @@
 //! Everything that comes in passes a bounded channel, so that a busy agent slows its sources down.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -18,10 +19,11 @@ use pause::Point;
 use protocol::attempt::{StopMode, StopReason, Ticket};
 use protocol::folder::{Claim, ToRunner};
 use protocol::link::{Loss, RefusedCode};
+use protocol::state::Caretaker;
 use runner::clock;
 use runner::folder_io::FolderError;
 use runner::remains::Remains;
-use tokio::net::UnixStream;
+use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -35,16 +37,20 @@ use crate::executors::process::{
 use crate::link::{self, LinkEvent, LinkSender, Reach};
 use crate::options::WorkerOptions;
 use crate::ship::{Order, Shipping};
-use crate::state::{Places, State};
+use crate::state::{Places, State, listen_for_handover};
 
 /// Events that wait for the agent, per source: enough for a burst, little enough to push back soon.
 const QUEUE: usize = 256;
 /// Before something that could not be told or done is tried again.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
+/// The same for a folder that cannot be read: a disk may come back, another version's format will not.
+const UNREADABLE_PAUSE: Duration = Duration::from_secs(5);
 /// The longest sleep between two looks at the clock.
 const SLEEP_MAX: Duration = Duration::from_secs(5);
 /// How long the last messages may take when the worker leaves.
 const GOODBYE_PATIENCE: Duration = Duration::from_secs(3);
+/// The same for a caretaker that somebody waits for.
+const HANDOVER_PATIENCE: Duration = Duration::from_secs(1);
 
 /// What a shell is made of.
 pub(crate) struct ShellParts {
@@ -61,6 +67,9 @@ pub(crate) struct Shell {
     state: State,
     places: Places,
     stop_steps: bool,
+    stop_grace: Duration,
+    /// Of a caretaker: where the worker asks for its folder.
+    handover: Option<UnixListener>,
     link: Option<LinkSender>,
     shipping: Shipping,
     workshop: Workshop,
@@ -74,6 +83,7 @@ pub(crate) struct Shell {
     later: JoinSet<Job>,
     /// Only holds the link's task: it ends with the shell.
     _link_task: JoinSet<()>,
+    goodbye_patience: Duration,
     exit: Option<Result<(), WorkerError>>,
 }
 
@@ -97,7 +107,8 @@ impl Shell {
         let (link_events, link_inbox) = mpsc::channel(QUEUE);
         let (done, done_inbox) = mpsc::channel(QUEUE);
         let (heard, heard_inbox) = mpsc::channel(QUEUE);
-        let prepare = Prepare::new(&options.runner, options.spool);
+        let prepare = Prepare::new(&options.runner, options.spool, caretaker_seat(&options, state.root()));
+        let handover = if options.caretaker { Some(listen(state.root())?) } else { None };
         let (workshop, mut threads) = Workshop::start(&places, prepare, &done).map_err(WorkerError::Thread)?;
         let (shipping, ship_thread) = Shipping::start(places.clone()).map_err(WorkerError::Thread)?;
         let (broom, broom_thread) = Broom::start(places.clone(), options.spool).map_err(WorkerError::Thread)?;
@@ -112,6 +123,8 @@ impl Shell {
             state,
             places,
             stop_steps: options.stop_steps,
+            stop_grace: options.stop_grace,
+            handover,
             link: None,
             shipping,
             workshop,
@@ -123,6 +136,7 @@ impl Shell {
             inbox: Inbox { link: link_inbox, done: done_inbox, heard: heard_inbox },
             later: JoinSet::new(),
             _link_task: link_task,
+            goodbye_patience: GOODBYE_PATIENCE,
             exit: None,
         })
     }
@@ -149,6 +163,8 @@ impl Shell {
                     }
                     Err(_) => may_be_stopped = false,
                 },
+                () = asked_to_hand_over(self.handover.as_ref()), if self.handover.is_some() => self.hand_over(),
+                () = sleep(SLEEP_MAX), if self.handover.is_some() => self.leave_if_folder_is_gone(),
                 () = until(deadline), if deadline.is_some() => self.feed(Input::Tick),
             }
         }
@@ -158,6 +174,19 @@ impl Shell {
         let level = if self.stop_steps && level == StopLevel::Leave { StopLevel::EndSteps } else { level };
         if level > StopLevel::Run {
             self.feed(Input::Stop(level));
+        }
+    }
+
+    fn hand_over(&mut self) {
+        tracing::info!("the worker is back; the state folder is handed over");
+        self.handover = None;
+        self.feed(Input::HandOver);
+    }
+
+    /// A caretaker has nobody else to tell it that its work is void.
+    fn leave_if_folder_is_gone(&mut self) {
+        if !self.state.root().exists() {
+            self.exit = Some(Ok(()));
         }
     }
 
@@ -175,7 +204,12 @@ impl Shell {
                 self.shipping.order(Order::LinkDown);
                 self.feed(Input::LinkDown);
             }
-            LinkEvent::Failed(error) => self.exit = Some(Err(error)),
+            LinkEvent::Failed(error) => {
+                if matches!(error, WorkerError::CredentialRefused { .. }) {
+                    self.state.leave_word(None);
+                }
+                self.exit = Some(Err(error));
+            }
         }
     }
 
@@ -229,7 +263,7 @@ impl Shell {
             }
             Err(error) => {
                 tracing::warn!(attempt = %ticket.attempt, %error, "an attempt's folder cannot be read yet");
-                self.try_again(Job::Examine { ticket });
+                self.try_after(UNREADABLE_PAUSE, Job::Examine { ticket });
             }
         }
     }
@@ -266,8 +300,12 @@ impl Shell {
     }
 
     fn try_again(&mut self, job: Job) {
+        self.try_after(RETRY_PAUSE, job);
+    }
+
+    fn try_after(&mut self, pause: Duration, job: Job) {
         self.later.spawn(async move {
-            sleep(RETRY_PAUSE).await;
+            sleep(pause).await;
             job
         });
     }
@@ -340,8 +378,19 @@ impl Shell {
             Action::StopShipping { ticket } => self.shipping.order(Order::Stop { ticket }),
             Action::Forget { ticket } => self.put_away(ticket, Sweep::Keep { ticket }),
             Action::Discard { ticket } => self.put_away(ticket, Sweep::Discard { ticket }),
-            Action::Exit(reason) => self.exit = Some(result_of(reason)),
+            Action::Exit(reason) => self.leave(reason),
         }
+    }
+
+    fn leave(&mut self, reason: ExitReason) {
+        match reason {
+            // It was meant: nobody takes its place for a while.
+            ExitReason::Stopped => self.state.leave_word(Some(self.stop_grace)),
+            ExitReason::Refused { code: RefusedCode::Removed, .. } => self.state.leave_word(None),
+            ExitReason::HandedOver => self.goodbye_patience = HANDOVER_PATIENCE,
+            ExitReason::OnceDone | ExitReason::CaretakerDone | ExitReason::LinkLost | ExitReason::Refused { .. } => {}
+        }
+        self.exit = Some(result_of(reason));
     }
 
     fn welcomed(&mut self, worker: uuid::Uuid, epoch: u64) {
@@ -394,7 +443,7 @@ impl Shell {
                     }
                 }
             };
-            let _ = timeout(GOODBYE_PATIENCE, closed).await;
+            let _ = timeout(self.goodbye_patience, closed).await;
         }
         let Shell { state, shipping, workshop, broom, threads, inbox, .. } = self;
         drop((shipping, workshop, broom, inbox));
@@ -409,6 +458,31 @@ impl Shell {
     }
 }
 
+fn listen(root: &Path) -> Result<UnixListener, WorkerError> {
+    let failed = |source| WorkerError::State { path: root.to_owned(), what: "listen for a hand-over", source };
+    listen_for_handover(root).map_err(failed)
+}
+
+async fn asked_to_hand_over(listener: Option<&UnixListener>) {
+    if let Some(listener) = listener
+        && let Err(error) = listener.accept().await
+    {
+        tracing::warn!(%error, "somebody who wants the state folder could not be heard");
+    }
+}
+
+/// Runners get word of how a caretaker is started. A worker that ends with its link has none.
+fn caretaker_seat(options: &WorkerOptions, root: &Path) -> Option<Caretaker> {
+    let command = options.caretaker_command.as_ref().filter(|_| !options.no_reconnect)?;
+    // It travels as JSON, which has no words for other paths.
+    let speakable = root.to_str().is_some() && command.program.to_str().is_some();
+    speakable.then(|| Caretaker {
+        state: root.to_owned(),
+        program: command.program.clone(),
+        arguments: command.arguments.clone(),
+    })
+}
+
 /// Timers stand still while the machine sleeps, the agent's clock does not: it looks again after a while.
 async fn until(deadline: Option<Duration>) {
     let Some(deadline) = deadline else { return };
@@ -417,7 +491,7 @@ async fn until(deadline: Option<Duration>) {
 
 fn result_of(reason: ExitReason) -> Result<(), WorkerError> {
     match reason {
-        ExitReason::Stopped | ExitReason::OnceDone => Ok(()),
+        ExitReason::Stopped | ExitReason::OnceDone | ExitReason::CaretakerDone | ExitReason::HandedOver => Ok(()),
         ExitReason::LinkLost => Err(WorkerError::LinkLost),
         ExitReason::Refused { code: RefusedCode::Removed, message } => Err(WorkerError::Removed { message }),
         ExitReason::Refused { code, message } => Err(WorkerError::Refused { code, message }),

@@ -2,11 +2,17 @@
 //!
 //! ```text
 //! lock          held for as long as a worker uses the folder
+//! hand-over     where a caretaker listens for the worker that wants the folder
+//! no-caretaker  word that none is wanted
 //! worker.json   identity and what was last known of the server (StateFile)
 //! credential    what the server knows this worker by, readable by its owner only
 //! attempts/ID/  one folder per attempt that the server has not taken over whole
 //! kept/ID/      attempts that it has, for a while
+//! aside/ID/     attempts that came with the folder when it was copied; nobody here can say what became of them
 //! ```
+
+mod handover;
+mod origin;
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Write};
@@ -14,7 +20,10 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use origin::Mark;
 use protocol::attempt::Ticket;
+use protocol::state::{LOCK_FILE, NO_CARETAKER_FILE, NoCaretaker};
+use runner::clock;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -23,11 +32,13 @@ use crate::machine;
 
 /// The version of `worker.json` that this build reads and writes.
 const STATE_FORMAT: u32 = 1;
-const LOCK_FILE: &str = "lock";
 const STATE_FILE: &str = "worker.json";
 const CREDENTIAL_FILE: &str = "credential";
 const ATTEMPTS_FOLDER: &str = "attempts";
 const KEPT_FOLDER: &str = "kept";
+const ASIDE_FOLDER: &str = "aside";
+
+pub(crate) use handover::listen as listen_for_handover;
 
 /// An open state folder. No other worker has it.
 #[derive(Debug)]
@@ -44,6 +55,9 @@ struct StateFile {
     state_id: Uuid,
     /// The machine that the folder was made on.
     machine: String,
+    /// How this folder is told from a copy of it.
+    #[serde(default)]
+    mark: Option<Mark>,
     /// The boot in which the attempts of this folder were last looked at.
     #[serde(default)]
     boot_id: String,
@@ -54,24 +68,85 @@ struct StateFile {
 }
 
 impl State {
-    /// Opens the folder, and makes it if it is not there.
-    pub(crate) fn open(root: &Path) -> Result<Self, WorkerError> {
+    /// Opens the folder, and makes it if it is not there. A caretaker that has it is asked to hand it over, unless it is
+    /// `role` itself.
+    pub(crate) fn open(root: &Path, role: Role) -> Result<Self, WorkerError> {
         let failed = |what| move |source| WorkerError::State { path: root.to_owned(), what, source };
         make_folder(root).map_err(failed("create it"))?;
         let root = root.canonicalize().map_err(failed("find it"))?;
-        let lock = lock(&root)?;
+        let lock = lock(&root, role)?;
         for folder in [ATTEMPTS_FOLDER, KEPT_FOLDER] {
             make_folder(&root.join(folder)).map_err(failed("create a folder in it"))?;
         }
         let path = root.join(STATE_FILE);
-        match fs::read(&path) {
-            Ok(json) => Ok(State { file: parse(&path, &json)?, root, _lock: lock }),
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                let state = State { file: StateFile::new(), root, _lock: lock };
-                state.save()?;
-                Ok(state)
+        let file = match fs::read(&path) {
+            Ok(json) => Some(parse(&path, &json)?),
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) => return Err(failed("read worker.json")(error)),
+        };
+        let is_new = file.is_none();
+        let mark = Mark::of(&root).map_err(failed("look at it"))?;
+        let mut state = State { file: file.unwrap_or_else(StateFile::new), root, _lock: lock };
+        if is_new || !state.is_at_home(mark) {
+            state.settle(mark, is_new)?;
+        }
+        if role == Role::Worker {
+            state.take_word_back();
+        }
+        Ok(state)
+    }
+
+    /// Whether the folder lies where it was made, as far as can be told.
+    fn is_at_home(&self, mark: Mark) -> bool {
+        let same_machine = machine::machine_id().is_none_or(|machine| machine == self.file.machine);
+        // A folder of an earlier version has no mark.
+        same_machine && self.file.mark == Some(mark)
+    }
+
+    /// From now on the folder is at home here. If it came from elsewhere, its attempts may live there.
+    fn settle(&mut self, mark: Mark, is_new: bool) -> Result<(), WorkerError> {
+        let moved = self.file.mark.is_some_and(|known| known != mark);
+        let other_machine = machine::machine_id().filter(|machine| *machine != self.file.machine);
+        if !is_new && (moved || other_machine.is_some()) {
+            tracing::warn!(
+                state = %self.root.display(),
+                "this state folder is a copy of another one; what runs under that one is left alone"
+            );
+            let failed = |source| WorkerError::State { path: self.root.clone(), what: "set attempts aside", source };
+            origin::set_unfinished_aside(&self.places()).map_err(failed)?;
+        }
+        if let Some(machine) = other_machine {
+            self.file.machine = machine;
+        }
+        self.file.mark = Some(mark);
+        self.save()
+    }
+
+    /// Whether attempts may live that this folder does not show.
+    pub(crate) fn has_some_aside(&self) -> bool {
+        fs::read_dir(self.places().aside).is_ok_and(|mut entries| entries.next().is_some())
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Leaves word that no caretaker is wanted for so long, or until a worker comes.
+    pub(crate) fn leave_word(&self, wanted_again_after: Option<Duration>) {
+        let until_ms = wanted_again_after.map(|after| clock::to_ms(clock::boot_now().saturating_add(after)));
+        let word = NoCaretaker { boot_id: machine::boot_id(), until_ms };
+        let json = serde_json::to_vec(&word).expect("it is plain data and always has a JSON form");
+        if let Err(error) = write_whole(&self.root, NO_CARETAKER_FILE, &json) {
+            tracing::warn!(%error, "that no caretaker is wanted cannot be noted");
+        }
+    }
+
+    fn take_word_back(&self) {
+        match fs::remove_file(self.root.join(NO_CARETAKER_FILE)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                tracing::warn!(%error, "the word that no caretaker is wanted cannot be taken back");
             }
-            Err(error) => Err(failed("read worker.json")(error)),
+            _ => {}
         }
     }
 
@@ -128,7 +203,8 @@ impl State {
     }
 
     pub(crate) fn places(&self) -> Places {
-        Places { attempts: self.root.join(ATTEMPTS_FOLDER), kept: self.root.join(KEPT_FOLDER) }
+        let place = |name| self.root.join(name);
+        Places { attempts: place(ATTEMPTS_FOLDER), kept: place(KEPT_FOLDER), aside: place(ASIDE_FOLDER) }
     }
 
     fn save(&self) -> Result<(), WorkerError> {
@@ -142,6 +218,14 @@ impl State {
 pub(crate) struct Places {
     pub(crate) attempts: PathBuf,
     pub(crate) kept: PathBuf,
+    pub(crate) aside: PathBuf,
+}
+
+/// Who opens a state folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    Worker,
+    Caretaker,
 }
 
 impl Places {
@@ -160,6 +244,7 @@ impl StateFile {
             format: STATE_FORMAT,
             state_id: machine::random_id(),
             machine: machine::machine_id().unwrap_or_else(|| machine::random_id().to_string()),
+            mark: None,
             boot_id: String::new(),
             worker: None,
             last_epoch: 0,
@@ -180,19 +265,30 @@ fn parse(path: &Path, json: &[u8]) -> Result<StateFile, WorkerError> {
 /// How often, and how long apart, the lock is tried before another worker is believed to be there.
 const LOCK_TRIES: u32 = 40;
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
+/// A caretaker lets go within two seconds, and may be busy when it is asked.
+const LOCK_TRIES_HANDOVER: u32 = 100;
 
-fn lock(root: &Path) -> Result<File, WorkerError> {
+fn lock(root: &Path, role: Role) -> Result<File, WorkerError> {
     let failed = |source| WorkerError::State { path: root.to_owned(), what: "lock it", source };
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(false).mode(0o600);
     let file = options.open(root.join(LOCK_FILE)).map_err(failed)?;
     // A worker that ended a moment ago may leave the lock with a process that it was just starting.
-    for _ in 0..LOCK_TRIES {
+    let mut tries = LOCK_TRIES;
+    let mut asked = role == Role::Caretaker;
+    while tries > 0 {
         match file.try_lock() {
             Ok(()) => return Ok(file),
-            Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
+            Err(TryLockError::WouldBlock) => {}
             Err(TryLockError::Error(error)) => return Err(failed(error)),
         }
+        if !asked && handover::ask(root).is_ok() {
+            tracing::info!("a caretaker has the state folder and was asked to hand it over");
+            asked = true;
+            tries = LOCK_TRIES_HANDOVER;
+        }
+        tries -= 1;
+        std::thread::sleep(LOCK_PAUSE);
     }
     Err(WorkerError::StateInUse { path: root.to_owned() })
 }
@@ -225,7 +321,7 @@ mod tests {
     fn identity_and_credential_survive_and_the_credential_is_private() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let worker = machine::random_id();
-        let mut state = State::open(folder.path()).expect("a fresh folder opens");
+        let mut state = State::open(folder.path(), Role::Worker).expect("a fresh folder opens");
         assert_eq!(state.credential().expect("readable"), None);
         assert!(!state.rebooted());
         state.set_credential(worker, "secret").expect("writable");
@@ -234,7 +330,7 @@ mod tests {
         let mode = fs::metadata(state.credential_path()).expect("it is there").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         drop(state);
-        let state = State::open(folder.path()).expect("it opens again");
+        let state = State::open(folder.path(), Role::Worker).expect("it opens again");
         assert_eq!((state.state_id(), state.last_epoch()), (state_id, 7));
         assert_eq!(state.credential().expect("readable").as_deref(), Some("secret"));
     }
@@ -242,8 +338,8 @@ mod tests {
     #[test]
     fn a_second_worker_is_turned_away() {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let _first = State::open(folder.path()).expect("a fresh folder opens");
-        let second = State::open(folder.path()).expect_err("the lock is held");
+        let _first = State::open(folder.path(), Role::Worker).expect("a fresh folder opens");
+        let second = State::open(folder.path(), Role::Worker).expect_err("the lock is held");
         assert!(second.to_string().starts_with("another worker uses the state folder"), "{second}");
     }
 
@@ -255,8 +351,90 @@ mod tests {
         ] {
             let folder = tempfile::tempdir().expect("a temporary folder");
             fs::write(folder.path().join(STATE_FILE), content).expect("writable");
-            let error = State::open(folder.path()).expect_err("it cannot be understood").to_string();
+            let error = State::open(folder.path(), Role::Worker).expect_err("it cannot be understood").to_string();
             assert!(error.contains("worker.json") && error.contains(expected), "{error}");
         }
+    }
+
+    /// A state folder with one attempt that runs and one that has ended, as far as their records say.
+    fn with_attempts(root: &Path) -> (PathBuf, PathBuf) {
+        let state = State::open(root, Role::Worker).expect("a fresh folder opens");
+        let attempt = |id: u128| {
+            let folder = state.places().attempts.join(Uuid::from_u128(id).to_string());
+            fs::create_dir(&folder).expect("writable");
+            folder
+        };
+        let (running, ended) = (attempt(1), attempt(2));
+        let end = protocol::attempt::End {
+            result: protocol::attempt::EndResult::Exited { code: 0 },
+            stopped: None,
+            log_last_seq: 0,
+            output: Default::default(),
+            output_error: None,
+            duration_ms: 1,
+            cpu_ms: 0,
+            memory_bytes_max: 0,
+        };
+        let mut record = vec![0; protocol::folder::EXIT_OFFSET];
+        record.extend(protocol::folder::encode_exit(&end));
+        fs::write(ended.join(protocol::folder::RECORD_FILE), record).expect("writable");
+        (running, ended)
+    }
+
+    fn copy(from: &Path, to: &Path) {
+        let copied = std::process::Command::new("cp").arg("-a").arg(from).arg(to).status().expect("cp runs");
+        assert!(copied.success());
+    }
+
+    #[test]
+    fn a_copy_lets_go_of_what_may_live_elsewhere_and_the_original_does_not() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (original, copied) = (folder.path().join("original"), folder.path().join("copy"));
+        let (running, ended) = with_attempts(&original);
+        copy(&original, &copied);
+        let state = State::open(&original, Role::Worker).expect("it opens");
+        assert!(running.exists() && !state.has_some_aside(), "at home");
+        for _ in 0..2 {
+            let state = State::open(&copied, Role::Worker).expect("it opens");
+            let in_copy = |path: &Path| state.places().attempts.join(path.file_name().expect("named"));
+            assert!(!in_copy(&running).exists(), "it may live under the original");
+            assert!(in_copy(&ended).exists(), "a result is one everywhere");
+            assert!(state.has_some_aside(), "also at the next start");
+        }
+    }
+
+    #[test]
+    fn a_folder_that_was_only_renamed_is_at_home() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (before, after) = (folder.path().join("before"), folder.path().join("after"));
+        with_attempts(&before);
+        fs::rename(&before, &after).expect("same file system");
+        assert!(!State::open(&after, Role::Worker).expect("it opens").has_some_aside());
+    }
+
+    #[test]
+    fn a_folder_of_another_machine_is_no_reboot() {
+        let Some(machine) = machine::machine_id() else { return };
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (running, _) = with_attempts(folder.path());
+        let mut state = State::open(folder.path(), Role::Worker).expect("it opens");
+        state.file.machine = "another".to_owned();
+        state.file.boot_id = "of the other".to_owned();
+        state.save().expect("writable");
+        drop(state);
+        let state = State::open(folder.path(), Role::Worker).expect("it opens");
+        assert_eq!(state.machine(), machine, "where it is now");
+        assert!(!running.exists() && state.has_some_aside());
+    }
+
+    #[test]
+    fn a_worker_takes_back_the_word_that_a_caretaker_leaves_alone() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let word = folder.path().join(NO_CARETAKER_FILE);
+        State::open(folder.path(), Role::Worker).expect("it opens").leave_word(None);
+        drop(State::open(folder.path(), Role::Caretaker).expect("it opens"));
+        assert!(word.exists());
+        drop(State::open(folder.path(), Role::Worker).expect("it opens"));
+        assert!(!word.exists());
     }
 }

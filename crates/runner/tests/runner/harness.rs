@@ -57,6 +57,7 @@ impl Plan {
             cgroup_parent: None,
             base_env: BTreeMap::from([("HOME".to_owned(), "/nowhere".to_owned())]),
             rules: RunnerRules::default(),
+            caretaker: None,
         };
         Plan { spec: FolderSpec::new(attempt, local), home: TempDir::new().expect("temporary folder") }
     }

@@ -153,17 +153,17 @@ fn a_step_that_keeps_running_outlives_its_lease() {
 #[test]
 fn a_runner_shows_that_it_lives_whatever_its_step_does() {
     let mut plan = Plan::script("kill -STOP $$");
-    plan.spec.local.rules = RunnerRules { beat_ms: 20 };
+    plan.spec.local.rules = RunnerRules { beat_ms: 20, caretaker_after_ms: None };
     let mut attempt = plan.start();
     attempt.started();
     let runner = attempt.runner.id();
     for _ in 0..3 {
         next_beat(&mut attempt, runner);
     }
-    attempt.link().send(&ToRunner::Rules { rules: RunnerRules { beat_ms: 0 } });
+    attempt.link().send(&ToRunner::Rules { rules: RunnerRules { beat_ms: 0, caretaker_after_ms: None } });
     attempt.disconnect();
     attempt.reconnect();
-    attempt.link().send(&ToRunner::Rules { rules: RunnerRules { beat_ms: 10 } });
+    attempt.link().send(&ToRunner::Rules { rules: RunnerRules { beat_ms: 10, caretaker_after_ms: None } });
     next_beat(&mut attempt, runner);
 }
 
@@ -179,7 +179,7 @@ fn next_beat(attempt: &mut Attempt, runner: u32) {
 #[test]
 fn a_step_that_floods_its_output_does_not_silence_its_runner() {
     let mut plan = Plan::script("yes");
-    plan.spec.local.rules = RunnerRules { beat_ms: 20 };
+    plan.spec.local.rules = RunnerRules { beat_ms: 20, caretaker_after_ms: None };
     plan.spec.local.log_bytes_max = 1 << 20;
     let mut attempt = plan.start();
     let runner = attempt.runner.id();

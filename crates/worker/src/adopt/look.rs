@@ -4,13 +4,16 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
-use protocol::folder::{Claim, FolderSpec};
+use protocol::attempt::Ticket;
+use protocol::folder::{Claim, FolderSpec, SPEC_FILE};
 use protocol::link::Loss;
 use runner::folder_io::{self, FolderError, Recorded};
 use runner::remains::{self, Remains};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use uuid::Uuid;
 
-use crate::agent::Finding;
+use crate::agent::{Finding, Found};
 
 /// Written when a reboot or the end of its lease took the step: later looks could not tell that any more.
 const LOSS_FILE: &str = "loss.json";
@@ -108,6 +111,23 @@ pub(crate) fn end_lease(folder: &Path) -> Result<Remains, FolderError> {
         tracing::warn!(folder = %folder.display(), %error, "that a lease is over cannot be noted");
     }
     remains::kill_with_runner(folder, &spec, recorded.tally)
+}
+
+/// What can still be said of a folder that this version cannot read: at least its name. A fence of 0 is no fence.
+pub(super) fn unreadable(folder: &Path, id: Uuid) -> Found {
+    let spec: Value =
+        fs::read(folder.join(SPEC_FILE)).ok().and_then(|json| serde_json::from_slice(&json).ok()).unwrap_or_default();
+    let attempt = &spec["attempt"];
+    let ticket = serde_json::from_value(attempt["ticket"].clone()).unwrap_or(Ticket { attempt: id, fence: 0 });
+    Found {
+        ticket,
+        job: serde_json::from_value(attempt["job"].clone()).unwrap_or_default(),
+        step: attempt["step"].as_str().unwrap_or_default().to_owned(),
+        finding: Finding::Unreadable,
+        log_first_seq: 0,
+        log_last_seq: 0,
+        lease: None,
+    }
 }
 
 /// Without a spec, or with half of one, and without a record there never was a runner.

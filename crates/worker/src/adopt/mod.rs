@@ -4,6 +4,7 @@
 //! serve to kill what is left. "Cannot tell yet" is an answer of its own: [`Look::Dying`].
 
 mod look;
+mod orphans;
 #[cfg(test)]
 mod tests;
 
@@ -27,23 +28,32 @@ const DYING_PATIENCE: Duration = Duration::from_secs(5);
 /// Between two looks at them.
 const DYING_PAUSE: Duration = Duration::from_millis(10);
 
+/// What lies in the folder of attempts.
+#[derive(Debug)]
+pub(crate) struct Scan {
+    pub(crate) found: Vec<Found>,
+    /// Whatever is not in `found` is not here.
+    pub(crate) complete: bool,
+}
+
 /// Looks at every attempt. `rebooted`: no process of an earlier worker can be alive.
-pub(crate) fn scan(places: &Places, rebooted: bool) -> io::Result<Vec<Found>> {
+pub(crate) fn scan(places: &Places, rebooted: bool) -> io::Result<Scan> {
     let mut found = Vec::new();
     for entry in fs::read_dir(&places.attempts)? {
         let entry = entry?;
-        let is_attempt = entry.file_name().to_str().is_some_and(|name| Uuid::parse_str(name).is_ok());
-        if !is_attempt {
+        let Some(id) = entry.file_name().to_str().and_then(|name| Uuid::parse_str(name).ok()) else {
             tracing::warn!(path = %entry.path().display(), "not an attempt's folder; left alone");
             continue;
-        }
-        found.extend(examine(&entry.path(), rebooted));
+        };
+        found.extend(examine(&entry.path(), id, rebooted));
     }
-    Ok(found)
+    let readable = found.iter().all(|found| found.finding != Finding::Unreadable);
+    let complete = readable && !orphans::live_under(&places.attempts);
+    Ok(Scan { found, complete })
 }
 
-/// `None` for a folder that is none, or that this version cannot read.
-fn examine(folder: &Path, rebooted: bool) -> Option<Found> {
+/// `None` for a folder that is none.
+fn examine(folder: &Path, id: Uuid, rebooted: bool) -> Option<Found> {
     let give_up_at = Instant::now() + DYING_PATIENCE;
     loop {
         match look(folder, rebooted) {
@@ -62,7 +72,7 @@ fn examine(folder: &Path, rebooted: bool) -> Option<Found> {
             }
             Err(error) => {
                 log_unreadable(folder, &error);
-                return None;
+                return Some(look::unreadable(folder, id));
             }
         }
     }

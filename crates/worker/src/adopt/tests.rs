@@ -5,7 +5,9 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
 use protocol::attempt::{AttemptSpec, Effects, End, EndResult, Program, SPEC_FORMAT, StopPlan, Ticket};
-use protocol::folder::{Claim, EXIT_OFFSET, FolderSpec, Local, RECORD_BYTES, RECORD_FILE, SPEC_FILE, encode_exit};
+use protocol::folder::{
+    Claim, EXIT_OFFSET, FOLDER_FORMAT, FolderSpec, Local, RECORD_BYTES, RECORD_FILE, SPEC_FILE, encode_exit,
+};
 use protocol::link::Loss;
 use runner::folder_io;
 use uuid::Uuid;
@@ -24,7 +26,11 @@ impl Attempts {
     }
 
     fn places(&self) -> Places {
-        Places { attempts: self.root.path().to_owned(), kept: self.root.path().join("kept") }
+        Places {
+            attempts: self.root.path().to_owned(),
+            kept: self.root.path().join("kept"),
+            aside: self.root.path().join("aside"),
+        }
     }
 
     fn make(&self, claim: Option<Claim>) -> PathBuf {
@@ -36,6 +42,7 @@ impl Attempts {
             cgroup_parent: None,
             base_env: Default::default(),
             rules: Default::default(),
+            caretaker: None,
         };
         folder_io::create(&folder, &FolderSpec::new(spec(ticket), local)).expect("writable");
         if let Some(claim) = claim {
@@ -46,7 +53,7 @@ impl Attempts {
 
     /// `None`: nothing was found, or it was removed.
     fn look(&self, rebooted: bool) -> Option<Finding> {
-        let found = scan(&self.places(), rebooted).expect("readable");
+        let found = scan(&self.places(), rebooted).expect("readable").found;
         assert!(found.len() <= 1);
         found.into_iter().next().map(|found| found.finding)
     }
@@ -143,10 +150,25 @@ fn half_made_folders_are_removed_and_strange_ones_left_alone() {
     assert_eq!(attempts.look(false), None);
     assert!(!folder.exists());
 
-    let folder = attempts.make(Some(Claim::Intent));
-    fs::write(folder.join(SPEC_FILE), "{").expect("writable");
     fs::create_dir(attempts.root.path().join("notes")).expect("writable");
     assert_eq!(attempts.look(false), None);
-    assert!(folder.exists(), "it may have run");
     assert!(attempts.root.path().join("notes").exists());
+}
+
+#[test]
+fn a_folder_that_cannot_be_read_is_named_and_nothing_is_proved_by_its_silence() {
+    let attempts = Attempts::new();
+    let folder = attempts.make(Some(Claim::Intent));
+    assert!(scan(&attempts.places(), false).expect("readable").complete);
+    let spec = fs::read_to_string(folder.join(SPEC_FILE)).expect("readable");
+    let newer = spec.replace(&format!("\"format\":{FOLDER_FORMAT},\"attempt\""), "\"format\":99,\"attempt\"");
+    for (content, fence, step) in [(newer.as_str(), 9, "s"), ("{", 0, "")] {
+        fs::write(folder.join(SPEC_FILE), content).expect("writable");
+        let scan = scan(&attempts.places(), false).expect("readable");
+        assert!(!scan.complete);
+        let [found] = &scan.found[..] else { panic!("{:?}", scan.found) };
+        assert_eq!(found.finding, Finding::Unreadable);
+        assert_eq!((found.ticket.attempt, found.ticket.fence, found.step.as_str()), (Uuid::from_u128(7), fence, step));
+        assert!(folder.exists(), "it may have run");
+    }
 }

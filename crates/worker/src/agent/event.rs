@@ -39,6 +39,8 @@ pub enum Input {
         claim: Claim,
     },
     Stop(StopLevel),
+    /// To a caretaker: the worker whose folder it is wants it back.
+    HandOver,
     /// The time that [`Agent::deadline`](super::Agent::deadline) named has come.
     Tick,
 }
@@ -150,6 +152,10 @@ pub enum ExitReason {
     Stopped,
     /// The one step of `--once` is over.
     OnceDone,
+    /// Nothing is left to look after.
+    CaretakerDone,
+    /// The worker that this caretaker stood in for is back.
+    HandedOver,
     /// The link is gone, and the worker was told not to reconnect.
     LinkLost,
     Refused {
@@ -188,6 +194,8 @@ pub enum Finding {
     /// Its runner lives and has claimed the start.
     Running,
     Ended(Box<End>),
+    /// The folder cannot be read, or not by this version: whether it lives is not known.
+    Unreadable,
     /// No runner, and the folder is claimed `void`.
     NeverStarted {
         detail: String,

@@ -43,6 +43,8 @@ pub(super) enum Phase {
     Running {
         pid: Option<u32>,
     },
+    /// Its folder cannot be read: it may run, and nothing can be done about it from here.
+    Unreadable,
     /// The folder is being claimed as never started.
     Voiding {
         then: AfterVoid,
@@ -84,6 +86,7 @@ impl Held {
         let phase = match found.finding {
             Finding::Waiting => Phase::Waiting,
             Finding::Running => Phase::Running { pid: None },
+            Finding::Unreadable => Phase::Unreadable,
             Finding::Ended(end) => Phase::Ended { end },
             Finding::NeverStarted { detail } => Phase::Lost { loss: Loss::Void, detail },
             Finding::Lost { loss, detail } => Phase::Lost { loss, detail },
@@ -115,9 +118,12 @@ impl Held {
     /// Whether it takes a slot.
     pub(super) fn is_active(&self) -> bool {
         match self.phase {
-            Phase::Preparing { .. } | Phase::Waiting | Phase::Going | Phase::Running { .. } | Phase::Voiding { .. } => {
-                true
-            }
+            Phase::Preparing { .. }
+            | Phase::Waiting
+            | Phase::Going
+            | Phase::Running { .. }
+            | Phase::Unreadable
+            | Phase::Voiding { .. } => true,
             Phase::Ended { .. } | Phase::Lost { .. } => false,
         }
     }
@@ -150,9 +156,12 @@ impl Held {
         match &self.phase {
             Phase::Ended { end } => Some(WorkerMessage::Ended { ticket, end: (**end).clone() }),
             Phase::Lost { loss, detail } => Some(WorkerMessage::Lost { ticket, loss: *loss, detail: detail.clone() }),
-            Phase::Preparing { .. } | Phase::Waiting | Phase::Going | Phase::Running { .. } | Phase::Voiding { .. } => {
-                None
-            }
+            Phase::Preparing { .. }
+            | Phase::Waiting
+            | Phase::Going
+            | Phase::Running { .. }
+            | Phase::Unreadable
+            | Phase::Voiding { .. } => None,
         }
     }
 
@@ -162,7 +171,7 @@ impl Held {
             Phase::Preparing { .. } | Phase::Waiting | Phase::Voiding { .. } => HeldState::Waiting,
             Phase::Lost { loss: Loss::Void, .. } => HeldState::Waiting,
             // A loss without a result is told right after the welcome; until then it may have run.
-            Phase::Going | Phase::Running { .. } | Phase::Lost { .. } => HeldState::Running,
+            Phase::Going | Phase::Running { .. } | Phase::Unreadable | Phase::Lost { .. } => HeldState::Running,
             Phase::Ended { .. } => HeldState::Ended,
         };
         HeldAttempt {

@@ -129,7 +129,8 @@ impl Agent {
 
     /// What the server wants of runners; those that live are told when it changes.
     pub(super) fn adjust_rules(&mut self, settings: &LinkSettings) {
-        let rules = RunnerRules { beat_ms: settings.runner_heartbeat_ms };
+        let rules =
+            RunnerRules { beat_ms: settings.runner_heartbeat_ms, caretaker_after_ms: settings.caretaker_after_ms };
         if rules == self.rules {
             return;
         }

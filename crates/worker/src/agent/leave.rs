@@ -11,6 +11,9 @@ use super::held::{AfterVoid, Phase};
 /// How long a stopping worker waits for the server to take the last results. They are kept in any case.
 const LAST_WORDS_PATIENCE: Duration = Duration::from_secs(10);
 
+/// How long a caretaker whose attempts have all ended looks for a server to tell.
+const CARETAKER_IDLE_MAX: Duration = Duration::from_secs(600);
+
 #[derive(Debug)]
 pub(super) struct Leaving {
     level: StopLevel,
@@ -47,11 +50,34 @@ impl Agent {
         self.say_heartbeat(now);
     }
 
+    /// A caretaker ends with the last of what it looks after. Results that no server takes for long are left to the
+    /// next worker.
+    fn end_caretaking(&mut self, now: Duration) {
+        if !self.hello.caretaker || self.leaving.is_some() {
+            return;
+        }
+        let lives = self.held.values().any(|held| held.is_active() && held.phase != Phase::Unreadable);
+        let unreported = self.held.values().any(|held| held.phase != Phase::Unreadable);
+        if lives || unreported && self.out.link_stands {
+            self.idle_since = None;
+            return;
+        }
+        let since = *self.idle_since.get_or_insert(now);
+        if !unreported || now >= since + CARETAKER_IDLE_MAX {
+            self.stop(StopLevel::Leave, ExitReason::CaretakerDone, now);
+        }
+    }
+
+    pub(super) fn idle_deadline(&self) -> Option<Duration> {
+        self.idle_since.filter(|_| self.leaving.is_none()).map(|since| since + CARETAKER_IDLE_MAX)
+    }
+
     /// Announces the exit once nothing is left to wait for.
     pub(super) fn leave_if_done(&mut self, now: Duration) {
         if self.once && self.draining && self.leaving.is_none() && self.held.is_empty() {
             self.stop(StopLevel::Leave, ExitReason::OnceDone, now);
         }
+        self.end_caretaking(now);
         let Some(leaving) = &mut self.leaving else { return };
         if leaving.done {
             return;

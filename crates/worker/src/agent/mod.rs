@@ -53,6 +53,8 @@ pub struct Agent {
     draining: bool,
     leaving: Option<Leaving>,
     pace: Pace,
+    /// Since when a caretaker has nothing alive to look after, and no server to tell.
+    idle_since: Option<Duration>,
     /// What runners are to be told.
     rules: RunnerRules,
     out: Outbox,
@@ -61,15 +63,18 @@ pub struct Agent {
 impl Agent {
     /// `hello` says who this worker is; `found` is what lay in its state folder.
     pub fn new(hello: Hello, once: bool, found: Vec<Found>) -> Self {
+        // A caretaker takes no new work.
+        let draining = hello.caretaker;
         Agent {
             hello,
             once,
             held: found.into_iter().map(Held::found).collect(),
             session: Session::Down,
             offline_since: None,
-            draining: false,
+            draining,
             leaving: None,
             pace: Pace::default(),
+            idle_since: None,
             rules: RunnerRules::default(),
             out: Outbox::default(),
         }
@@ -87,6 +92,7 @@ impl Agent {
             Input::Examined { ticket, finding } => self.examined(ticket, finding, now),
             Input::Claimed { ticket, claim } => self.claimed(ticket, claim, now),
             Input::Stop(level) => self.stop(level, ExitReason::Stopped, now),
+            Input::HandOver => self.stop(StopLevel::Leave, ExitReason::HandedOver, now),
             Input::Tick => {}
         }
         self.fill_slots(now);
@@ -99,7 +105,10 @@ impl Agent {
     /// When to come back with a [`Input::Tick`], if nothing happens before.
     pub fn deadline(&self) -> Option<Duration> {
         let leaving = self.leaving.as_ref().and_then(Leaving::deadline);
-        [self.session.deadline(), leaving, self.pace.deadline(), self.lease_deadline()].into_iter().flatten().min()
+        [self.session.deadline(), leaving, self.pace.deadline(), self.lease_deadline(), self.idle_deadline()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     fn free_slots(&self) -> u32 {

@@ -85,7 +85,7 @@ impl Agent {
         self.pace.ready.retain(|ticket, _| held.get(ticket).is_some_and(|held| held.phase == Phase::Waiting));
         let taken = held.iter().filter(|(ticket, held)| match held.phase {
             Phase::Waiting => !self.pace.ready.contains_key(ticket),
-            Phase::Going | Phase::Running { .. } => true,
+            Phase::Going | Phase::Running { .. } | Phase::Unreadable => true,
             Phase::Preparing { .. } | Phase::Voiding { .. } | Phase::Ended { .. } | Phase::Lost { .. } => false,
         });
         let free = (self.hello.slots as usize).saturating_sub(taken.count());

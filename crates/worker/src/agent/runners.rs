@@ -64,7 +64,7 @@ impl Agent {
     fn started(&mut self, ticket: Ticket, pid: u32) {
         let Some(held) = self.held.get_mut(&ticket) else { return };
         let news = match held.phase {
-            Phase::Preparing { .. } | Phase::Waiting | Phase::Going | Phase::Voiding { .. } => true,
+            Phase::Preparing { .. } | Phase::Waiting | Phase::Going | Phase::Unreadable | Phase::Voiding { .. } => true,
             Phase::Running { pid: known } => known != Some(pid),
             Phase::Ended { .. } | Phase::Lost { .. } => return,
         };
@@ -113,7 +113,7 @@ impl Agent {
             // The claim's own answer is on its way.
             Phase::Voiding { .. } => {}
             // A claim of intent came first: a runner that says otherwise has not even seen it.
-            Phase::Running { .. } | Phase::Ended { .. } | Phase::Lost { .. } => {}
+            Phase::Running { .. } | Phase::Unreadable | Phase::Ended { .. } | Phase::Lost { .. } => {}
         }
     }
 
@@ -121,7 +121,7 @@ impl Agent {
     pub(super) fn runner_gone(&mut self, ticket: Ticket) {
         let Some(held) = self.held.get(&ticket) else { return };
         match held.phase {
-            Phase::Preparing { .. } | Phase::Waiting | Phase::Going | Phase::Running { .. } => {
+            Phase::Preparing { .. } | Phase::Waiting | Phase::Going | Phase::Running { .. } | Phase::Unreadable => {
                 self.out.push(Action::Examine { ticket });
             }
             Phase::Voiding { .. } | Phase::Ended { .. } | Phase::Lost { .. } => {}
@@ -135,7 +135,13 @@ impl Agent {
         }
         match finding {
             // The shell has connected to it again, and it says itself how far it is.
-            Finding::Waiting | Finding::Running => self.tell_rules(ticket),
+            Finding::Waiting | Finding::Running => {
+                if held.phase == Phase::Unreadable {
+                    held.phase = Phase::Running { pid: None };
+                }
+                self.tell_rules(ticket);
+            }
+            Finding::Unreadable => {}
             Finding::Ended(end) => self.ended(ticket, end, now),
             Finding::NeverStarted { detail } => match held.phase {
                 Phase::Preparing { give_up: None } => {
@@ -204,7 +210,7 @@ impl Agent {
     pub(super) fn ship(&mut self, ticket: Ticket, after_seq: u64) {
         let Some(held) = self.held.get(&ticket) else { return };
         let last_seq = match &held.phase {
-            Phase::Preparing { .. } | Phase::Waiting | Phase::Voiding { .. } => return,
+            Phase::Preparing { .. } | Phase::Waiting | Phase::Voiding { .. } | Phase::Unreadable => return,
             Phase::Lost { loss: Loss::Void, .. } => return,
             Phase::Going | Phase::Running { .. } => {
                 self.out.push(Action::Ship { ticket, after_seq });

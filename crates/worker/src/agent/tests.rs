@@ -1,5 +1,6 @@
 //! Stories as data: what goes in, and what must come out.
 
+mod caretakers;
 mod leases;
 
 use std::time::Duration;
@@ -26,7 +27,7 @@ const SETTINGS: LinkSettings = LinkSettings {
 };
 
 /// What runners are told by these.
-const RULES: RunnerRules = RunnerRules { beat_ms: 30_000 };
+const RULES: RunnerRules = RunnerRules { beat_ms: 30_000, caretaker_after_ms: None };
 
 /// An agent with a clock. Heartbeats, pings and rules are left out of what [`Story::give`] returns unless a test asks.
 struct Story {

@@ -122,7 +122,7 @@ impl Agent {
             Phase::Lost { loss: Loss::Void, .. } => self.let_go(ticket, Action::Discard { ticket }),
             // The evidence is on record; `forget` comes when the log is, too.
             Phase::Ended { .. } | Phase::Lost { .. } => held.settled = true,
-            Phase::Going | Phase::Running { .. } | Phase::Voiding { .. } => {
+            Phase::Going | Phase::Running { .. } | Phase::Unreadable | Phase::Voiding { .. } => {
                 tracing::debug!(attempt = %ticket.attempt, about, "the server calls a message stale; the step goes on");
             }
         }
@@ -144,6 +144,9 @@ impl Agent {
                 held.stop = Some((mode, reason));
                 self.make_void(ticket, AfterVoid::Report);
             }
+            Phase::Unreadable => {
+                tracing::warn!(attempt = %ticket.attempt, "told to stop a step whose folder cannot be read; it is left alone");
+            }
             Phase::Ended { .. } | Phase::Lost { .. } => {}
         }
     }
@@ -158,7 +161,7 @@ impl Agent {
             Phase::Preparing { .. } | Phase::Waiting | Phase::Voiding { .. } => {
                 self.make_void(ticket, AfterVoid::Discard);
             }
-            Phase::Going | Phase::Running { .. } => {
+            Phase::Going | Phase::Running { .. } | Phase::Unreadable => {
                 tracing::warn!(attempt = %ticket.attempt, "told to forget a step that runs; it is kept");
             }
         }
@@ -183,7 +186,7 @@ impl Agent {
                 held.phase = Phase::Voiding { then };
                 self.out.push(Action::Void { ticket });
             }
-            Phase::Going | Phase::Running { .. } | Phase::Ended { .. } | Phase::Lost { .. } => {}
+            Phase::Going | Phase::Running { .. } | Phase::Unreadable | Phase::Ended { .. } | Phase::Lost { .. } => {}
         }
     }
 }

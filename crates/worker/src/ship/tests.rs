@@ -25,7 +25,11 @@ impl Logs {
     }
 
     fn places(&self) -> Places {
-        Places { attempts: self.root.path().to_owned(), kept: self.root.path().join("kept") }
+        Places {
+            attempts: self.root.path().to_owned(),
+            kept: self.root.path().join("kept"),
+            aside: self.root.path().join("aside"),
+        }
     }
 
     fn attempt(&self, id: u64) -> PathBuf {

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use protocol::attempt::AttemptSpec;
 use protocol::folder::{FolderSpec, Local, RunnerRules};
 use protocol::link::RefuseReason;
+use protocol::state::Caretaker;
 use runner::folder_io::{self, FolderError};
 use runner::nursery::Nursery;
 use thiserror::Error;
@@ -37,13 +38,14 @@ pub(crate) enum PrepareError {
 }
 
 impl Prepare {
-    pub(crate) fn new(runner: &RunnerCommand, spool: Spool) -> Self {
+    pub(crate) fn new(runner: &RunnerCommand, spool: Spool, caretaker: Option<Caretaker>) -> Self {
         let local = Local {
             log_lines_max: spool.log_lines,
             log_bytes_max: spool.log_bytes,
             cgroup_parent: runner::cgroup::find_parent(),
             base_env: base_environment(),
             rules: RunnerRules::default(),
+            caretaker,
         };
         let nursery = Nursery::new(&runner.program, &runner.arguments);
         Prepare { program: runner.program.clone(), nursery, local }
