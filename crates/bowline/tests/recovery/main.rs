@@ -6,6 +6,7 @@
 mod story;
 
 mod chaos;
+mod caretakers;
 mod clocks;
 mod cuts;
 mod demo;

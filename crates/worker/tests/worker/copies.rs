@@ -1,0 +1,65 @@
+//! State folders that were copied or emptied while steps run under them.
+
+use std::path::Path;
+
+use crate::kit::{Stage, Worker, counting, eventually, parent_of};
+
+fn copy(from: &Path, to: &Path) {
+    // Sockets cannot be copied and need not be.
+    let copied = std::process::Command::new("cp").arg("-a").arg(from).arg(to).status().expect("cp runs");
+    assert!(copied.success());
+}
+
+#[tokio::test]
+async fn a_worker_on_a_copy_leaves_the_steps_of_the_original_alone() {
+    let stage = Stage::new().await;
+    let finish = stage.folder.path().join("finish");
+    let worker = stage.start();
+    let mut peer = stage.welcomed().await;
+    let pid = peer.run(counting(1, &finish)).await;
+    let copied = stage.folder.path().join("copy");
+    copy(&stage.state(), &copied);
+
+    let mut options = stage.options();
+    options.state = copied;
+    let on_copy = Worker::start(options);
+    let mut second = stage.link().await;
+    let hello = second.hello().await;
+    assert_eq!(hello.held, [], "not its own");
+    assert!(!hello.scan_complete, "and no proof that it is gone");
+    second.welcome(Vec::new()).await;
+    on_copy.kill().await;
+    assert!(parent_of(pid).is_some(), "it lives");
+    std::fs::write(&finish, "").expect("writable");
+    assert_eq!(peer.ended(1).await.result, protocol::attempt::EndResult::Exited { code: 7 });
+    drop(worker);
+}
+
+#[tokio::test]
+async fn a_deleted_attempt_that_lives_makes_the_scan_incomplete() {
+    let stage = Stage::new().await;
+    let finish = stage.folder.path().join("finish");
+    let worker = stage.start();
+    let mut peer = stage.welcomed().await;
+    let pid = peer.run(counting(1, &finish)).await;
+    worker.kill().await;
+    drop(peer);
+    while std::fs::remove_dir_all(stage.attempt(1)).is_err() {}
+    let worker = stage.start();
+    let hello = stage.link().await.hello().await;
+    assert_eq!((hello.held, hello.scan_complete), (Vec::new(), false));
+    worker.kill().await;
+
+    std::fs::write(&finish, "").expect("writable");
+    eventually("the step ends", || parent_of(pid).is_none()).await;
+    eventually("its runner too", || !lives_under(&stage.state())).await;
+    let _worker = stage.start();
+    assert!(stage.link().await.hello().await.scan_complete);
+}
+
+fn lives_under(state: &Path) -> bool {
+    let processes = std::fs::read_dir("/proc").expect("readable").flatten();
+    processes
+        .filter_map(|process| std::fs::read_link(process.path().join("cwd")).ok())
+        .any(|cwd| cwd.starts_with(state))
+}
