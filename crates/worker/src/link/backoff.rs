@@ -7,16 +7,19 @@ const FACTOR: f64 = 1.5;
 /// Until a server has said otherwise.
 const LONGEST_BY_DEFAULT: Duration = Duration::from_secs(60);
 
+const PROBE_INTERVAL: Duration = Duration::from_secs(2);
+
 /// Grows with every failure, up to a limit, and starts over after a success.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Backoff {
     next: Duration,
     longest: Duration,
+    asked_back: bool,
 }
 
 impl Backoff {
     pub(crate) fn new() -> Self {
-        Backoff { next: FIRST, longest: LONGEST_BY_DEFAULT }
+        Backoff { next: FIRST, longest: LONGEST_BY_DEFAULT, asked_back: false }
     }
 
     /// The server welcomed us, and said how long we may stay away.
@@ -25,18 +28,45 @@ impl Backoff {
         self.next = FIRST;
     }
 
+    /// The server is there, and not ready: the next delay is a short one.
+    pub(crate) fn asked_back(&mut self) {
+        self.asked_back = true;
+    }
+
     /// The next delay. `jitter` is between 0 and 1; it takes away up to a half, so that workers that were cut off
     /// together do not come back together. The longest delay is never exceeded.
     pub(crate) fn next(&mut self, jitter: f64) -> Duration {
+        if std::mem::take(&mut self.asked_back) {
+            return probe_interval(jitter).min(self.next).min(self.longest);
+        }
         let delay = self.next.min(self.longest);
         self.next = delay.mul_f64(FACTOR).min(self.longest);
         delay.mul_f64(1.0 - 0.5 * jitter.clamp(0.0, 1.0))
     }
 }
 
+/// While waiting for the next try, a server that was away is looked for this often; about two seconds, so that workers
+/// that were cut off together do not all look at the same moment.
+pub(super) fn probe_interval(jitter: f64) -> Duration {
+    PROBE_INTERVAL.mul_f64(0.75 + 0.5 * jitter.clamp(0.0, 1.0))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_that_is_not_ready_is_asked_again_soon_and_spends_nothing() {
+        let mut backoff = Backoff::new();
+        for _ in 0..12 {
+            backoff.next(0.0);
+        }
+        backoff.asked_back();
+        assert_eq!(backoff.next(0.0), Duration::from_millis(1500));
+        backoff.asked_back();
+        assert_eq!(backoff.next(1.0), Duration::from_millis(2500));
+        assert_eq!(backoff.next(0.0), Duration::from_secs(60), "once");
+    }
 
     #[test]
     fn delays_grow_to_the_limit_and_start_over() {

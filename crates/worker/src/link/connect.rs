@@ -39,6 +39,15 @@ pub(crate) enum ConnectError {
     Silent { address: Address },
 }
 
+impl ConnectError {
+    /// Somebody answers for the server, and says that it will be there.
+    pub(crate) fn is_not_ready(&self) -> bool {
+        const NOT_READY: [StatusCode; 3] =
+            [StatusCode::BAD_GATEWAY, StatusCode::SERVICE_UNAVAILABLE, StatusCode::GATEWAY_TIMEOUT];
+        matches!(self, ConnectError::Status { status, .. } if NOT_READY.contains(status))
+    }
+}
+
 pub(crate) async fn connect_tcp(address: &Address) -> Result<TcpStream, ConnectError> {
     let failed = |source| ConnectError::Tcp { address: address.clone(), source };
     let stream = match timeout(CONNECT_TIMEOUT, TcpStream::connect(address.target())).await {

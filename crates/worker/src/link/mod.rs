@@ -27,8 +27,6 @@ use session::Outgoing;
 const CONTROL_QUEUE: usize = 64 * 1024;
 /// Log frames that wait for the socket; the window of unacknowledged bytes is the real limit.
 const LOG_QUEUE: usize = 2;
-/// While waiting for the next try, a server that was away is looked for this often.
-const PROBE_INTERVAL: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
 pub(crate) enum LinkEvent {
@@ -98,6 +96,9 @@ pub(crate) async fn keep(reach: Reach, events: Sender<LinkEvent>) {
             }
             Err(error) => {
                 tracing::warn!(%error, "no link to the server; trying again");
+                if error.is_not_ready() {
+                    backoff.asked_back();
+                }
                 // Whoever answers but does not let us in is not to be asked more often than the back-off says.
                 matches!(error, ConnectError::Tcp { .. })
             }
@@ -117,7 +118,7 @@ async fn wait(delay: Duration, probe: bool, servers: &[Address]) {
     }
     let until = Instant::now() + delay;
     loop {
-        let next_probe = Instant::now() + PROBE_INTERVAL;
+        let next_probe = Instant::now() + backoff::probe_interval(machine::random_fraction());
         if next_probe >= until {
             return sleep_until(until).await;
         }

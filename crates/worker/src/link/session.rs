@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
-use protocol::link::{FRAME_BYTES_MAX, ServerMessage, WorkerMessage, decode_text};
+use protocol::link::{FRAME_BYTES_MAX, RefusedCode, ServerMessage, WorkerMessage, decode_text};
 use tokio::sync::mpsc::{Receiver, Sender};
 use tokio::sync::oneshot;
 use tokio::time::sleep;
@@ -66,8 +66,12 @@ async fn read(mut stream: SplitStream<Socket>, events: &Sender<LinkEvent>, backo
             Err(error) => return format!("a frame from the server cannot be understood: {error}"),
         };
         for message in &messages {
-            if let ServerMessage::Welcome(welcome) = message {
-                backoff.welcomed(Duration::from_millis(welcome.settings.max_reconnect_delay_ms));
+            match message {
+                ServerMessage::Welcome(welcome) => {
+                    backoff.welcomed(Duration::from_millis(welcome.settings.max_reconnect_delay_ms));
+                }
+                ServerMessage::Refused { code: RefusedCode::GoingAway, .. } => backoff.asked_back(),
+                _ => {}
             }
         }
         if events.send(LinkEvent::Frame(messages)).await.is_err() {
