@@ -133,7 +133,7 @@ pub struct WorkerArgs {
     /// End when the link is lost
     #[arg(long)]
     pub no_reconnect: bool,
-    /// Do not come back for lost attempts, and be forgotten when gone
+    /// A machine for single use: what it was only offered is handed to another worker at once when it is gone
     #[arg(long)]
     pub ephemeral: bool,
     /// Run one step, then exit (implies --ephemeral)

@@ -348,6 +348,10 @@ impl<'a> Watch<'a> {
     /// Asks for more while the step runs, and ends it in time where it ends with its lease.
     fn keep_lease(&mut self, now: Duration) {
         if self.exited.is_some() {
+            // There is nothing left to end, and an alarm that rings on would keep this loop spinning.
+            if let Some(alarm) = &mut self.alarm {
+                alarm.set(None);
+            }
             return;
         }
         let Some(lease) = &mut self.desk.lease else { return };
