@@ -5,8 +5,8 @@
 
 mod story;
 
-mod chaos;
 mod caretakers;
+mod chaos;
 mod clocks;
 mod cuts;
 mod demo;
