@@ -1,5 +1,7 @@
 //! Links that break and attempts that are gone: when to wait, and what to decide.
 
+use std::time::Duration;
+
 use crate::attempt::{Attempt, AttemptState, Loss};
 use crate::definition::OnDisconnect;
 use crate::event::{About, AttemptNews, OfferNews, Rejection, Stale, Ticket};
@@ -9,6 +11,9 @@ use crate::state::{Cancelling, Cut, End, Ground, Live, Recovering, State};
 use crate::table::Verb;
 
 use super::draft::Draft;
+
+/// The wait before a step is offered again whose attempt never started.
+const AFTER_VOID: Duration = Duration::from_secs(1);
 
 impl Draft<'_> {
     pub(super) fn link_lost(&mut self, ticket: Ticket, epoch: Epoch) -> Result<(), Rejection> {
@@ -87,8 +92,13 @@ impl Draft<'_> {
         if ground == Ground::NeverStarted {
             // Proven void: it was no execution, and spends no budget. After a cancel it is a step that runs because
             // of it (what ran before was told to stop), so it is handed over again all the same.
-            self.step_mut(ix).executions -= 1;
-            return self.enqueue(ix, Verb::Requeue, "the attempt never started");
+            let step = self.step_mut(ix);
+            step.executions -= 1;
+            // Whatever kept it from starting may do so again: elsewhere if possible, and not at full speed.
+            step.avoid = Some(live.worker);
+            self.enqueue(ix, Verb::Requeue, "the attempt never started")?;
+            self.set_offer(ix, None, Some(self.ctx.now + AFTER_VOID));
+            return Ok(());
         }
         self.decide_loss(ix, failure, Some(ground))
     }

@@ -295,16 +295,17 @@ fn force_after_a_graceful_cancel_ends_always_too() {
 fn a_cleanup_that_never_started_is_handed_over_again() {
     check(
         "a -> b[if:always()]",
-        "cancel; go b; gone b void; go b; end b 0",
+        "cancel; go b; gone b void; next; go b; end b 0",
         expect![[r#"
-        submit       | a: pending -enqueue-> queued
-        cancel       | job: cancel asked by ann; a: queued -cancel-> cancelled; b: pending -enqueue-> queued; job: pending -> cancelling
-        go b
-        gone b void  | b: running -requeue-> queued; b#1 is lost, confirmed
-        go b
-        end b 0      | b: running -succeed-> success; job: cancelling -> cancelled; b#2 is ended, confirmed; ! forget b
-        = job cancelled (cancelled), a cancelled (cancelled), b success
-    "#]],
+            submit       | a: pending -enqueue-> queued
+            cancel       | job: cancel asked by ann; a: queued -cancel-> cancelled; b: pending -enqueue-> queued; job: pending -> cancelling
+            go b
+            gone b void  | b: running -requeue-> queued; b#1 is lost, confirmed
+            +1s check b
+            go b
+            end b 0      | b: running -succeed-> success; job: cancelling -> cancelled; b#2 is ended, confirmed; ! forget b
+            = job cancelled (cancelled), a cancelled (cancelled), b success
+        "#]],
     );
 }
 

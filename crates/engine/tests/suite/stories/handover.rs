@@ -296,6 +296,7 @@ fn who_let_an_offer_go_is_remembered() {
     assert!(avoided("offer a; next"));
     assert!(!avoided("offer a; drop a"));
     assert!(!avoided("offer a; refuse a; go a; gone a runner"));
+    assert!(avoided("go a; gone a void"));
 }
 
 #[test]

@@ -278,16 +278,16 @@ fn void_spends_nothing() {
         "a[retry:1]",
         "go a; gone a void; go a; lost a; gone a void; go a; end a 1",
         expect![[r#"
-        submit       | a: pending -enqueue-> queued
-        go a
-        gone a void  | a: running -requeue-> queued; a#1 is lost, confirmed
-        go a
-        lost a       | a: running -recover-> recovering; job: running -> recovering; a#2 is recovering
-        gone a void  | a: recovering -requeue-> queued; job: recovering -> running; a#2 is lost, confirmed
-        go a
-        end a 1      | a: running -fail-> failed; job: running -> failed; a#3 is ended, confirmed; ! forget a
-        = job failed (exit_code), a failed (exit_code)
-    "#]],
+            submit       | a: pending -enqueue-> queued
+            go a
+            gone a void  | a: running -requeue-> queued; a#1 is lost, confirmed
+            go a         | refused: the step is queued, so there is nothing to offer
+            lost a       | refused: stale: the step has no such attempt now
+            gone a void  | refused: stale: the step has no such attempt now
+            go a         | refused: the step is queued, so there is nothing to offer
+            end a 1      | refused: stale: the step has no such attempt now
+            = job running, a queued
+        "#]],
     );
 }
 
@@ -367,16 +367,16 @@ fn void_is_no_execution() {
         "a[retry:2]",
         "go a; gone a void; go a; end a 1; next; go a; end a 1",
         expect![[r#"
-        submit       | a: pending -enqueue-> queued
-        go a
-        gone a void  | a: running -requeue-> queued; a#1 is lost, confirmed
-        go a
-        end a 1      | a: running -retry-> waiting; a#2 is ended, confirmed; ! forget a
-        +0s check a  | a: waiting -timer_done-> queued
-        go a
-        end a 1      | a: running -fail-> failed; job: running -> failed; a#3 is ended, confirmed; ! forget a
-        = job failed (exit_code), a failed (exit_code)
-    "#]],
+            submit       | a: pending -enqueue-> queued
+            go a
+            gone a void  | a: running -requeue-> queued; a#1 is lost, confirmed
+            go a         | refused: the step is queued, so there is nothing to offer
+            end a 1      | refused: stale: the step has no such attempt now
+            +1s check a
+            go a
+            end a 1      | a: running -retry-> waiting; a#2 is ended, confirmed; ! forget a
+            = job running, a waiting (exit_code) after 1 executions
+        "#]],
     );
 }
 
