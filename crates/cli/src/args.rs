@@ -121,7 +121,7 @@ pub struct WorkerArgs {
     /// What people call it [default: the host's name]
     #[arg(long)]
     pub name: Option<String>,
-    /// What it can do [default: script]
+    /// What it can do [default: the tags of its enroll token, or else script]
     #[arg(long, value_name = "TAG", value_delimiter = ',')]
     pub tags: Vec<String>,
     /// How many steps it runs at once [default: the number of cores]

@@ -112,6 +112,7 @@ impl Server {
             role: api::Role::Viewer,
             name: "the local worker".to_owned(),
             uses: Some(1),
+            tags: Vec::new(),
             expires_at: None,
         };
         Ok(self.app.access.create(new).await?.text)

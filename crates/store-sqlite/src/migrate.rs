@@ -31,6 +31,13 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { version: 3, name: "hearing", sql: include_str!("../migrations/0003_hearing.sql"), min_reader: 3 },
     Migration { version: 4, name: "identity", sql: include_str!("../migrations/0004_identity.sql"), min_reader: 3 },
     Migration { version: 5, name: "lineage", sql: include_str!("../migrations/0005_lineage.sql"), min_reader: 3 },
+    // An older build would give a worker any tag that it claims.
+    Migration {
+        version: 6,
+        name: "allowed_tags",
+        sql: include_str!("../migrations/0006_allowed_tags.sql"),
+        min_reader: 6,
+    },
 ];
 
 pub(crate) fn run(connection: &mut Connection, path: &str, migrations: &[Migration]) -> Result<(), StoreError> {

@@ -408,6 +408,7 @@ pub(crate) fn worker_row(row: &Row<'_>) -> rusqlite::Result<WorkerRow> {
         removed_at: values::maybe_time(row, 18)?,
         left_heard: row.get::<_, Option<i64>>(19)?.map(Heard),
         used_epoch: engine::Epoch(values::unsigned(row, 20)?),
+        allowed_tags: values::tags(row, 21)?,
     })
 }
 

@@ -207,6 +207,7 @@ impl Store for SqliteStore {
                 worker.credential_hash,
                 worker.state_id.as_bytes(),
                 now.0,
+                token_hash,
             ])?;
             Ok(Enrolled::Yes)
         })

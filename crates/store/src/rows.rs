@@ -301,6 +301,8 @@ pub struct WorkerRow {
     /// When its last link was lost, in hearing time; none while it is connected.
     pub left_heard: Option<Heard>,
     pub removed_at: Option<Time>,
+    /// It may have no other tags than these, which came with its enroll token; none: any.
+    pub allowed_tags: Vec<String>,
 }
 
 /// What an operator says of a worker.

@@ -44,7 +44,7 @@ pub struct CreateArgs {
     /// How long it is good, such as `24h` [default: until revoked]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub ttl: Option<String>,
-    /// The tags that its workers may have (only for `enroll`; not supported yet) [default: any]
+    /// The tags that its workers may have (only for `enroll`) [default: any]
     #[arg(long, value_name = "TAG", value_delimiter = ',')]
     pub tags: Vec<String>,
     /// How many workers it lets in (only for `enroll`) [default: 1]

@@ -89,7 +89,14 @@ impl Access {
 }
 
 fn admin() -> NewToken {
-    NewToken { kind: TokenKind::Api, role: Role::Admin, name: "admin".to_owned(), uses: None, expires_at: None }
+    NewToken {
+        kind: TokenKind::Api,
+        role: Role::Admin,
+        name: "admin".to_owned(),
+        uses: None,
+        tags: Vec::new(),
+        expires_at: None,
+    }
 }
 
 fn read(path: &Path) -> Result<Option<String>, AdminTokenError> {

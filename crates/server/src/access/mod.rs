@@ -61,6 +61,8 @@ pub struct NewToken {
     pub role: Role,
     pub name: String,
     pub uses: Option<u32>,
+    /// Of an enroll token: the tags that its workers may have. Empty: any.
+    pub tags: Vec<String>,
     pub expires_at: Option<Time>,
 }
 
@@ -142,7 +144,7 @@ impl Access {
             role: new.role.word().to_owned(),
             name: new.name,
             hash,
-            tags: Vec::new(),
+            tags: new.tags,
             uses_left: new.uses,
             created_at: self.clock.now(),
             expires_at: new.expires_at,

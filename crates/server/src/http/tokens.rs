@@ -126,9 +126,9 @@ fn wanted(request: &CreateTokenRequest, now: Time) -> Result<NewToken, ApiError>
             if request.role.is_some() {
                 return Err(ApiError::bad_request("`role` is only for tokens of kind `api`"));
             }
-            if !request.tags.is_empty() {
-                let message = "`tags` of an enroll token are not supported yet";
-                return Err(ApiError::new(ErrorCode::NotSupported, message).hint("leave them out"));
+            if let Some(bad) = request.tags.iter().find(|tag| !spec::task::is_tag(tag)) {
+                return Err(ApiError::bad_request(format!("`{bad}` is not a tag"))
+                    .hint("tags are made of letters, digits and `_-.:/=`"));
             }
             let uses = request.uses.unwrap_or(1);
             if !(1..=USES_MAX).contains(&uses) {
@@ -137,7 +137,8 @@ fn wanted(request: &CreateTokenRequest, now: Time) -> Result<NewToken, ApiError>
             (Role::Viewer, Some(uses))
         }
     };
-    Ok(NewToken { kind: request.kind, role, name: String::new(), uses, expires_at })
+    let tags = request.tags.clone();
+    Ok(NewToken { kind: request.kind, role, name: String::new(), uses, tags, expires_at })
 }
 
 /// None for a kind that this build does not know.

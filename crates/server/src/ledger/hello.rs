@@ -21,6 +21,9 @@ use super::links::Link;
 use super::marks::Outage;
 use super::round::{Round, engine_ticket};
 
+/// What steps that are run by the worker itself want.
+const PLAIN_TAG: &str = "script";
+
 impl<S: Store> Core<S> {
     /// Gives the worker this link. Real with the round's commit; the welcome follows that.
     pub(super) fn admit(
@@ -40,9 +43,11 @@ impl<S: Store> Core<S> {
         if let Some(old) = known.and_then(|w| w.link).filter(|old| *old != link) {
             self.replace_link(old);
         }
-        round.hellos.push(stored(worker, epoch, hello));
         round.left.remove(&worker);
-        self.enter_roster(link, epoch, row, hello, &believed, round);
+        let stored = stored(worker, epoch, hello, tags_of(hello, row));
+        let drain = Drain { operator: row.draining, own: false, caretaker: hello.caretaker };
+        self.enter_roster(link, &stored, drain, &believed, round);
+        round.hellos.push(stored);
         self.links.insert(link, Link::new(worker, epoch, hello, sender, round.clocks.heard));
         self.metrics.connected.set(i64::try_from(self.roster.connected()).unwrap_or(i64::MAX));
         tracing::info!(worker = hello.name, %worker, host = hello.hostname, epoch = epoch.0, "a worker connected");
@@ -69,23 +74,22 @@ impl<S: Store> Core<S> {
     fn enter_roster(
         &mut self,
         link: LinkId,
-        epoch: Epoch,
-        row: &WorkerRow,
-        hello: &Hello,
+        stored: &WorkerHello,
+        drain: Drain,
         held: &HashMap<AttemptId, Place>,
         round: &Round,
     ) {
-        let tags = TagSet::new(hello.tags.iter().map(|t| Arc::from(t.as_str())));
-        self.roster.update(row.id, |slot| {
+        let tags = TagSet::new(stored.tags.iter().map(|t| Arc::from(t.as_str())));
+        self.roster.update(stored.id, |slot| {
             *slot = Some(Worker {
-                name: hello.name.clone(),
-                hostname: hello.hostname.clone(),
+                name: stored.name.clone(),
+                hostname: stored.hostname.clone(),
                 tags,
-                slots: hello.slots,
+                slots: stored.slots,
                 ahead: 0,
-                epoch,
+                epoch: stored.epoch,
                 link: Some(link),
-                drain: Drain { operator: row.draining, own: false, caretaker: hello.caretaker },
+                drain,
                 removed: false,
                 blocked: false,
                 last_seen: Some(round.now),
@@ -225,12 +229,32 @@ fn held_as(state: HeldState) -> Held {
     }
 }
 
-fn stored(id: WorkerId, epoch: Epoch, hello: &Hello) -> WorkerHello {
+/// What a worker may be used for: what it says, within what its enroll token allowed. One that says nothing gets all of
+/// that, or what the plainest worker has.
+fn tags_of(hello: &Hello, row: &WorkerRow) -> Vec<String> {
+    let allowed = &row.allowed_tags;
+    if hello.tags.is_empty() {
+        return if allowed.is_empty() { vec![PLAIN_TAG.to_owned()] } else { allowed.clone() };
+    }
+    let (good, bad): (Vec<String>, Vec<String>) =
+        hello.tags.iter().cloned().partition(|tag| allowed.is_empty() || allowed.contains(tag));
+    if !bad.is_empty() {
+        tracing::warn!(
+            worker = hello.name,
+            ?bad,
+            ?allowed,
+            "a worker claims tags that its enroll token does not allow"
+        );
+    }
+    good
+}
+
+fn stored(id: WorkerId, epoch: Epoch, hello: &Hello, tags: Vec<String>) -> WorkerHello {
     WorkerHello {
         id,
         epoch,
         name: hello.name.clone(),
-        tags: hello.tags.clone(),
+        tags,
         slots: hello.slots,
         kind: if hello.ephemeral { EPHEMERAL } else { "static" },
         session: hello.session,

@@ -90,6 +90,7 @@ mod tests {
             last_seen_at: None,
             left_heard: None,
             removed_at: None,
+            allowed_tags: Vec::new(),
         }
     }
 

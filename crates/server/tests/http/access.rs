@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::client::Request;
+use crate::hand::Hand;
 use crate::site::{HELLO, Site};
 
 /// Every route with a token of its own, as the API's description has them.
@@ -117,11 +118,26 @@ async fn what_a_token_cannot_be_is_refused() {
         (json!({ "kind": "api", "ttl": "0s" }), "bad_request", 400),
         (json!({ "kind": "enroll", "role": "admin" }), "bad_request", 400),
         (json!({ "kind": "enroll", "uses": 0 }), "bad_request", 400),
-        (json!({ "kind": "enroll", "tags": ["gpu"] }), "not_supported", 422),
+        (json!({ "kind": "enroll", "tags": ["not a tag"] }), "bad_request", 400),
+        (json!({ "kind": "api", "tags": ["gpu"] }), "bad_request", 400),
         (json!({ "kind": "api", "colour": "red" }), "bad_request", 400),
     ] {
         site.post("/api/tokens", &body).await.is_error(status, code);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_has_no_tag_that_its_enroll_token_did_not_allow() {
+    let site = Site::start().await;
+    let _hands = [
+        Hand::join_tagged(&site, "a", &[], &["any", "thing"]).await,
+        Hand::join_tagged(&site, "b", &["gpu", "script"], &["gpu", "root"]).await,
+        Hand::join_tagged(&site, "c", &["gpu", "script"], &[]).await,
+        Hand::join_tagged(&site, "d", &[], &[]).await,
+    ];
+    let workers = site.get("/api/workers").await.is(200);
+    let tags: Vec<_> = (0..4).map(|n| workers["items"][n]["tags"].clone()).collect();
+    assert_eq!(tags, [json!(["any", "thing"]), json!(["gpu"]), json!(["gpu", "script"]), json!(["script"])]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -26,11 +26,22 @@ pub(crate) struct Hand {
 
 impl Hand {
     pub(crate) async fn join(site: &Site, name: &str, slots: u32) -> Hand {
-        let token = site.post("/api/tokens", &json!({ "kind": "enroll" })).await.is(201);
+        Hand::join_with(site, json!({ "kind": "enroll" }), hello(name, slots)).await
+    }
+
+    /// With its own tags, by a token that allows these.
+    pub(crate) async fn join_tagged(site: &Site, name: &str, allowed: &[&str], claimed: &[&str]) -> Hand {
+        let tags = claimed.iter().map(|&tag| tag.to_owned()).collect();
+        let token = json!({ "kind": "enroll", "tags": allowed });
+        Hand::join_with(site, token, Hello { tags, ..hello(name, 1) }).await
+    }
+
+    async fn join_with(site: &Site, token: serde_json::Value, hello: Hello) -> Hand {
+        let token = site.post("/api/tokens", &token).await.is(201);
         let enroll = site.request("POST", "/api/worker/enroll").token(token["token"].as_str().expect("a token"));
-        let worker = enroll.json(&json!({ "name": name, "state_id": Uuid::nil() })).send().await.is(200);
+        let worker = enroll.json(&json!({ "name": hello.name, "state_id": Uuid::nil() })).send().await.is(200);
         let worker = WorkerId(worker["worker"].as_str().expect("an id").parse().expect("a uuid"));
-        Hand::connect(site, worker, hello(name, slots)).await
+        Hand::connect(site, worker, hello).await
     }
 
     async fn connect(site: &Site, worker: WorkerId, hello: Hello) -> Hand {

@@ -14,6 +14,7 @@ pub struct WorkerConfig {
     pub servers: Vec<String>,
     /// The host's name if none.
     pub name: Option<String>,
+    /// Those of its enroll token if none, or else `script`.
     pub tags: Vec<String>,
     /// The number of cores if none.
     pub slots: Option<u32>,
@@ -52,7 +53,7 @@ impl Default for WorkerConfig {
         WorkerConfig {
             servers: vec!["http://127.0.0.1:7411".to_owned()],
             name: None,
-            tags: vec!["script".to_owned()],
+            tags: Vec::new(),
             slots: None,
             state: "./bowline-worker".to_owned(),
             enroll_token_file: None,

@@ -48,7 +48,7 @@ fn the_documented_files_are_the_defaults() {
     let documented = worker(WORKER, &[]);
     assert_eq!(documented.name.as_deref(), Some("build-1"));
     assert_eq!(documented.slots, Some(4));
-    let rest = WorkerConfig { name: None, slots: None, tags: vec!["script".to_owned()], ..documented };
+    let rest = WorkerConfig { name: None, slots: None, tags: Vec::new(), ..documented };
     assert_eq!(rest, WorkerConfig::default());
 }
 

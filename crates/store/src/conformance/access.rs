@@ -62,6 +62,7 @@ pub fn every_hello_has_an_epoch_of_its_own(fixture: &mut dyn Fixture) {
         last_seen_at: Some(after(50)),
         left_heard: None,
         removed_at: None,
+        allowed_tags: fresh.allowed_tags.clone(),
     };
     assert_eq!(row, expected);
     let again = Batch { hellos: vec![hello.clone()], ..Batch::default() };
@@ -223,7 +224,9 @@ pub fn an_enroll_token_is_spent(fixture: &mut dyn Fixture) {
         assert_eq!(store.enroll(&endless.hash, &new_worker(n), after(1)).expect("a write"), Enrolled::Yes);
     }
     assert_eq!(reader.token_by_hash(&endless.hash).expect("a read").expect("the token").uses_left, None);
-    let workers: Vec<_> = reader.workers().expect("a read").iter().map(|w| w.id).collect();
+    let workers = reader.workers().expect("a read");
+    assert!(workers.iter().all(|w| w.allowed_tags == single.tags), "the token's tags stay with its workers");
+    let workers: Vec<_> = workers.iter().map(|w| w.id).collect();
     assert_eq!(workers, [1, 3, 4, 5].map(worker_id));
 }
 
