@@ -12,6 +12,7 @@ mod cuts;
 mod demo;
 mod disks;
 mod identity;
+mod leases;
 mod losses;
 mod map;
 mod markers;
