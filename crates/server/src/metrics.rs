@@ -24,6 +24,7 @@ pub struct Metrics {
     pub silent_links: Counter,
     pub duplicate_identities: Counter,
     pub mass_losses: Counter,
+    pub strangers: Counter,
     pub queued: Gauge,
     pub connected: Gauge,
     pub batch_rows: Histogram,
@@ -53,6 +54,7 @@ impl Default for Metrics {
         let duplicate_identities =
             counter("duplicate_identities", "Workers that were refused since another uses their identity");
         let mass_losses = counter("mass_losses", "Times that most workers were lost at once");
+        let strangers = counter("unknown_attempts", "Attempts that workers have and the database does not know");
         let queued = Gauge::default();
         registry.register("steps_queued", "Steps that wait for a worker", queued.clone());
         let connected = Gauge::default();
@@ -79,6 +81,7 @@ impl Default for Metrics {
             silent_links,
             duplicate_identities,
             mass_losses,
+            strangers,
             queued,
             connected,
             batch_rows,

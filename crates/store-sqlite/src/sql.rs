@@ -42,8 +42,7 @@ statements! {
     EVENTS = "events";
     EVENTS_OF_JOB = "events_of_job";
     HEARING = "hearing";
-    HELD_BY = "held_by";
-    HOLDERS = "holders";
+    HELD = "held";
     IDEMPOTENCY = "idempotency";
     JOB = "job";
     JOBS = "jobs";

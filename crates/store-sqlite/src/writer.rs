@@ -139,18 +139,8 @@ impl Store for SqliteStore {
         })
     }
 
-    fn held_by(&mut self, worker: WorkerId) -> Result<Vec<(JobId, StepIx)>, StoreError> {
-        self.run(|c| {
-            let mut steps = c.prepare_cached(sql::HELD_BY)?;
-            steps.query_map([worker.0.as_bytes()], step_place)?.collect()
-        })
-    }
-
-    fn holders(&mut self) -> Result<Vec<WorkerId>, StoreError> {
-        self.run(|c| {
-            let mut workers = c.prepare_cached(sql::HOLDERS)?;
-            workers.query_map([], |row| values::worker(row, 0))?.collect()
-        })
+    fn held(&mut self) -> Result<Vec<(JobId, StepIx)>, StoreError> {
+        self.run(|c| c.prepare_cached(sql::HELD)?.query_map([], step_place)?.collect())
     }
 
     fn reserve_fences(&mut self, count: u64, floor: u64) -> Result<u64, StoreError> {

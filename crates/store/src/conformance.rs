@@ -47,7 +47,7 @@ macro_rules! conformance_tests {
             checks::the_earliest_is_due_first,
             checks::what_is_final_has_no_check,
             checks::queued_means_without_an_offer,
-            checks::holders_hold_offers_and_attempts,
+            checks::offers_and_attempts_are_held,
             checks::an_attempt_has_a_place_from_its_offer_on,
             events::numbers_grow_and_pages_follow,
             events::events_of_one_job_are_its_own,

@@ -41,11 +41,8 @@ pub trait Store: Send {
     /// Every queued step without an offer, to fill the dispatcher's queue when a server starts.
     fn queued(&mut self) -> Result<Vec<rows::QueuedStep>, StoreError>;
 
-    /// Every step that this worker holds now: offered, running, recovering or cancelling.
-    fn held_by(&mut self, worker: WorkerId) -> Result<Vec<(JobId, StepIx)>, StoreError>;
-
-    /// Every worker that holds a step now.
-    fn holders(&mut self) -> Result<Vec<WorkerId>, StoreError>;
+    /// Every step that some worker holds now: offered, running, recovering or cancelling.
+    fn held(&mut self) -> Result<Vec<(JobId, StepIx)>, StoreError>;
 
     /// Sets aside a block of fences above all that were ever given and not below `floor`; returns its first.
     fn reserve_fences(&mut self, count: u64, floor: u64) -> Result<u64, StoreError>;

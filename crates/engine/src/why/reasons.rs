@@ -154,8 +154,9 @@ impl View<'_> {
         let lost = ago(recovering.disconnected_at, self.now);
         let left = until(self.clocks.wall(recovering.deadline), self.now);
         format!(
-            "the link to {worker} was lost {lost} and attempt {} may still run there; the recovery window is over {left}{}",
+            "the link to {worker} was lost {lost} and attempt {} may still run there; the recovery window is over {left}{}{}",
             recovering.live.number,
+            if recovering.extended { ", longer than usual since most workers were lost at once" } else { "" },
             self.quiet_stretch()
         )
     }

@@ -642,3 +642,34 @@ fn the_verdict_is_foretold() {
         a[retry:2 on:worker_lost]               failed   fail it as `worker_lost`: it may have run, and its effects forbid a repeat
     "#]].assert_eq(&text);
 }
+
+#[test]
+fn a_server_that_could_not_hear_says_that_it_listens_first() {
+    check(
+        "a, b[tags:gpu]",
+        "go a; lost a; pass 100s; deaf 1h 90s; pass 40s",
+        expect![[r#"
+        The job is running, 2 steps: 1 queued, 1 recovering. Step `a`: the link to worker build-1 (rack7) was lost 1h 2m ago and attempt 1 may still run there; the recovery window is over now; the server could not hear for a while, so it judges no silence before it has listened again, in 50s.
+        a is recovering; owner: worker build-1; seen: 0s
+          the link to worker build-1 (rack7) was lost 1h 2m ago and attempt 1 may still run there; the recovery window is over now; the server could not hear for a while, so it judges no silence before it has listened again, in 50s
+          at 3790s: fail it as `worker_lost`: it may have run, and its effects forbid a repeat
+        b is queued; owner: the dispatcher; seen: never
+          no worker is connected; it needs tags [gpu]; fails as unmatched in 50s; the server could not hear for a while, so it judges no silence before it has listened again, in 50s
+          at 3790s: fail it as unmatched, unless a worker has its tags
+    "#]],
+    );
+}
+
+#[test]
+fn a_window_that_was_made_longer_says_why() {
+    check(
+        "a",
+        "go a; lost a; more a; pass 60s",
+        expect![[r#"
+        The job waits for a worker that is cut off, 1 step: 1 recovering. Step `a`: the link to worker build-1 (rack7) was lost 1m ago and attempt 1 may still run there; the recovery window is over in 3m, longer than usual since most workers were lost at once.
+        a is recovering; owner: worker build-1; seen: 0s
+          the link to worker build-1 (rack7) was lost 1m ago and attempt 1 may still run there; the recovery window is over in 3m, longer than usual since most workers were lost at once
+          at 240s: fail it as `worker_lost`: it may have run, and its effects forbid a repeat
+    "#]],
+    );
+}

@@ -47,6 +47,8 @@ pub struct Core<S> {
     pub(super) knocks: HashMap<WorkerId, Knock>,
     /// Pings that were sent for their sake.
     pub(super) pings: u64,
+    /// Attempts that workers have and nobody here knows.
+    pub(super) strangers: HashSet<AttemptId>,
     pub(super) scaler: Box<dyn Scaler>,
     pub(super) breaker: Breaker,
     /// Identities in use twice of which it was said.
@@ -130,6 +132,7 @@ impl<S: Store> Core<S> {
             knocks: HashMap::new(),
             pings: 0,
             duplicates: HashSet::new(),
+            strangers: HashSet::new(),
             scaler: Box::new(NoScaler),
             breaker,
             config,

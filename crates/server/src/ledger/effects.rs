@@ -137,13 +137,11 @@ impl<S: Store> Core<S> {
                 enter(&mut self.queue, place, job.definition.step(entry.ix), job, step, Time::MAX);
             }
         }
-        for worker in self.store.holders()? {
-            for (job, ix) in self.store.held_by(worker)? {
-                if let Ok(cached) = self.cache.load(job, &mut self.store, &self.definitions)
-                    && let Some((holder, attempt)) = holder(&cached.job.step(ix).state)
-                {
-                    self.roster.hold(holder, attempt, Place { job, step: ix });
-                }
+        for (job, ix) in self.store.held()? {
+            if let Ok(cached) = self.cache.load(job, &mut self.store, &self.definitions)
+                && let Some((holder, attempt)) = holder(&cached.job.step(ix).state)
+            {
+                self.roster.hold(holder, attempt, Place { job, step: ix });
             }
         }
         Ok(())

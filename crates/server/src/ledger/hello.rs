@@ -24,6 +24,9 @@ use super::round::{Round, engine_ticket};
 /// What steps that are run by the worker itself want.
 const PLAIN_TAG: &str = "script";
 
+/// Unknown attempts that are remembered, so that each is spoken of once; beyond that some are spoken of again.
+const STRANGERS_MAX: usize = 10_000;
+
 impl<S: Store> Core<S> {
     /// Gives the worker this link. Real with the round's commit; the welcome follows that.
     pub(super) fn admit(
@@ -131,7 +134,7 @@ impl<S: Store> Core<S> {
             // Not known here: it is not ours to stop.
             None if held.state == HeldState::Waiting => VerdictKind::Forget,
             None => {
-                tracing::warn!(%attempt, job = %held.job, step = held.step, "a worker has an attempt that is not known here");
+                self.met_a_stranger(attempt, held);
                 VerdictKind::Finish
             }
         };
@@ -207,6 +210,22 @@ impl<S: Store> Core<S> {
         let event = Event::Gone { ticket, epoch, loss: Loss::NotReported };
         if let Err(error) = self.apply(place.job, &event, round) {
             tracing::debug!(job = %place.job, step = place.step.0, %error, "a missing attempt changed nothing");
+        }
+    }
+
+    /// Said once, however often its worker comes back.
+    fn met_a_stranger(&mut self, attempt: AttemptId, held: &HeldAttempt) {
+        if self.strangers.len() >= STRANGERS_MAX {
+            self.strangers.clear();
+        }
+        if self.strangers.insert(attempt) {
+            self.metrics.strangers.inc();
+            tracing::warn!(
+                %attempt,
+                job = %held.job,
+                step = held.step,
+                "a worker has an attempt that is not known here; it is left alone, and takes a slot"
+            );
         }
     }
 

@@ -49,11 +49,8 @@ impl Store for Faulty {
     fn queued(&mut self) -> Result<Vec<QueuedStep>, StoreError> {
         self.inner.queued()
     }
-    fn held_by(&mut self, worker: WorkerId) -> Result<Vec<(JobId, StepIx)>, StoreError> {
-        self.inner.held_by(worker)
-    }
-    fn holders(&mut self) -> Result<Vec<WorkerId>, StoreError> {
-        self.inner.holders()
+    fn held(&mut self) -> Result<Vec<(JobId, StepIx)>, StoreError> {
+        self.inner.held()
     }
     fn reserve_fences(&mut self, count: u64, floor: u64) -> Result<u64, StoreError> {
         self.inner.reserve_fences(count, floor)

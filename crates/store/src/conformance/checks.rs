@@ -7,7 +7,7 @@ use engine::{Event, JobState, StepIx};
 
 use super::Fixture;
 use super::jobs::job_in;
-use super::scene::{FIRST, Life, T0, after, attempt_id, job_id, needs, plain, step, task, worker_id};
+use super::scene::{FIRST, Life, T0, after, attempt_id, job_id, needs, plain, step, task};
 use crate::Due;
 use crate::rows::QueuedStep;
 
@@ -40,7 +40,7 @@ pub fn what_is_final_has_no_check(fixture: &mut dyn Fixture) {
     assert_eq!(store.next_check().expect("a read"), None);
     assert_eq!(store.due(engine::Time::MAX, 10).expect("a read"), Vec::new());
     assert_eq!(store.queued().expect("a read"), Vec::new());
-    assert_eq!(store.holders().expect("a read"), Vec::new());
+    assert_eq!(store.held().expect("a read"), []);
 }
 
 pub fn queued_means_without_an_offer(fixture: &mut dyn Fixture) {
@@ -59,7 +59,7 @@ pub fn queued_means_without_an_offer(fixture: &mut dyn Fixture) {
     assert_eq!(store.queued().expect("a read"), [at(1, 1), at(1, 2), at(2, 0)]);
 }
 
-pub fn holders_hold_offers_and_attempts(fixture: &mut dyn Fixture) {
+pub fn offers_and_attempts_are_held(fixture: &mut dyn Fixture) {
     let store = &mut *fixture.open();
     let mut offered = Life::submit(store, 1, &plain());
     offered.offer(store, FIRST, 1, 1);
@@ -70,13 +70,10 @@ pub fn holders_hold_offers_and_attempts(fixture: &mut dyn Fixture) {
     job_in(store, 5, JobState::Success);
     Life::submit(store, 6, &plain());
 
-    let held = [(job_id(1), FIRST), (job_id(3), FIRST), (job_id(4), FIRST)];
-    assert_eq!(store.held_by(worker_id(1)).expect("a read"), held);
-    assert_eq!(store.held_by(worker_id(2)).expect("a read"), [(job_id(2), FIRST)]);
-    assert_eq!(store.held_by(worker_id(3)).expect("a read"), []);
-    assert_eq!(store.holders().expect("a read"), [worker_id(1), worker_id(2)]);
+    let held = |jobs: &[u64]| jobs.iter().map(|n| (job_id(*n), FIRST)).collect::<Vec<_>>();
+    assert_eq!(store.held().expect("a read"), held(&[1, 2, 3, 4]));
     running.end(store, ticket, 0);
-    assert_eq!(store.holders().expect("a read"), [worker_id(1)]);
+    assert_eq!(store.held().expect("a read"), held(&[1, 3, 4]));
 }
 
 pub fn an_attempt_has_a_place_from_its_offer_on(fixture: &mut dyn Fixture) {

@@ -301,7 +301,7 @@ pub fn committed_work_survives_a_crash(fixture: &mut dyn Fixture) {
     let reader = store.reader();
     assert_eq!(reader.events(None, 0, 100).expect("a read"), events);
     assert_eq!(reader.log_state(attempt_id(1)).expect("a read").last_seq, 2);
-    assert_eq!(store.held_by(worker_id(1)).expect("a read"), [(job_id(1), FIRST)]);
+    assert_eq!(store.held().expect("a read"), [(job_id(1), FIRST)]);
     life.apply(store, &Event::Cancel { by: "eve".to_owned(), force: true });
     life.assert_stored(store);
 }

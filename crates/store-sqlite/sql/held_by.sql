@@ -1,1 +1,0 @@
-SELECT job_id, ix FROM steps INDEXED BY steps_held WHERE attempt_id IS NOT NULL AND worker_id = ?1 ORDER BY job_id, ix
