@@ -18,6 +18,11 @@ pub struct Metrics {
     pub commit_retries: Counter,
     pub quarantined: Counter,
     pub stale: Counter,
+    pub sweeps: Counter,
+    pub sweep_failures: Counter,
+    /// When the last sweep was, in milliseconds since the epoch, and how long its round took; 0 before the first.
+    pub last_sweep_ms: Gauge,
+    pub sweep_took_ms: Gauge,
     pub log_frames_dropped: Counter,
     pub deaf_ms: Counter,
     pub unsettled: Counter,
@@ -55,6 +60,12 @@ impl Default for Metrics {
             counter("duplicate_identities", "Workers that were refused since another uses their identity");
         let mass_losses = counter("mass_losses", "Times that most workers were lost at once");
         let strangers = counter("unknown_attempts", "Attempts that workers have and the database does not know");
+        let sweeps = counter("sweeps", "Sweeps over everything that is open");
+        let sweep_failures = counter("sweep_failures", "Phases of sweeps that failed and are tried again");
+        let last_sweep_ms = Gauge::default();
+        registry.register("last_sweep_ms", "When the last sweep was, in Unix milliseconds", last_sweep_ms.clone());
+        let sweep_took_ms = Gauge::default();
+        registry.register("sweep_took_ms", "How long the last sweep took, with its commit", sweep_took_ms.clone());
         let queued = Gauge::default();
         registry.register("steps_queued", "Steps that wait for a worker", queued.clone());
         let connected = Gauge::default();
@@ -75,6 +86,10 @@ impl Default for Metrics {
             commit_retries,
             quarantined,
             stale,
+            sweeps,
+            sweep_failures,
+            last_sweep_ms,
+            sweep_took_ms,
             log_frames_dropped,
             deaf_ms,
             unsettled,

@@ -17,7 +17,7 @@ use crate::access::{Access, AccessError, AdminTokenError, NewToken};
 use crate::app::App;
 use crate::bus::Bus;
 use crate::clock::Clock;
-use crate::ledger::{self, Core, CoreConfig, Definitions, MassLoss};
+use crate::ledger::{self, Core, CoreConfig, Definitions, MassLoss, SweepRules};
 use crate::metrics::Metrics;
 use crate::random::Random;
 use crate::settings::DefinitionSettings;
@@ -166,6 +166,12 @@ fn core_config(config: &ServerConfig) -> CoreConfig {
             min_workers: recovery.mass_loss.min_workers as usize,
             fraction: recovery.mass_loss.fraction,
             within: recovery.mass_loss.within,
+        },
+        sweep: SweepRules {
+            interval: recovery.sweep_interval,
+            claimed_stale: recovery.claimed_stale,
+            running_stale: recovery.running_stale,
+            heartbeat_retention: recovery.heartbeat_retention,
         },
     }
 }

@@ -43,6 +43,7 @@ statements! {
     EVENTS_OF_JOB = "events_of_job";
     HEARING = "hearing";
     HELD = "held";
+    HELD_STEPS = "held_steps";
     IDEMPOTENCY = "idempotency";
     JOB = "job";
     JOBS = "jobs";

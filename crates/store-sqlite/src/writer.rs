@@ -6,7 +6,7 @@ use std::sync::Arc;
 use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 use store::rows::{NewWorker, QueuedStep, StoredJob, TaskRow, TokenRow, WorkerRow};
-use store::{Batch, Committed, Due, DueLog, Enrolled, Reader, Store, StoreError};
+use store::{Batch, Committed, Due, DueLog, Enrolled, HeldStep, Reader, Store, StoreError};
 use uuid::Uuid;
 
 use crate::commit::{self, Failure, refused};
@@ -107,10 +107,12 @@ impl Store for SqliteStore {
         let mut due = self.run(|c| {
             let mut jobs = c.prepare_cached(sql::DUE_JOBS)?;
             let mut steps = c.prepare_cached(sql::DUE_STEPS)?;
-            let jobs = jobs
-                .query_map(asked, |row| Ok(Due { at: values::time(row, 0)?, job: values::job(row, 1)?, step: None }))?;
+            let jobs = jobs.query_map(asked, |row| {
+                Ok(Due { at: values::time(row, 0)?, job: values::job(row, 1)?, step: None, queued: false })
+            })?;
             let steps = steps.query_map(asked, |row| {
-                Ok(Due { at: values::time(row, 0)?, job: values::job(row, 1)?, step: Some(values::step(row, 2)?) })
+                let (at, job, step) = (values::time(row, 0)?, values::job(row, 1)?, Some(values::step(row, 2)?));
+                Ok(Due { at, job, step, queued: row.get(3)? })
             })?;
             jobs.chain(steps).collect::<rusqlite::Result<Vec<Due>>>()
         })?;
@@ -141,6 +143,24 @@ impl Store for SqliteStore {
 
     fn held(&mut self) -> Result<Vec<(JobId, StepIx)>, StoreError> {
         self.run(|c| c.prepare_cached(sql::HELD)?.query_map([], step_place)?.collect())
+    }
+
+    fn held_steps(&mut self) -> Result<Vec<HeldStep>, StoreError> {
+        self.run(|c| {
+            let mut steps = c.prepare_cached(sql::HELD_STEPS)?;
+            let held = steps.query_map([], |row| {
+                Ok(HeldStep {
+                    job: values::job(row, 0)?,
+                    ix: values::step(row, 1)?,
+                    state: row.get(2)?,
+                    for_operator: row.get(3)?,
+                    worker: values::worker(row, 4)?,
+                    attempt: values::attempt(row, 5)?,
+                    since: values::time(row, 6)?,
+                })
+            })?;
+            held.collect()
+        })
     }
 
     fn reserve_fences(&mut self, count: u64, floor: u64) -> Result<u64, StoreError> {

@@ -44,6 +44,9 @@ pub trait Store: Send {
     /// Every step that some worker holds now: offered, running, recovering or cancelling.
     fn held(&mut self) -> Result<Vec<(JobId, StepIx)>, StoreError>;
 
+    /// The same, with what a sweep wants to know.
+    fn held_steps(&mut self) -> Result<Vec<HeldStep>, StoreError>;
+
     /// Sets aside a block of fences above all that were ever given and not below `floor`; returns its first.
     fn reserve_fences(&mut self, count: u64, floor: u64) -> Result<u64, StoreError>;
 
@@ -75,6 +78,22 @@ pub struct Due {
     pub job: JobId,
     /// None: the job itself.
     pub step: Option<StepIx>,
+    /// The step waits for a worker.
+    pub queued: bool,
+}
+
+/// A step that a worker holds, by offer or by attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeldStep {
+    pub job: JobId,
+    pub ix: StepIx,
+    pub state: String,
+    /// An operator was asked what is to become of it.
+    pub for_operator: bool,
+    pub worker: WorkerId,
+    pub attempt: AttemptId,
+    /// When its row was last written.
+    pub since: Time,
 }
 
 /// A log that is to be closed.

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use api::{Health, Readiness};
+use api::{Health, Readiness, Sweep, Timestamp};
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
@@ -10,6 +10,7 @@ use http::{StatusCode, header};
 
 use crate::app::App;
 use crate::ledger::stored_pause;
+use crate::metrics::Metrics;
 
 use super::error::ApiError;
 use super::{answer, fleet};
@@ -36,7 +37,14 @@ pub(super) async fn readyz(State(app): State<Arc<App>>) -> Response {
     // A pause is an operator's wish, not a problem.
     let dispatch = pause.ok().map(fleet::paused);
     let status = if problems.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    answer(status, &Readiness { ready: problems.is_empty(), problems, sweep: None, dispatch })
+    answer(status, &Readiness { ready: problems.is_empty(), problems, sweep: last_sweep(&app.metrics), dispatch })
+}
+
+/// None before the first.
+fn last_sweep(metrics: &Metrics) -> Option<Sweep> {
+    let at = metrics.last_sweep_ms.get();
+    let duration_ms = u64::try_from(metrics.sweep_took_ms.get()).unwrap_or(0);
+    (at > 0).then(|| Sweep { at: Timestamp::from_micros(at * 1_000), duration_ms })
 }
 
 pub(super) async fn metrics(State(app): State<Arc<App>>) -> Response {

@@ -12,6 +12,7 @@ use store::{Due, Store};
 use tokio::sync::{Notify, mpsc, oneshot};
 use uuid::Uuid;
 
+use super::sweep::Swept;
 use crate::dispatch::{LinkId, Roster};
 
 use super::again::{Again, AgainError, Settled};
@@ -36,6 +37,8 @@ pub enum Command {
     Inspect(Look),
     /// A check time has come; made by the ledger itself.
     Check(Due),
+    /// Found by a sweep; made by the ledger itself.
+    Swept(Swept),
 }
 
 pub(super) type StoreCall = Box<dyn FnOnce(&mut dyn Store, Time) + Send>;

@@ -19,6 +19,7 @@ use crate::metrics::Metrics;
 use crate::random::Random;
 use crate::scaler::{NoScaler, Scaler};
 
+use super::beats::Beats;
 use super::breaker::{Breaker, MassLoss};
 use super::cache::{Cache, Definitions};
 use super::command::{Command, EventError, LinkEvent, LogFrame};
@@ -26,6 +27,7 @@ use super::hearing::{Hearing, HearingRules, Listened};
 use super::knock::Knock;
 use super::links::Link;
 use super::round::Round;
+use super::sweep::SweepRules;
 
 /// Fences are taken from the store in blocks, so that an offer costs no statement of its own.
 const FENCE_BLOCK: u64 = 10_000;
@@ -58,6 +60,8 @@ pub struct Core<S> {
     pub(super) random: Random,
     pub(super) bus: Bus,
     pub(super) metrics: Arc<Metrics>,
+    pub(super) beats: Beats,
+    pub(super) next_sweep: Time,
     /// As of the last committed mark.
     pub(super) hearing: Hearing,
     pub(super) hearing_rules: HearingRules,
@@ -86,6 +90,7 @@ pub struct CoreConfig {
     pub dispatch_grace: Duration,
     /// So many workers lost at once, and we suspect ourselves.
     pub mass_loss: MassLoss,
+    pub sweep: SweepRules,
 }
 
 /// A round that is decided and waits for its commit.
@@ -140,6 +145,8 @@ impl<S: Store> Core<S> {
             random,
             bus,
             metrics,
+            beats: Beats::default(),
+            next_sweep: tick.now,
             hearing: started.hearing,
             hearing_rules,
             fences: 0..0,
@@ -189,6 +196,9 @@ impl<S: Store> Core<S> {
             self.drop_silent_links(&mut round);
             self.ask_the_scaler(&mut round);
             self.settle_breaker(&mut round);
+            self.flush_beats(&mut round);
+            self.sweep_if_due(&mut kept, &mut round);
+            self.judge_silent_runners(&mut kept, &mut round);
             if now >= self.next_check {
                 self.check_due(&mut kept, &mut round);
             }
@@ -241,7 +251,8 @@ impl<S: Store> Core<S> {
     pub fn wake_at(&self) -> Time {
         let clocks = self.hearing.clocks(self.tick.now);
         let mark = self.hearing.next_mark(&self.hearing_rules);
-        self.next_check.min(mark).min(self.next_knock(&clocks))
+        let next = self.next_check.min(mark).min(self.next_knock(&clocks)).min(self.sweep_wake_at());
+        self.beats.flush_at().into_iter().fold(next, Time::min)
     }
 
     /// A round at this tick, by the clocks as they stand.
@@ -290,6 +301,7 @@ impl<S: Store> Core<S> {
             Command::Link(LinkEvent::LogDropped { link, ticket }) => self.log_dropped(*link, *ticket, round),
             Command::Link(LinkEvent::Closed { link }) => self.link_closed(*link, round),
             Command::Check(due) => self.check(*due, round),
+            Command::Swept(swept) => self.swept(*swept, round),
             Command::WithStore(_) | Command::Inspect(_) => {}
         }
     }
@@ -316,7 +328,7 @@ impl<S: Store> Core<S> {
         }
     }
 
-    fn check(&mut self, due: Due, round: &mut Round) {
+    pub(super) fn check(&mut self, due: Due, round: &mut Round) {
         let event = match due.step {
             None => Event::CheckJob,
             Some(step) => self.check_event(due.job, step, round.clocks),
@@ -482,6 +494,7 @@ impl<S: Store> Core<S> {
             Command::Again(order, _) => (None, None, format!("{order:?}")),
             Command::Fleet(order, _) => (None, None, format!("{order:?}")),
             Command::Check(due) => (Some(due.job), due.step, format!("{due:?}")),
+            Command::Swept(swept) => (Some(swept.place.job), Some(swept.place.step), format!("{swept:?}")),
             Command::WithStore(_) | Command::Inspect(_) => (None, None, String::new()),
         }
     }

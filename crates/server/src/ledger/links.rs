@@ -23,6 +23,8 @@ use super::round::{Round, engine_ticket};
 /// One connected worker, as the ledger sees it.
 pub(super) struct Link {
     pub worker: WorkerId,
+    /// Of the worker's process.
+    pub pid: u32,
     /// What it says and what its end means counts for attempts on this epoch.
     pub epoch: Epoch,
     /// The worker's process.
@@ -46,6 +48,7 @@ impl Link {
         let brought = hello.held.iter().map(|h| (AttemptId(h.ticket.attempt), Sent { number: 0, at: heard }));
         Link {
             worker,
+            pid: hello.pid,
             epoch,
             session: hello.session,
             complete: hello.scan_complete,
@@ -129,6 +132,7 @@ impl<S: Store> Core<S> {
                         w.last_beat = round.clocks.heard;
                     }
                 });
+                self.take_beats(link, worker, beat, round);
                 self.roster.drain(worker, round.clocks.heard, |drain| drain.own = beat.draining);
                 self.reconcile(link, worker, beat, round);
             }

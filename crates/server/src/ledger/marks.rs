@@ -126,7 +126,14 @@ impl<S: Store> Core<S> {
     /// Closes logs whose time is over, so that nobody waits for them for ever.
     pub(super) fn close_due_logs(&mut self, round: &mut Round) -> Result<(), store::StoreError> {
         let window = self.config.rules.recovery_window;
+        let clocks = round.clocks;
         for due in self.store.due_logs(round.now, CLOSES_PER_ROUND)? {
+            if clocks.is_quiet_stretch() {
+                // Nobody could be heard for a while: workers have the time to call in first.
+                let close_at = clocks.wall(clocks.verdicts_from);
+                round.log_deadlines.push(LogDeadline { attempt: due.attempt, close_at, end_seq: due.end_seq });
+                continue;
+            }
             // Its lines are just coming in: it has as long again after the last of them.
             let moved_at =
                 self.links.values().filter_map(|l| l.logs.get(&due.attempt)).filter_map(|p| p.moved_at).max();

@@ -13,6 +13,7 @@
 mod absence;
 mod again;
 mod attempt_spec;
+mod beats;
 mod breaker;
 mod cache;
 mod command;
@@ -30,6 +31,7 @@ mod marks;
 mod publish;
 mod reconcile;
 mod round;
+mod sweep;
 mod thread;
 
 pub use again::{Again, AgainError, How, ResolveOrder, RetryOrder, Settled};
@@ -40,4 +42,5 @@ pub use command::{
 };
 pub use core::{Commit, Core, CoreConfig};
 pub use fleet::{FleetAnswer, FleetError, FleetOrder, stored_pause};
+pub use sweep::SweepRules;
 pub use thread::{Ledger, LedgerDown, start};

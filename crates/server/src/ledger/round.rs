@@ -50,6 +50,7 @@ pub(super) struct Round {
     pub whole: HashSet<AttemptId>,
     pub log_deadlines: Vec<LogDeadline>,
     pub log_closes: Vec<LogClose>,
+    pub beats: store::Beats,
     pub seen: BTreeMap<WorkerId, Time>,
     pub hellos: Vec<WorkerHello>,
     pub left: BTreeMap<WorkerId, Heard>,
@@ -103,6 +104,7 @@ impl Round {
             whole: HashSet::new(),
             log_deadlines: Vec::new(),
             log_closes: Vec::new(),
+            beats: store::Beats::default(),
             seen: BTreeMap::new(),
             lineage: Vec::new(),
             confirmed: Vec::new(),
@@ -181,6 +183,7 @@ impl Round {
         batch.marks = std::mem::take(&mut self.marks);
         batch.log_deadlines = std::mem::take(&mut self.log_deadlines);
         batch.log_closes = std::mem::take(&mut self.log_closes);
+        batch.beats = std::mem::take(&mut self.beats);
         batch.seen = std::mem::take(&mut self.seen).into_iter().collect();
         batch.lineage = std::mem::take(&mut self.lineage);
         batch.confirmed = std::mem::take(&mut self.confirmed);
@@ -380,7 +383,11 @@ impl<S: Store> Core<S> {
                     };
                     drop(reply.send(answer));
                 }
-                Command::Link(_) | Command::WithStore(_) | Command::Inspect(_) | Command::Check(_) => {}
+                Command::Link(_)
+                | Command::WithStore(_)
+                | Command::Inspect(_)
+                | Command::Check(_)
+                | Command::Swept(_) => {}
             }
         }
         for (link, welcome) in std::mem::take(&mut round.welcomes) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use store::Store;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
@@ -183,6 +183,7 @@ impl<S: Store> Loop<S> {
     }
 
     async fn carry_out(&mut self, round: Vec<Command>) {
+        let (started, swept) = (Instant::now(), self.core.swept_at());
         self.core.begin(round, self.clock.tick());
         let mut pause = RETRY_FIRST;
         loop {
@@ -197,6 +198,9 @@ impl<S: Store> Loop<S> {
             }
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(RETRY_MAX);
+        }
+        if self.core.swept_at() != swept {
+            self.core.sweep_took(started.elapsed());
         }
         if !self.healthy.swap(true, Ordering::Relaxed) {
             tracing::info!("the database is back");

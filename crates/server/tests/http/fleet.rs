@@ -66,6 +66,7 @@ async fn a_pause_is_shown_wherever_someone_would_look() {
     let reason = why["steps"][0]["reason"].as_str().expect("a reason");
     assert!(reason.contains("dispatch was paused by"), "{reason}");
     let ready = site.get("/readyz").await.is(200);
+    assert!(ready["sweep"]["at"].is_string(), "the sweeper runs from the start: {ready}");
     assert_eq!((&ready["ready"], &ready["dispatch"]["paused"]), (&json!(true), &json!(true)));
     let resumed = site.as_admin("POST", "/api/dispatch/resume").send().await.is(200);
     assert_eq!(resumed, json!({ "paused": false, "since": Value::Null, "by": Value::Null }));

@@ -13,7 +13,7 @@ use server::app::App;
 use server::bus::Bus;
 use server::clock::Clock;
 use server::http::{self, Limits};
-use server::ledger::{self, Core, CoreConfig, Definitions, Ledger};
+use server::ledger::{self, Core, CoreConfig, Definitions, Ledger, SweepRules};
 use server::metrics::Metrics;
 use server::random::Random;
 use server::settings::DefinitionSettings;
@@ -149,6 +149,7 @@ fn ledger(
             fraction: 0.5,
             within: std::time::Duration::from_secs(10),
         },
+        sweep: SweepRules::default(),
     };
     let random = Random::from_seed([7; 32]);
     let core = Core::new(store, config, definitions.clone(), bus.clone(), metrics.clone(), random, clock.tick())

@@ -16,7 +16,7 @@ use server::clock::Tick;
 use server::dispatch::LinkId;
 use server::ledger::{
     Again, AgainError, Command, Commit, Core, CoreConfig, Definitions, EventError, FleetAnswer, FleetError, FleetOrder,
-    IdempotencyKey, LinkEvent, LinkOut, LinkSender, LogFrame, Settled, Submit, SubmitError, Submitted,
+    IdempotencyKey, LinkEvent, LinkOut, LinkSender, LogFrame, Settled, Submit, SubmitError, Submitted, SweepRules,
 };
 use server::metrics::Metrics;
 use server::random::Random;
@@ -68,6 +68,11 @@ impl Desk {
         Desk::with(|store| store)
     }
 
+    /// One with other rules than most.
+    pub(crate) fn configured(change: impl FnOnce(&mut CoreConfig)) -> Desk {
+        Desk::with_config(|store| store, change)
+    }
+
     /// The server dies and starts again on the same database.
     pub(crate) fn restart(&mut self) {
         drop(self.core.take());
@@ -86,12 +91,17 @@ impl Desk {
 
 impl<S: Store> Desk<S> {
     pub(crate) fn with(wrap: impl FnOnce(SqliteStore) -> S) -> Desk<S> {
+        Desk::with_config(wrap, |_| {})
+    }
+
+    pub(crate) fn with_config(wrap: impl FnOnce(SqliteStore) -> S, change: impl FnOnce(&mut CoreConfig)) -> Desk<S> {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("bowline.db");
         let store = wrap(SqliteStore::open(&path).expect("a new database"));
         let now = Time(1_700_000_000_000_000);
         let reader = store.reader();
-        let config = config();
+        let mut config = config();
+        change(&mut config);
         let core = Some(core(store, &config, Tick { now, mono: Duration::ZERO }));
         Desk { core, now, started: now, config, reader, path, links: 0, session: 7, _folder: folder }
     }
@@ -387,6 +397,7 @@ fn config() -> CoreConfig {
         heartbeat_timeout: Duration::from_secs(86_400),
         dispatch_grace: Duration::from_secs(10),
         mass_loss: server::ledger::MassLoss { min_workers: 5, fraction: 0.5, within: Duration::from_secs(10) },
+        sweep: SweepRules::default(),
     }
 }
 

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
+use protocol::link::ServerMessage;
 use server::ledger::{Commit, SubmitError};
 use store::rows::{self, QueuedStep, StoredJob, WorkerRow};
-use store::{Batch, Committed, Due, DueLog, Enrolled, Reader, Store, StoreError};
+use store::{Batch, Committed, Due, DueLog, Enrolled, HeldStep, Reader, Store, StoreError};
 use store_sqlite::SqliteStore;
 
 use crate::desk::{Desk, ONE, submit};
@@ -16,6 +18,8 @@ use crate::desk::{Desk, ONE, submit};
 struct Faulty {
     inner: SqliteStore,
     away: Arc<AtomicBool>,
+    /// Cannot be asked who holds what.
+    blind: Arc<AtomicBool>,
 }
 
 impl Store for Faulty {
@@ -52,6 +56,12 @@ impl Store for Faulty {
     fn held(&mut self) -> Result<Vec<(JobId, StepIx)>, StoreError> {
         self.inner.held()
     }
+    fn held_steps(&mut self) -> Result<Vec<HeldStep>, StoreError> {
+        if self.blind.load(Ordering::Relaxed) {
+            return Err(StoreError::Unavailable { message: "it cannot be read".to_owned() });
+        }
+        self.inner.held_steps()
+    }
     fn reserve_fences(&mut self, count: u64, floor: u64) -> Result<u64, StoreError> {
         self.inner.reserve_fences(count, floor)
     }
@@ -84,7 +94,26 @@ impl Store for Faulty {
 fn desk() -> (Desk<Faulty>, Arc<AtomicBool>) {
     let away = Arc::new(AtomicBool::new(false));
     let flag = away.clone();
-    (Desk::with(|inner| Faulty { inner, away: flag }), away)
+    (Desk::with(|inner| Faulty { inner, away: flag, blind: Arc::default() }), away)
+}
+
+/// The sweep is a backstop: it must not turn itself off, however often it fails.
+#[test]
+fn a_sweep_that_fails_comes_again_for_ever() {
+    let blind = Arc::new(AtomicBool::new(true));
+    let flag = blind.clone();
+    let mut desk = Desk::with_config(
+        |inner| Faulty { inner, away: Arc::default(), blind: flag },
+        |config| config.rules.dispatch_ack = Duration::from_secs(30_000),
+    );
+    let mut w = desk.worker("w", "script", 2);
+    desk.submit(ONE);
+    let ticket = w.offer().ticket;
+    desk.pass(Duration::from_secs(1_000));
+    w.none();
+    blind.store(false, Ordering::Relaxed);
+    desk.pass(Duration::from_secs(6));
+    assert_eq!(w.take()[0], ServerMessage::Withdraw { ticket });
 }
 
 #[test]

@@ -13,3 +13,4 @@ mod lives;
 mod logs;
 mod reconcile;
 mod recovery;
+mod sweep;

@@ -62,7 +62,7 @@ pub fn every_hello_has_an_epoch_of_its_own(fixture: &mut dyn Fixture) {
         last_seen_at: Some(after(50)),
         left_heard: None,
         removed_at: None,
-        allowed_tags: fresh.allowed_tags.clone(),
+        allowed_tags: fresh.allowed_tags,
     };
     assert_eq!(row, expected);
     let again = Batch { hellos: vec![hello.clone()], ..Batch::default() };

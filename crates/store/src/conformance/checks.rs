@@ -20,8 +20,8 @@ pub fn the_earliest_is_due_first(fixture: &mut dyn Fixture) {
         let patience = Patience::For(Duration::from_secs(1000 - 100 * n));
         Life::submit(store, n, &task("patient", vec![StepDef { unmatched: patience, ..step("only") }]));
     }
-    let step_due = |n: u64| Due { at: after(n + 1000 - 100 * n), job: job_id(n), step: Some(FIRST) };
-    let job_due = |n: u64| Due { at: after(n + 3600), job: job_id(n), step: None };
+    let step_due = |n: u64| Due { at: after(n + 1000 - 100 * n), job: job_id(n), step: Some(FIRST), queued: true };
+    let job_due = |n: u64| Due { at: after(n + 3600), job: job_id(n), step: None, queued: false };
 
     assert_eq!(store.next_check().expect("a read"), Some(step_due(3).at));
     let just_before = engine::Time(step_due(3).at.0 - 1);
