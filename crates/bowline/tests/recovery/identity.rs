@@ -74,3 +74,25 @@ fn copy(house: &House, from: &str, to: &str) {
     let copied = std::process::Command::new("cp").arg("-a").arg(house.path(from)).arg(house.path(to)).status();
     assert!(copied.expect("cp runs").success());
 }
+
+/// A copied state folder is a second worker with the first one's papers.
+#[test]
+fn a_worker_on_a_copy_of_another_ones_folder_is_refused_and_hurts_nobody() {
+    let (house, _server, worker) = House::patient();
+    let id = house.submit(&counting(&house, "effects: writes"));
+    let child = house.outside().await_executions(1)[0];
+    await_lines(&house, &id);
+    copy(&house, "w", "copy");
+    let copy = house.start_worker("copy", &[]);
+    await_that("the copy is refused", || {
+        let said = house.read("roles.log");
+        (said.contains("duplicate") || said.contains("copy of")).then_some(())
+    });
+    pass(Duration::from_secs(1));
+    assert!(process::lives(child), "the step is not the copy's to touch");
+    assert_eq!(house.job(&id)["state"], "running");
+    drop(copy);
+    open_gate(&house);
+    check_ran_once(&house, &id);
+    drop(worker);
+}
