@@ -112,9 +112,9 @@ fn messages_are_tagged_json_and_unknown_ones_are_let_through() {
     let json = serde_json::to_string(&stop).expect("json");
     assert_eq!(json, r#"{"type":"stop","mode":"graceful","reason":"cancelled"}"#);
     assert_eq!(serde_json::from_str::<ToRunner>(&json).expect("known"), stop);
-    let renewal = r#"{"type":"lease","until":[1,2],"more":{"a":1}}"#;
-    assert_eq!(serde_json::from_str::<ToRunner>(renewal).expect("ignored"), ToRunner::Unknown);
-    assert_eq!(serde_json::from_str::<FromRunner>(r#"{"type":"beat","n":1}"#).expect("ignored"), FromRunner::Unknown);
+    let newer = r#"{"type":"tune","keys":[1,2],"more":{"a":1}}"#;
+    assert_eq!(serde_json::from_str::<ToRunner>(newer).expect("ignored"), ToRunner::Unknown);
+    assert_eq!(serde_json::from_str::<FromRunner>(r#"{"type":"hum","n":1}"#).expect("ignored"), FromRunner::Unknown);
 }
 
 #[test]
