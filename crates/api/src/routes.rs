@@ -9,6 +9,7 @@ use crate::job::{CancelRequest, Job, JobSummary, ResolveRequest, RetryRequest, S
 use crate::log::LogPage;
 use crate::page::Page;
 use crate::query::{EventsQuery, JobQuery, JobsQuery, LogsQuery};
+use crate::recovery::{RecoverRequest, Stale, StaleQuery};
 use crate::task::{PutTaskRequest, Task, TaskSummary};
 use crate::token::{CreateTokenRequest, CreatedToken, Token};
 use crate::why::Why;
@@ -149,6 +150,27 @@ pub(crate) fn drain_worker() {}
     params(("id" = String, Path, description = "A worker's id, or its name where only one has it")),
     responses((status = 200, description = "What it came to", body = Removal)))]
 pub(crate) fn remove_worker() {}
+
+/// What has been silent for long
+#[utoipa::path(get, path = "/api/recovery/stale", tag = "workers", params(StaleQuery),
+    responses((status = 200, description = "The longest silent first", body = Page<Stale>)))]
+pub(crate) fn list_stale() {}
+
+/// Take back what was offered to workers that are silent
+///
+/// Nothing of it has started; it goes to another worker.
+#[utoipa::path(post, path = "/api/recovery/requeue", tag = "workers",
+    request_body(content = RecoverRequest, description = "May be left out"),
+    responses((status = 200, description = "What was taken back", body = Page<Stale>)))]
+pub(crate) fn recover_requeue() {}
+
+/// Give up running attempts whose runner is silent
+///
+/// Each is told to stop; then its retry policy and its effects decide.
+#[utoipa::path(post, path = "/api/recovery/fail", tag = "workers",
+    request_body(content = RecoverRequest, description = "May be left out"),
+    responses((status = 200, description = "What was given up", body = Page<Stale>)))]
+pub(crate) fn recover_fail() {}
 
 /// Is anything new handed out?
 #[utoipa::path(get, path = "/api/dispatch", tag = "workers",

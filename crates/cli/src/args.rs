@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    attach, cancel, check, completions, dispatch, exec, job, jobs, logs, resolve, retry, run, tasks, token, wait, why,
-    worker_drain, worker_remove, workers,
+    attach, cancel, check, completions, dispatch, exec, job, jobs, logs, recover, resolve, retry, run, tasks, token,
+    wait, why, worker_drain, worker_remove, workers,
 };
 use crate::connect::ConnectArgs;
 
@@ -61,6 +61,7 @@ pub enum ClientCommand {
     WorkerDrain(worker_drain::WorkerDrainArgs),
     WorkerRemove(worker_remove::WorkerRemoveArgs),
     Dispatch(dispatch::DispatchArgs),
+    Recover(recover::RecoverArgs),
     Token(token::TokenArgs),
     Tasks(tasks::TasksArgs),
     Check(check::CheckArgs),

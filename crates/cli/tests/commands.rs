@@ -393,3 +393,27 @@ async fn a_retry_prints_the_new_id_alone() {
     let asked = server.requests().pop().expect("a request");
     assert_eq!(asked.body, r#"{"from_failed":true,"confirm_dead":false}"#);
 }
+
+#[tokio::test]
+async fn a_recovery_prints_how_many_with_worker_and_host() {
+    let stale = format!(
+        r#"{{"job":"{ID}","step":"a","state":"running","attempt":"{ID}","worker":"build-1","worker_id":"{ID}",
+            "hostname":"h1","last_sign":"2026-01-01T00:00:00Z","silent_ms":400000}}"#
+    );
+    let server = Scripted::start(move |request| match request.line.as_str() {
+        "GET /api/recovery/stale?older_than=1m" | "POST /api/recovery/fail" => {
+            Answer::json(200, &format!(r#"{{"items":[{stale}],"next":null}}"#))
+        }
+        "POST /api/recovery/requeue" => Answer::json(200, r#"{"items":[],"next":null}"#),
+        _ => not_found(),
+    })
+    .await;
+    let (code, stdout, stderr) = output(&server.url, &["recover", "stale", "--older-than", "1m"]).await;
+    assert_eq!((code, stderr.as_str()), (0, "1 attempt without a sign of life\n"));
+    assert!(stdout.contains("build-1") && stdout.contains("h1") && stdout.contains("6m40s"), "{stdout}");
+    let (code, _, stderr) = output(&server.url, &["recover", "fail"]).await;
+    assert_eq!((code, stderr.as_str()), (0, "1 attempt told to stop and given up\n"));
+    let (code, stdout, stderr) = output(&server.url, &["recover", "requeue"]).await;
+    assert_eq!((code, stdout.as_str(), stderr.as_str()), (0, "", "0 attempts queued again\n"));
+    assert_eq!(output(&server.url, &["recover", "fail", "--older-than", "soon"]).await.0, 2);
+}

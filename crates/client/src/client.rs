@@ -6,8 +6,8 @@ use std::time::Duration;
 use api::query::WAIT_MAX;
 use api::{
     CancelRequest, CreateTokenRequest, CreatedToken, Dispatch, DrainRequest, ErrorAnswer, ErrorBody, Health, Job,
-    JobSummary, JobsQuery, LogPage, LogsQuery, Page, PutTaskRequest, Removal, ResolveRequest, RetryRequest,
-    SubmitRequest, Task, TaskSummary, Token, Wait, Why, Worker,
+    JobSummary, JobsQuery, LogPage, LogsQuery, Page, PutTaskRequest, RecoverRequest, Removal, ResolveRequest,
+    RetryRequest, Stale, SubmitRequest, Task, TaskSummary, Token, Wait, Why, Worker,
 };
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue, USER_AGENT};
@@ -160,6 +160,21 @@ impl Client {
     pub async fn remove_worker(&self, worker: &str) -> Result<Removal, Error> {
         let path = format!("/api/workers/{}", coded(worker));
         self.exchange(self.request(Method::DELETE, &path, None), ANSWER_TIMEOUT).await
+    }
+
+    pub async fn stale(&self, older_than: Option<&str>) -> Result<Page<Stale>, Error> {
+        self.get(&with_query("/api/recovery/stale", &[("older_than", older_than)])).await
+    }
+
+    /// What was given up.
+    pub async fn recover_requeue(&self, request: &RecoverRequest) -> Result<Page<Stale>, Error> {
+        let body = to_json(request);
+        self.exchange(self.request(Method::POST, "/api/recovery/requeue", Some(&body)), ANSWER_TIMEOUT).await
+    }
+
+    pub async fn recover_fail(&self, request: &RecoverRequest) -> Result<Page<Stale>, Error> {
+        let body = to_json(request);
+        self.exchange(self.request(Method::POST, "/api/recovery/fail", Some(&body)), ANSWER_TIMEOUT).await
     }
 
     pub async fn dispatch(&self) -> Result<Dispatch, Error> {

@@ -29,6 +29,7 @@ mod fleet;
 mod health;
 mod names;
 mod page;
+mod recovery;
 mod tasks;
 mod tokens;
 mod workers;
@@ -71,6 +72,9 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/api/workers", get(workers::list))
         .route("/api/workers/{id}", delete(fleet::remove))
         .route("/api/workers/{id}/drain", post(fleet::drain))
+        .route("/api/recovery/stale", get(recovery::stale))
+        .route("/api/recovery/requeue", post(recovery::requeue))
+        .route("/api/recovery/fail", post(recovery::fail))
         .route("/api/dispatch", get(fleet::dispatch))
         .route("/api/dispatch/pause", post(fleet::pause))
         .route("/api/dispatch/resume", post(fleet::resume))

@@ -7,6 +7,7 @@ use engine::{Event, JobId, Rejection, Time, WorkerId};
 use protocol::attempt::Ticket;
 use protocol::link::{Hello, LogHeader, ServerMessage, WorkerMessage};
 use serde_json::Value;
+use store::read::StaleAttempt;
 use store::rows::DefinitionRow;
 use store::{Due, Store};
 use tokio::sync::{Notify, mpsc, oneshot};
@@ -17,6 +18,7 @@ use crate::dispatch::{LinkId, Roster};
 
 use super::again::{Again, AgainError, Settled};
 use super::fleet::{FleetAnswer, FleetError, FleetOrder};
+use super::recover::RecoverOrder;
 
 /// One thing to do. Commands that arrive together are decided together and committed together.
 pub enum Command {
@@ -28,6 +30,8 @@ pub enum Command {
     },
     /// A step settled by hand, or a job that goes on after one that ended.
     Again(Box<Again>, oneshot::Sender<Result<Settled, AgainError>>),
+    /// An operator gives up what is silent.
+    Recover(RecoverOrder, oneshot::Sender<Result<Vec<StaleAttempt>, EventError>>),
     /// An operator's word on workers or on dispatch.
     Fleet(FleetOrder, oneshot::Sender<Result<FleetAnswer, FleetError>>),
     Link(LinkEvent),

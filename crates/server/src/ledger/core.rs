@@ -283,6 +283,10 @@ impl<S: Store> Core<S> {
                 let answer = self.apply(*job, event, round);
                 round.answered.push_back((*job, answer));
             }
+            Command::Recover(order, _) => {
+                let answer = self.recover(order, round);
+                round.recovered.push_back(answer);
+            }
             Command::Again(order, _) => {
                 let answer = self.again(order, round);
                 round.settled.push_back(answer);
@@ -491,6 +495,7 @@ impl<S: Store> Core<S> {
             Command::Link(LinkEvent::Hello { worker, .. }) => (None, None, format!("hello of worker {worker}")),
             Command::Link(LinkEvent::Closed { link }) => (None, None, format!("end of link {}", link.0)),
             Command::Submit(submit, _) => (None, None, format!("submit of task {}", submit.definition.name)),
+            Command::Recover(order, _) => (None, None, format!("{order:?}")),
             Command::Again(order, _) => (None, None, format!("{order:?}")),
             Command::Fleet(order, _) => (None, None, format!("{order:?}")),
             Command::Check(due) => (Some(due.job), due.step, format!("{due:?}")),

@@ -30,6 +30,7 @@ mod losses;
 mod marks;
 mod publish;
 mod reconcile;
+mod recover;
 mod round;
 mod sweep;
 mod thread;
@@ -42,5 +43,6 @@ pub use command::{
 };
 pub use core::{Commit, Core, CoreConfig};
 pub use fleet::{FleetAnswer, FleetError, FleetOrder, stored_pause};
+pub use recover::{Forsake, RECOVER_MAX, RecoverOrder};
 pub use sweep::SweepRules;
 pub use thread::{Ledger, LedgerDown, start};

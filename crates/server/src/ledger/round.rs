@@ -11,6 +11,7 @@ use protocol::link::{ServerMessage, Welcome};
 use serde::Serialize;
 use serde_json::Value;
 use store::codec::{self, JobMeta};
+use store::read::StaleAttempt;
 use store::rows::{
     AttemptRow, BreakerRow, DefinitionRow, FleetChange, IdempotencyRow, LateOutcome, LineageRow, QuarantineRow,
     WorkerHello,
@@ -70,6 +71,7 @@ pub(super) struct Round {
     /// Answers, in the order of the commands.
     pub submitted: VecDeque<Result<Submitted, SubmitError>>,
     pub answered: VecDeque<(JobId, Result<(), EventError>)>,
+    pub recovered: VecDeque<Result<Vec<StaleAttempt>, EventError>>,
     pub settled: VecDeque<Result<Settled, AgainError>>,
     pub ordered: VecDeque<Result<FleetAnswer, FleetError>>,
     pub checked: bool,
@@ -120,6 +122,7 @@ impl Round {
             hang_up: Vec::new(),
             submitted: VecDeque::new(),
             answered: VecDeque::new(),
+            recovered: VecDeque::new(),
             settled: VecDeque::new(),
             ordered: VecDeque::new(),
             checked: false,
@@ -375,6 +378,18 @@ impl<S: Store> Core<S> {
                         }
                         answer => drop(reply.send(answer)),
                     }
+                }
+                Command::Recover(_, reply) => {
+                    let answer = match &round.poisoned {
+                        Some(message) => Err(EventError::Internal(message.clone())),
+                        None => round.recovered.pop_front().unwrap_or_else(|| Ok(Vec::new())),
+                    };
+                    // What another server has moved meanwhile was not given up by this order.
+                    let given_up = |mut found: Vec<StaleAttempt>| {
+                        found.retain(|stale| !committed.conflicts.contains(&stale.job));
+                        found
+                    };
+                    drop(reply.send(answer.map(given_up)));
                 }
                 Command::Fleet(_, reply) => {
                     let answer = match &round.poisoned {

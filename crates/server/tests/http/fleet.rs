@@ -73,3 +73,21 @@ async fn a_pause_is_shown_wherever_someone_would_look() {
     let spec = hand.start().await;
     hand.end(&spec, 0).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_silent_is_listed_and_given_up() {
+    let site = Site::start().await;
+    let mut hand = Hand::join(&site, "build-1", 1).await;
+    let id = site.submit(HELLO).await;
+    hand.start().await;
+    assert_eq!(site.get("/api/recovery/stale").await.is(200)["items"], json!([]), "not for five minutes");
+    let stale = site.get("/api/recovery/stale?older_than=0s").await.is(200);
+    let found = &stale["items"][0];
+    assert_eq!((&found["job"], &found["worker"], &found["hostname"]), (&json!(id), &json!("build-1"), &json!("here")));
+    assert_eq!(site.as_admin("POST", "/api/recovery/fail").send().await.is(200)["items"], json!([]));
+    let given_up = site.post("/api/recovery/fail", &json!({ "older_than": "0s" })).await.is(200);
+    assert_eq!(given_up["items"].as_array().map(Vec::len), Some(1));
+    assert_eq!(site.get(&format!("/api/jobs/{id}")).await.is(200)["steps"][0]["state"], "cancelling");
+    assert_eq!(site.post("/api/recovery/requeue", &json!({ "older_than": "0s" })).await.is(200)["items"], json!([]));
+    site.post("/api/recovery/fail", &json!({ "older_than": "soon" })).await.is(400);
+}

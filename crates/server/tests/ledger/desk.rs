@@ -16,12 +16,13 @@ use server::clock::Tick;
 use server::dispatch::LinkId;
 use server::ledger::{
     Again, AgainError, Command, Commit, Core, CoreConfig, Definitions, EventError, FleetAnswer, FleetError, FleetOrder,
-    IdempotencyKey, LinkEvent, LinkOut, LinkSender, LogFrame, Settled, Submit, SubmitError, Submitted, SweepRules,
+    Forsake, IdempotencyKey, LinkEvent, LinkOut, LinkSender, LogFrame, RecoverOrder, Settled, Submit, SubmitError,
+    Submitted, SweepRules,
 };
 use server::metrics::Metrics;
 use server::random::Random;
 use server::settings::DefinitionSettings;
-use store::read::{AttemptView, EventView, LogState};
+use store::read::{AttemptView, EventView, LogState, StaleAttempt};
 use store::rows::{DefinitionRow, NewWorker, StoredJob};
 use store::{Reader, Store};
 use store_sqlite::SqliteStore;
@@ -187,6 +188,14 @@ impl<S: Store> Desk<S> {
         let (reply, mut answer) = oneshot::channel();
         self.round(vec![Command::Again(Box::new(order), reply)]);
         answer.try_recv().expect("an answer after the commit")
+    }
+
+    /// An operator gives up what has been silent for longer than this.
+    pub(crate) fn recover(&mut self, what: Forsake, older_than: Duration) -> Vec<StaleAttempt> {
+        let (reply, mut answer) = oneshot::channel();
+        let order = RecoverOrder { what, older_than, by: "ann".to_owned() };
+        self.round(vec![Command::Recover(order, reply)]);
+        answer.try_recv().expect("an answer after the commit").expect("rows can be read")
     }
 
     pub(crate) fn order(&mut self, order: FleetOrder) -> Result<FleetAnswer, FleetError> {

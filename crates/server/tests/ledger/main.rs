@@ -12,5 +12,6 @@ mod identity;
 mod lives;
 mod logs;
 mod reconcile;
+mod recover;
 mod recovery;
 mod sweep;
