@@ -36,6 +36,11 @@ pub(crate) fn relative(time: Timestamp, now: Timestamp) -> String {
     if time > now { format!("in {}", short(between(now, time))) } else { format!("{} ago", short(between(time, now))) }
 }
 
+/// How long until then: a countdown.
+pub(crate) fn remaining(time: Timestamp, now: Timestamp) -> String {
+    if time > now { format!("{} left", short(between(now, time))) } else { "due".to_owned() }
+}
+
 /// Two units at most, as much as anyone compares at a glance.
 pub(crate) fn short(duration: Duration) -> String {
     let seconds = duration.as_secs();
@@ -81,5 +86,7 @@ mod tests {
         assert_eq!(relative(Timestamp::from_micros(40_000_000), now), "1m00s ago");
         assert_eq!(relative(Timestamp::from_micros(130_000_000), now), "in 30s");
         assert_eq!(between(now, Timestamp::from_micros(0)), Duration::ZERO);
+        assert_eq!(remaining(Timestamp::from_micros(130_000_000), now), "30s left");
+        assert_eq!(remaining(now, now), "due");
     }
 }

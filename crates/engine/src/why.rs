@@ -48,10 +48,35 @@ pub trait Roster {
     /// How the fleet stands to a step with these tags.
     fn matching(&self, tags: &[Arc<str>]) -> MatchView;
 
+    /// Attempts of this step that are not settled by their state: given up without proof, or with an end that came late.
+    fn loose_ends(&self, step: StepIx) -> Vec<LooseEnd> {
+        let _ = step;
+        Vec::new()
+    }
+
+    /// When the runner of the step's current attempt last showed that it lives.
+    fn runner_seen(&self, step: StepIx) -> Option<Time> {
+        let _ = step;
+        None
+    }
+
     /// An operator's order that nothing new is handed out.
     fn pause(&self) -> Option<PauseView> {
         None
     }
+}
+
+/// An attempt that was given up, and of which not all is known, or more than its step took into account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LooseEnd {
+    pub number: u32,
+    /// The worker's name: it may have been removed since.
+    pub worker: String,
+    pub given_up_at: Option<Time>,
+    /// Known to be over with all its processes.
+    pub confirmed: bool,
+    /// Its own word on its end, which came after it was given up.
+    pub late: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

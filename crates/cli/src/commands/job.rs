@@ -1,6 +1,6 @@
 //! `bowline job`: one job in full.
 
-use api::Job;
+use api::{Job, Step, StepState};
 use clap::Args;
 use client::Client;
 use owo_colors::OwoColorize;
@@ -11,7 +11,7 @@ use crate::exit::Exit;
 use crate::print::{put, put_json};
 use crate::style::job_state;
 use crate::table::put_table;
-use crate::times::{took, when};
+use crate::times::{now, remaining, took, when};
 
 /// Show a job with its steps
 #[derive(Debug, Args)]
@@ -37,7 +37,7 @@ pub(crate) async fn run(client: &Client, args: &JobArgs) -> Result<Exit, CliErro
         let latest = step.attempts.last();
         vec![
             step.name.clone(),
-            step.state.to_string(),
+            state(step),
             step.attempt.to_string(),
             latest.map_or_else(|| "-".to_owned(), |attempt| attempt.worker.clone()),
             took(latest.map(|attempt| attempt.started_at), latest.and_then(|attempt| attempt.ended_at)),
@@ -46,6 +46,14 @@ pub(crate) async fn run(client: &Client, args: &JobArgs) -> Result<Exit, CliErro
     });
     put_table(&["step", "state", "attempt", "worker", "took", "error"], rows.collect(), "no steps")?;
     Ok(Exit::Success)
+}
+
+/// The state's word; for a step that is cut off, with the time that its worker has left.
+fn state(step: &Step) -> String {
+    match (&step.deadline, step.state) {
+        (Some(deadline), StepState::Recovering) => format!("recovering ({})", remaining(deadline.at, now())),
+        _ => step.state.to_string(),
+    }
 }
 
 fn head(job: &Job) -> String {

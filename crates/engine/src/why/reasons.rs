@@ -19,8 +19,8 @@ impl View<'_> {
             name: def.name.clone(),
             state: step.state.name(),
             owner: self.owner(def, step),
-            last_sign_of_life: self.last_sign_of_life(step),
-            reason: self.reason(def, step),
+            last_sign_of_life: self.last_sign_of_life(step).max(self.runner_seen(ix)),
+            reason: self.reason(def, step) + &self.loose_ends(ix),
             next: step
                 .check_at(&self.clocks)
                 .map(|check| NextCheck { at: check.at, action: self.action(def, step, check.action) }),
@@ -44,6 +44,30 @@ impl View<'_> {
             Owner::Person => "a person".to_owned(),
             Owner::Operator => "an operator".to_owned(),
         }
+    }
+
+    /// Only of a running attempt: of one that is cut off nobody has heard since.
+    fn runner_seen(&self, ix: StepIx) -> Option<Time> {
+        let running = matches!(self.job.step(ix).state, State::Running(_));
+        self.roster.runner_seen(ix).filter(|_| running)
+    }
+
+    /// Attempts that may still run, and ends that came late; each with what a person can do about it.
+    fn loose_ends(&self, ix: StepIx) -> String {
+        let told = self.roster.loose_ends(ix).into_iter().map(|end| {
+            let who = format!("attempt {} on worker {}", end.number, end.worker);
+            match (&end.late, end.confirmed, end.given_up_at) {
+                (Some(late), ..) => {
+                    format!("; {who} reported its end late: {late}; `bowline resolve --accept-late` takes it")
+                }
+                (None, false, at) => {
+                    let when = at.map(|at| format!(" {}", ago(at, self.now))).unwrap_or_default();
+                    format!("; {who} was given up{when} and may still run: `--confirm-dead` says that it does not")
+                }
+                (None, true, _) => String::new(),
+            }
+        });
+        told.collect()
     }
 
     /// When the world last heard of what the step is about: its worker, or its own end.

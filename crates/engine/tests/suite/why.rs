@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::event::Event;
-use engine::why::{MatchView, Refusal, Roster, WorkerView, why};
-use engine::{Time, WorkerId};
+use engine::why::{LooseEnd, MatchView, PauseView, Refusal, Roster, WorkerView, why};
+use engine::{StepIx, Time, WorkerId};
 use expect_test::{Expect, expect};
 use uuid::Uuid;
 
@@ -18,7 +18,10 @@ use crate::support::world::{START, World};
 struct Fleet {
     cut_off: bool,
     removed: bool,
+    paused: bool,
     supply: MatchView,
+    loose_ends: Vec<LooseEnd>,
+    runner_seen: Option<Time>,
 }
 
 impl Roster for Fleet {
@@ -34,6 +37,18 @@ impl Roster for Fleet {
 
     fn matching(&self, _tags: &[Arc<str>]) -> MatchView {
         self.supply.clone()
+    }
+
+    fn loose_ends(&self, _step: StepIx) -> Vec<LooseEnd> {
+        self.loose_ends.clone()
+    }
+
+    fn pause(&self) -> Option<PauseView> {
+        self.paused.then(|| PauseView { since: START, by: "ann".to_owned() })
+    }
+
+    fn runner_seen(&self, _step: StepIx) -> Option<Time> {
+        self.runner_seen
     }
 }
 
@@ -672,4 +687,44 @@ fn a_window_that_was_made_longer_says_why() {
           at 240s: fail it as `worker_lost`: it may have run, and its effects forbid a repeat
     "#]],
     );
+}
+
+#[test]
+fn what_a_person_could_settle_is_named() {
+    let unconfirmed = LooseEnd {
+        number: 1,
+        worker: "build-1".to_owned(),
+        given_up_at: Some(START + Duration::from_secs(120)),
+        confirmed: false,
+        late: None,
+    };
+    let late = LooseEnd { confirmed: true, late: Some("exited 0".to_owned()), ..unconfirmed.clone() };
+    let lost = world("a", "go a; lost a; next; pass 3m");
+    let mut text = String::new();
+    for loose_ends in [vec![unconfirmed], vec![late]] {
+        let fleet = Fleet { loose_ends, ..Fleet::default() };
+        let reason = &why(&lost.job, &fleet, &lost.clocks()).steps[0].reason;
+        let _ = writeln!(text, "{}", reason.split("(worker_lost)").nth(1).expect("the code stands before"));
+    }
+    expect![[r#"
+        ; attempt 1 on worker build-1 was given up 3m ago and may still run: `--confirm-dead` says that it does not
+        ; attempt 1 on worker build-1 reported its end late: exited 0; `bowline resolve --accept-late` takes it
+    "#]]
+    .assert_eq(&text);
+}
+
+#[test]
+fn a_pause_is_the_first_thing_to_know() {
+    let fleet =
+        Fleet { paused: true, supply: MatchView { matching: 1, slots: 2, ..MatchView::default() }, ..Fleet::default() };
+    let waits = world("a", "pass 90s");
+    expect!["dispatch was paused by ann 1m 30s ago: nothing new is handed out; waits for a worker with tags [script]: 1 matches (0 of 2 slots taken)"].assert_eq(&why(&waits.job, &fleet, &waits.clocks()).steps[0].reason);
+}
+
+#[test]
+fn a_runners_own_sign_of_life_counts() {
+    let fleet = Fleet { runner_seen: Some(START + Duration::from_secs(40)), ..Fleet::default() };
+    let running = world("a", "go a; pass 1m");
+    let seen = why(&running.job, &fleet, &running.clocks()).steps[0].last_sign_of_life;
+    assert_eq!(seen, Some(START + Duration::from_secs(40)));
 }

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use api::{Why, WhyNext, WhyStep};
 use axum::extract::State;
 use axum::response::Response;
-use engine::why::{MatchView, PauseView, Refusal, Roster, StepWhy, WorkerView};
-use engine::{JobId, Time, WorkerId};
+use engine::why::{LooseEnd, MatchView, PauseView, Refusal, Roster, StepWhy, WorkerView};
+use engine::{JobId, StepIx, Time, WorkerId};
 use http::StatusCode;
 use store::read::Lineage;
-use store::rows::WorkerRow;
+use store::rows::{BeatRole, WorkerRow};
 
 use crate::app::App;
 use crate::dispatch::{self, Pause, TagSet};
@@ -43,6 +43,7 @@ fn explain(app: &App, id: &str, live: Live) -> Result<Why, ApiError> {
     if fleet.members.values().any(|member| member.blocked) {
         fleet.hear_refusals(app, id)?;
     }
+    fleet.hear_attempts(app, &job)?;
     let why = engine::why::why(&job, &fleet, &app.clocks()?);
     let summary = why.summary + &kin(&app.reader.lineage(id)?);
     Ok(Why { summary, steps: why.steps.into_iter().map(step).collect() })
@@ -70,6 +71,8 @@ fn step(step: StepWhy) -> WhyStep {
 struct Fleet {
     members: HashMap<WorkerId, Member>,
     pause: Option<Pause>,
+    loose_ends: HashMap<StepIx, Vec<LooseEnd>>,
+    runners: HashMap<StepIx, Time>,
 }
 
 /// What the ledger knows now.
@@ -143,7 +146,27 @@ impl Fleet {
             };
             (id, member)
         });
-        Fleet { members: members.collect(), pause: live.pause }
+        let (loose_ends, runners) = (HashMap::new(), HashMap::new());
+        Fleet { members: members.collect(), pause: live.pause, loose_ends, runners }
+    }
+
+    /// What is known of attempts beyond their steps' states.
+    fn hear_attempts(&mut self, app: &App, job: &engine::Job) -> Result<(), ApiError> {
+        for attempt in app.reader.attempts(job.id)? {
+            let live = job.step(attempt.ix).state.live().is_some_and(|live| live.attempt == attempt.id);
+            if live {
+                let beats = app.reader.beats(attempt.id)?;
+                let seen = beats.iter().filter(|beat| beat.role == BeatRole::Runner).map(|beat| beat.last_at).max();
+                self.runners.extend(seen.map(|seen| (attempt.ix, seen)));
+            } else if !attempt.confirmed || attempt.late_outcome.is_some() {
+                let worker = attempt.worker_name.unwrap_or_else(|| attempt.worker.to_string());
+                let (number, confirmed) = (attempt.number, attempt.confirmed);
+                let (given_up_at, late) = (attempt.ended_at, attempt.late_outcome);
+                let end = LooseEnd { number, worker, given_up_at, confirmed, late };
+                self.loose_ends.entry(attempt.ix).or_default().push(end);
+            }
+        }
+        Ok(())
     }
 
     /// Takes from the job's history why workers refused its offers; their last word counts.
@@ -171,6 +194,14 @@ impl Roster for Fleet {
             connected: member.connected,
             last_seen: member.last_seen,
         })
+    }
+
+    fn loose_ends(&self, step: StepIx) -> Vec<LooseEnd> {
+        self.loose_ends.get(&step).cloned().unwrap_or_default()
+    }
+
+    fn runner_seen(&self, step: StepIx) -> Option<Time> {
+        self.runners.get(&step).copied()
     }
 
     fn pause(&self) -> Option<PauseView> {

@@ -417,6 +417,7 @@ impl<S: Store> Core<S> {
         self.forget_everything();
         // Nothing of it happened, so nobody is told of it.
         round.outgoing.clear();
+        round.told.clear();
         round.welcomes.clear();
         if round.poisoned.is_some() {
             // Not even the word that it failed can be written: its sender is told, and its job waits.

@@ -129,6 +129,8 @@ impl<S: Store> Core<S> {
     fn verdict(&mut self, link: LinkId, held: &HeldAttempt, epoch: Epoch, round: &mut Round) -> Verdict {
         let attempt = AttemptId(held.ticket.attempt);
         let position = self.log_position(link, attempt).unwrap_or_default();
+        let kept = u64::from(held.events) + held.log_last_seq.saturating_sub(position.last_seq);
+        round.buffered.insert(attempt, kept);
         let kind = match self.place(attempt) {
             Some(place) => self.verdict_for(place, held, epoch, position.complete, round),
             // Not known here: it is not ours to stop.

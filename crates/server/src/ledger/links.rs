@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use engine::attempt::{Loss, Outcome, Report, Stopped, Usage};
+use engine::event::{About, AttemptNews, Note};
 use engine::{AttemptId, Epoch, Event, Fence, Heard, Rejection, Time, WorkerId};
 use pause::Point;
 use protocol::attempt::{End, EndResult, StopReason, Ticket};
@@ -188,6 +189,7 @@ impl<S: Store> Core<S> {
                 // The truth comes late: it changes no state, and is kept as evidence before it is answered.
                 let outcome = serde_json::to_string(end).expect("an end is plain data and always has a JSON form");
                 let attempt = AttemptId(ticket.attempt);
+                self.tell_late(link, place, attempt, &outcome, round);
                 round.late_outcomes.push(LateOutcome { attempt, outcome, at: round.now });
                 self.over(self.links.get(&link).map(|l| l.worker), ticket, round);
                 self.stale(link, ticket, "ended", round);
@@ -195,6 +197,21 @@ impl<S: Store> Core<S> {
             }
             Err(error) => self.failed(place, &error, round),
         }
+    }
+
+    /// The job's history says that the true end came; an end that is only repeated is no news.
+    fn tell_late(&mut self, link: LinkId, place: Place, attempt: AttemptId, outcome: &str, round: &mut Round) {
+        let row = self.store.reader().attempt(attempt).ok().flatten();
+        let Some(row) = row.filter(|row| !row.reported) else { return };
+        let reason = format!("attempt {} reported its end after it was given up: {outcome}", row.number);
+        self.tell_news(link, place, AttemptNews::LateOutcome, reason, round);
+    }
+
+    /// Evidence for the job's history: it changes no state.
+    fn tell_news(&self, link: LinkId, place: Place, what: AttemptNews, reason: String, round: &mut Round) {
+        let Some(worker) = self.links.get(&link).map(|l| l.worker) else { return };
+        let about = About::Attempt { step: place.step, worker, what };
+        round.tell(place.job, Note { at: round.now, about, reason });
     }
 
     fn lost(&mut self, link: LinkId, ticket: Ticket, loss: wire::Loss, round: &mut Round) {
@@ -270,7 +287,14 @@ impl<S: Store> Core<S> {
         };
         match self.apply(place.job, &event(engine_ticket(ticket, place.step)), round) {
             Ok(()) => {}
-            Err(EventError::Rejected(_) | EventError::NoSuchJob) => self.stale(link, ticket, about, round),
+            Err(EventError::Rejected(rejection)) => {
+                if let Rejection::Stale(stale) = rejection {
+                    let reason = format!("`{about}` of attempt {} changed nothing: {stale}", ticket.attempt);
+                    self.tell_news(link, place, AttemptNews::Stale, reason, round);
+                }
+                self.stale(link, ticket, about, round);
+            }
+            Err(EventError::NoSuchJob) => self.stale(link, ticket, about, round),
             Err(error @ EventError::Internal(_)) => self.failed(place, &error, round),
         }
     }

@@ -34,6 +34,7 @@ mod recover;
 mod round;
 mod sweep;
 mod thread;
+mod told;
 
 pub use again::{Again, AgainError, How, ResolveOrder, RetryOrder, Settled};
 pub use breaker::MassLoss;

@@ -26,6 +26,7 @@ use super::command::{Command, EventError, Submit, SubmitError, Submitted};
 use super::core::Core;
 use super::fleet::{FleetAnswer, FleetError};
 use super::hearing::Listened;
+use super::told::{self, Told};
 
 /// Offers made in one round; the rest follow in the next, which starts at once.
 const OFFERS_PER_ROUND: usize = 2_000;
@@ -66,6 +67,10 @@ pub(super) struct Round {
     meta: Vec<(&'static str, String)>,
     /// To be sent after the commit; dropped with the job if that conflicts.
     pub outgoing: Vec<(Option<JobId>, LinkId, ServerMessage)>,
+    /// What returning workers said that they had kept of each attempt: events and log lines.
+    pub buffered: HashMap<AttemptId, u64>,
+    /// For the server's own log, after the commit.
+    pub told: Vec<Told>,
     /// Links that are closed once all else is sent.
     pub hang_up: Vec<LinkId>,
     /// Answers, in the order of the commands.
@@ -119,6 +124,8 @@ impl Round {
             used_epochs: BTreeMap::new(),
             welcomes: Vec::new(),
             outgoing: Vec::new(),
+            buffered: HashMap::new(),
+            told: Vec::new(),
             hang_up: Vec::new(),
             submitted: VecDeque::new(),
             answered: VecDeque::new(),
@@ -216,6 +223,7 @@ impl<S: Store> Core<S> {
         let ctx =
             engine::Ctx { now, heard, verdicts_from, random, rules, workers: &self.roster, evaluator: &self.evaluator };
         let changes = engine::apply(&cached.job, event, &ctx)?;
+        round.told.extend(told::lines(&cached.job, event, &changes, &round.buffered, now));
         let base = cached.job.header.version;
         for (ix, step) in &changes.steps {
             let def = cached.job.definition.step(*ix);
@@ -413,6 +421,7 @@ impl<S: Store> Core<S> {
                 self.send(link, message);
             }
         }
+        round.told.iter().filter(|told| !committed.conflicts.contains(&told.job)).for_each(Told::say);
         for link in std::mem::take(&mut round.hang_up) {
             if let Some(known) = self.links.get(&link) {
                 known.sender.close();

@@ -71,3 +71,22 @@ async fn what_makes_no_sense_is_said() {
     let error = site.post(&path, &json!({ "how": "accept_late", "attempt": attempt })).await.is(409);
     assert_eq!(error["error"]["message"], "the step has no end that came late");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn why_names_what_may_still_run_and_what_came_late() {
+    let site = Site::start().await;
+    let mut hand = Hand::join(&site, "build-1", 1).await;
+    let id = site.submit(TWO).await;
+    let spec = hand.start().await;
+    site.as_admin("DELETE", "/api/workers/build-1").send().await.is(200);
+    let path = format!("/api/jobs/{id}/why");
+    let reason = |why: &Value| why["steps"][0]["reason"].as_str().expect("a reason").to_owned();
+    let told = reason(&site.get(&path).await.is(200));
+    assert!(told.contains("attempt 1 on worker build-1 was given up") && told.contains("may still run"), "{told}");
+    hand.end(&spec, 0).await;
+    hand.is_told_stale().await;
+    let told = reason(&site.get(&path).await.is(200));
+    assert!(told.contains("reported its end late") && told.contains("--accept-late"), "{told}");
+    let lines = site.get(&format!("/api/jobs/{id}/steps/_server/logs")).await.is(200).to_string();
+    assert!(lines.contains("attempt late outcome"), "{lines}");
+}

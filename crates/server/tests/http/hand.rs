@@ -137,6 +137,11 @@ impl Hand {
         self.say(WorkerMessage::Ended { ticket: spec.ticket, end }).await;
     }
 
+    /// Waits until the server says that what came last was too late; what it kept of it is committed then.
+    pub(crate) async fn is_told_stale(&mut self) {
+        while !matches!(self.message().await, ServerMessage::StaleDispatch { .. }) {}
+    }
+
     async fn say(&self, message: WorkerMessage) {
         self.send(LinkEvent::Messages { link: self.link, messages: vec![message] }).await;
     }

@@ -15,3 +15,4 @@ mod reconcile;
 mod recover;
 mod recovery;
 mod sweep;
+mod told;
