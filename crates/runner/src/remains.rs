@@ -1,9 +1,11 @@
 //! What a runner that was itself killed left behind. The worker calls this when it finds a free lock and no exit record,
 //! and when a runner has not ended its step in time.
 
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use protocol::folder::{FolderSpec, Tally};
+use protocol::folder::{FolderSpec, RECORD_FILE, Tally};
 
 use crate::cgroup::Cgroup;
 use crate::folder_io::{self, FolderError};
@@ -30,16 +32,30 @@ pub fn kill(spec: &FolderSpec, tally: Option<Tally>) -> Remains {
 /// The same for a step whose runner lives but does not act, as one that is frozen: the runner is killed as well.
 pub fn kill_with_runner(folder: &Path, spec: &FolderSpec, tally: Option<Tally>) -> Result<Remains, FolderError> {
     // The step first: it is why we are here.
-    let runner = tally.and_then(|tally| parent(&tally));
+    let runner = holder(folder).or_else(|| tally.and_then(|tally| parent(&tally)));
     let remains = kill(spec, tally);
     if !folder_io::runner_lives(folder)? {
         return Ok(remains);
     }
-    // It lives, so it lived when its child was asked for its parent, which then was nobody else.
+    // It lives, so it lived when it was looked for, and was nobody else.
     if let Some(runner) = runner {
         sys::kill_process(runner);
     }
     Ok(Remains::Dying)
+}
+
+/// Who holds the record's lock, by the kernel's own list. The runner may not have come to write down its child.
+fn holder(folder: &Path) -> Option<i32> {
+    let inode = fs::metadata(folder.join(RECORD_FILE)).ok()?.ino().to_string();
+    let locks = fs::read_to_string("/proc/locks").ok()?;
+    let holders = locks.lines().filter_map(|line| {
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        let [_, "FLOCK", _, "WRITE", pid, file, ..] = fields[..] else { return None };
+        (file.rsplit(':').next() == Some(inode.as_str())).then(|| pid.parse().ok())?
+    });
+    // Numbers of files repeat between disks; a runner also is at home in its folder.
+    let home = folder.canonicalize().ok()?;
+    holders.filter(|pid| *pid > 1).find(|pid| fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|cwd| cwd == home))
 }
 
 /// Of the step's own process, even if that is a zombie by now.

@@ -2,9 +2,10 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
 
 use protocol::attempt::{EndResult, StopMode, StopReason};
-use protocol::folder::{Claim, FromRunner, ToRunner};
+use protocol::folder::{Claim, FromRunner, RECORD_FILE, ToRunner};
 use runner::folder_io::{claim, read_claim};
 
 use crate::harness::{Attempt, Plan};
@@ -181,4 +182,21 @@ fn a_broken_folder_is_refused_with_a_reason() {
     let mut attempt = plan.launch();
     let expected = "the folder has format 99, this version knows 1 to 2".to_owned();
     assert_eq!(attempt.link().next(), FromRunner::Refused { why: expected });
+}
+
+#[test]
+fn somebody_who_only_looks_does_not_keep_a_runner_from_its_folder() {
+    let plan = Plan::script("true");
+    let folder = plan.folder();
+    runner::folder_io::create(&folder, &plan.spec).expect("attempt folder");
+    let record = std::fs::File::create(folder.join(RECORD_FILE)).expect("writable");
+    // As `runner_lives` does, for much longer.
+    rustix::fs::flock(&record, rustix::fs::FlockOperation::LockShared).expect("free");
+    let looking = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(50));
+        drop(record);
+    });
+    let mut attempt = plan.launch_in(&folder);
+    assert!(matches!(attempt.link().next(), FromRunner::Ready { .. }));
+    looking.join().expect("no panic");
 }

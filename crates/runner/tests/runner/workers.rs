@@ -148,3 +148,21 @@ fn check_killed_runner(cgroup_parent: Option<std::path::PathBuf>) {
     assert!(!stray.is_alive());
     assert!(attempt.spec.cgroup().is_none_or(|cgroup| !cgroup.exists()));
 }
+
+#[test]
+fn a_frozen_runner_is_found_by_its_lock_even_if_it_wrote_nothing_down() {
+    let mut attempt = Plan::command(&["sleep", "1000"]).start();
+    let step = attempt.started();
+    let runner = Process::open(attempt.runner.id());
+    let stopped = rustix::process::Pid::from_raw(attempt.runner.id().cast_signed()).expect("a number");
+    rustix::process::kill_process(stopped, rustix::process::Signal::STOP).expect("ours");
+    // As if it had been frozen between the fork and its note of it.
+    while remains::kill_with_runner(&attempt.folder, &attempt.spec, None).expect("readable") == Remains::Dying {
+        std::thread::yield_now();
+        if !runner.is_alive() {
+            attempt.runner.wait().expect("reaped");
+        }
+    }
+    runner.wait_for_death();
+    step.wait_for_death();
+}
