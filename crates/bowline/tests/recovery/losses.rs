@@ -102,3 +102,23 @@ fn the_death_of_one_runner_is_nobody_elses() {
     open_gate(&house);
     check_ran_once(&house, &neighbour);
 }
+
+#[test]
+fn a_runner_that_shows_no_sign_of_life_is_given_up_though_its_worker_is_well() {
+    let mut house = House::new();
+    house.recovery(&[("MAX_RECONNECT_DELAY_SECS", "30"), ("RUNNING_STALE_SECS", "2")]);
+    let _server = house.start_server();
+    let _worker = house.start_worker("w", &[]);
+    let id = house.submit(&counting(&house, "effects: writes\ncancel: { grace: 200ms }"));
+    let child = house.outside().await_executions(1)[0];
+    await_lines(&house, &id);
+    let frozen = Frozen::new(process::parent(child));
+    let job = house.end(&id);
+    assert_eq!(job["error"]["code"], "runner_stale", "{job:#}");
+    let words = job["error"]["message"].as_str().expect("words");
+    assert!(words.starts_with("Job failed: no sign of life from the step's runner"), "{words}");
+    frozen.thaw();
+    await_that("the order to stop is obeyed at last", || (!process::lives(child)).then_some(()));
+    assert_eq!(house.job(&id)["state"], "failed", "and a final job never changes");
+    assert_eq!(house.outside().executions(), 1);
+}
