@@ -5,7 +5,7 @@ CARGO ?= cargo
 DATA ?= $(HOME)/.local/share/bowline
 FUZZ_SECONDS ?= 600
 
-.PHONY: run build test demo lint fmt bench fuzz check-deps
+.PHONY: run build test test-tools demo lint fmt bench fuzz check-deps
 
 run: ## Build and start server, worker and page, with the example tasks.
 	$(CARGO) build --release --locked -p bowline
@@ -14,10 +14,16 @@ run: ## Build and start server, worker and page, with the example tasks.
 build:
 	$(CARGO) build --release --locked -p bowline
 
-test: lint ## Everything that must hold before a change lands.
+test: lint test-tools ## Everything that must hold before a change lands.
 	@if $(CARGO) nextest --version >/dev/null 2>&1; \
 	then $(CARGO) nextest run --locked --workspace; \
 	else $(CARGO) test --locked --workspace; fi
+
+# What tests want beyond Rust, by the names of Debian's packages. Without it they say what they skip.
+test-tools:
+	@ls /usr/lib*/faketime/libfaketime.so.1 /usr/lib/*/faketime/libfaketime.so.1 2>/dev/null | grep -q . \
+	|| { [ "$$(id -u)" = 0 ] && apt-get install -y -qq faketime >/dev/null 2>&1; } \
+	|| echo "tests of clock steps will be skipped; to run them: apt-get install faketime"
 
 demo: build ## Kills server and worker in the middle of a job, and shows that no line is lost.
 	@BOWLINE=./target/release/bowline scripts/demo.sh

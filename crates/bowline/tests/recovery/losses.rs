@@ -1,5 +1,7 @@
 //! Runners that die or freeze, while everybody else is well.
 
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
 use std::time::Duration;
 
 use testkit::process::{self, Frozen};
@@ -121,4 +123,23 @@ fn a_runner_that_shows_no_sign_of_life_is_given_up_though_its_worker_is_well() {
     await_that("the order to stop is obeyed at last", || (!process::lives(child)).then_some(()));
     assert_eq!(house.job(&id)["state"], "failed", "and a final job never changes");
     assert_eq!(house.outside().executions(), 1);
+}
+
+#[test]
+fn whoever_follows_hears_that_the_worker_is_cut_off_and_until_when_it_is_waited_for() {
+    let (house, _server, worker) = House::patient();
+    let id = house.submit(&counting(&house, "effects: writes"));
+    await_lines(&house, &id);
+    let mut follow = house.command(&["attach", &id]);
+    let mut follower = follow.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("started");
+    let told = BufReader::new(follower.stderr.take().expect("a pipe"));
+    worker.kill();
+    let mut lines = told.lines().map(|line| line.expect("text"));
+    let told = lines.find(|line| line.contains("is cut off: ")).expect("the follower is told");
+    assert!(told.contains("was lost"), "{told}");
+    assert!(told.contains("the recovery window is over in "), "{told}");
+    let _worker = house.start_worker("w", &[]);
+    open_gate(&house);
+    check_ran_once(&house, &id);
+    assert!(follower.wait().expect("waited").success());
 }

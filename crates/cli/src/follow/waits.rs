@@ -1,9 +1,10 @@
-//! Steps that wait for a worker longer than a moment: then the person who follows is told why, once.
+//! Steps that wait for a worker longer than a moment, or whose worker is cut off: then the person who follows is told
+//! why, and what happens when, once.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use api::{StepState, Why};
+use api::{StepState, Why, WhyStep};
 use client::Client;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
@@ -15,24 +16,37 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
 pub(crate) struct Waits {
-    /// Queued steps that were not told of yet, and when their patience ends.
-    queued: HashMap<String, Instant>,
-    /// Steps whose reasons were asked for; each is asked for once.
-    asked: HashSet<String>,
+    /// Steps that wait and were not told of yet, and when their patience ends.
+    open: HashMap<Wait, Instant>,
+    /// Waits whose reasons were asked for; each is asked for once.
+    asked: HashSet<Wait>,
     /// Reasons that were told; many steps may wait for the same.
     told: HashSet<String>,
     /// At most one question at a time; it ends with us.
     asking: JoinSet<Option<Why>>,
 }
 
+/// A step and what it waits in.
+type Wait = (String, StepState);
+
+/// The states that somebody else should end soon.
+const WAITING: [StepState; 2] = [StepState::Queued, StepState::Recovering];
+
 impl Waits {
     /// Takes in where the steps are now.
     pub(crate) fn look(&mut self, track: &Track) {
         for step in &track.steps {
-            if step.state != StepState::Queued {
-                self.queued.remove(&step.name);
-            } else if !self.asked.contains(&step.name) && !self.queued.contains_key(&step.name) {
-                self.queued.insert(step.name.clone(), Instant::now() + PATIENCE);
+            for state in WAITING {
+                let wait = (step.name.clone(), state);
+                if step.state != state {
+                    self.open.remove(&wait);
+                } else if !self.asked.contains(&wait) && !self.open.contains_key(&wait) {
+                    self.open.insert(wait, Instant::now() + PATIENCE);
+                }
+            }
+            if step.state == StepState::Running {
+                // It came back; the next time is news again.
+                self.asked.remove(&(step.name.clone(), StepState::Recovering));
             }
         }
     }
@@ -44,7 +58,7 @@ impl Waits {
                 // Without an answer there is nothing to tell; the stream of changes says when the server is away.
                 return self.notices(answer.ok().flatten());
             }
-            let Some(&at) = self.queued.values().min() else { std::future::pending().await };
+            let Some(&at) = self.open.values().min() else { std::future::pending().await };
             sleep_until(at).await;
             let (client, job) = (client.clone(), job.to_owned());
             self.asking.spawn(async move { client.why(&job).await.ok() });
@@ -53,16 +67,19 @@ impl Waits {
 
     fn notices(&mut self, why: Option<Why>) -> Vec<String> {
         let now = Instant::now();
-        let due: Vec<String> = self.queued.extract_if(|_, at| *at <= now).map(|(step, _)| step).collect();
+        let due: Vec<Wait> = self.open.extract_if(|_, at| *at <= now).map(|(wait, _)| wait).collect();
         self.asked.extend(due.iter().cloned());
         let Some(why) = why else { return Vec::new() };
-        let waiting = why.steps.iter().filter(|step| step.state == StepState::Queued && due.contains(&step.name));
+        let waiting = why.steps.iter().filter(|step| due.contains(&(step.name.clone(), step.state)));
+        waiting.filter_map(|step| self.notice(step)).collect()
+    }
+
+    fn notice(&mut self, step: &WhyStep) -> Option<String> {
+        if step.state == StepState::Recovering {
+            return Some(format!("step {} is cut off: {}", step.name, step.reason));
+        }
         // Numbers change while the reason stays the same.
-        let is_new =
-            |reason: &str, told: &mut HashSet<String>| told.insert(reason.replace(|c: char| c.is_ascii_digit(), ""));
-        waiting
-            .filter(|step| is_new(&step.reason, &mut self.told))
-            .map(|step| format!("step {} waits: {}", step.name, step.reason))
-            .collect()
+        let is_new = self.told.insert(step.reason.replace(|c: char| c.is_ascii_digit(), ""));
+        is_new.then(|| format!("step {} waits: {}", step.name, step.reason))
     }
 }
