@@ -4,8 +4,9 @@ SHELL := /bin/bash
 CARGO ?= cargo
 DATA ?= $(HOME)/.local/share/bowline
 FUZZ_SECONDS ?= 600
+SOAK_SECONDS ?= 3600
 
-.PHONY: run build test test-tools demo lint fmt bench fuzz check-deps
+.PHONY: run build test test-tools soak demo lint fmt bench fuzz check-deps
 
 run: ## Build and start server, worker and page, with the example tasks.
 	$(CARGO) build --release --locked -p bowline
@@ -24,6 +25,10 @@ test-tools:
 	@ls /usr/lib*/faketime/libfaketime.so.1 /usr/lib/*/faketime/libfaketime.so.1 2>/dev/null | grep -q . \
 	|| { [ "$$(id -u)" = 0 ] && apt-get install -y -qq faketime >/dev/null 2>&1; } \
 	|| echo "tests of clock steps will be skipped; to run them: apt-get install faketime"
+
+soak: ## Kills, cuts and pauses at random, with a new seed each time, for SOAK_SECONDS; a failure prints its seed.
+	@end=$$((SECONDS + $(SOAK_SECONDS))); while ((SECONDS < end)); \
+	do $(CARGO) test --locked -q -p bowline --test recovery chaos || exit 1; done
 
 demo: build ## Kills server and worker in the middle of a job, and shows that no line is lost.
 	@BOWLINE=./target/release/bowline scripts/demo.sh
