@@ -6,7 +6,7 @@ DATA ?= $(HOME)/.local/share/bowline
 FUZZ_SECONDS ?= 600
 SOAK_SECONDS ?= 3600
 
-.PHONY: run build test test-tools soak demo lint fmt bench fuzz check-deps
+.PHONY: run build test test-tools soak demo lint fmt bench fuzz
 
 run: ## Build and start server, worker and page, with the example tasks.
 	$(CARGO) build --release --locked -p bowline
