@@ -142,3 +142,11 @@ fn completions_and_version() {
     assert!(house.bowline(&["completions", "bash"]).ok().out.contains("bowline"));
     assert!(house.bowline(&["--version"]).ok().out.starts_with("bowline "));
 }
+
+#[test]
+fn a_folder_that_is_given_to_exec_is_looked_for_from_here() {
+    let (house, _up) = House::up();
+    std::fs::create_dir(house.path("sub")).expect("made");
+    house.write("sub/here", "");
+    assert_eq!(house.bowline(&["exec", "--workdir", "sub", "--", "ls"]).ok().out, "here\n");
+}

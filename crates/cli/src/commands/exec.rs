@@ -76,6 +76,8 @@ pub(crate) async fn run(client: &Client, args: &ExecArgs) -> Result<Exit, CliErr
         ));
     }
     let workdir = match &args.workdir {
+        // On this machine it means what it means to every other command here.
+        Some(workdir) if client.endpoint().is_loopback() => Some(current_folder()?.join(workdir)),
         Some(workdir) => Some(workdir.clone()),
         None if client.endpoint().is_loopback() => Some(current_folder()?),
         None => None,
