@@ -174,6 +174,7 @@ impl<'a> Lab<'a> {
             base_env: BTreeMap::new(),
             rules: RunnerRules::default(),
             caretaker: None,
+            ends_with_worker: false,
         };
         let folder = self.home.path().join(id.to_string());
         runner::folder_io::create(&folder, &FolderSpec::new(attempt, local))?;

@@ -12,8 +12,9 @@
 //!  step ──stdout, stderr──► lines ► spool ─┘
 //! ```
 //!
-//! In reading order: `prepare` → `start` → `watch` → `end`, as [`main`] calls them. [`folder_io`], [`cgroup`],
-//! [`clock`] and [`remains`] are for the worker as well.
+//! In reading order: `prepare` → `start` → `watch` → `end`, as [`main`] calls them. Where a step must end with its
+//! lease, a `guard` sees to it even if the runner is killed or frozen. [`folder_io`], [`cgroup`], [`clock`] and
+//! [`remains`] are for the worker as well.
 
 mod alarm;
 mod caretaker;
@@ -24,6 +25,7 @@ mod control;
 mod end;
 pub mod fence;
 pub mod folder_io;
+mod guard;
 pub mod launch;
 mod lease;
 mod lines;

@@ -9,12 +9,14 @@ use protocol::folder::{FolderSpec, FromRunner, RunnerPhase, RunnerRules, Status,
 use crate::caretaker::{self, Solitude};
 use crate::control::Control;
 use crate::folder_io::{self, FolderError, cannot};
+use crate::guard::Guard;
 use crate::lease::Lease;
 use crate::notes;
 use crate::program::{Image, ImageError};
 use crate::record::Record;
 use crate::spool::{Limits, Spool};
 use crate::sys;
+use crate::tree::Helpers;
 
 /// The runner's working set, complete before it says `ready`.
 pub(crate) struct Desk {
@@ -31,6 +33,8 @@ pub(crate) struct Desk {
     pub(crate) solitude: Solitude,
     /// The process of a caretaker that this runner started.
     pub(crate) caretaker: Option<i32>,
+    /// While a step lives that ends with its lease.
+    pub(crate) guard: Option<Guard>,
     /// If the step cannot be started, `go` is the time to say so.
     pub(crate) image: Result<Image, ImageError>,
 }
@@ -63,6 +67,7 @@ impl Desk {
             rules,
             solitude: Solitude::default(),
             caretaker: None,
+            guard: None,
             image,
         })
     }
@@ -80,6 +85,10 @@ impl Desk {
             }
         }
         due
+    }
+
+    pub(crate) fn helpers(&self) -> Helpers {
+        [self.caretaker, self.guard.as_ref().map(Guard::pid)]
     }
 
     /// Writes the log so far and brings the counts up to date.

@@ -12,6 +12,7 @@ use crate::child::{self, Child};
 use crate::clock;
 use crate::control::Event;
 use crate::folder_io::{self, Claimed};
+use crate::guard::Guard;
 use crate::lease::Lease;
 use crate::notes;
 use crate::poll::{PollSet, Source};
@@ -76,6 +77,9 @@ fn wait_for_go(desk: &mut Desk) -> Result<Duration, String> {
             return Err("the runner was told to stop before the step was started".to_owned());
         }
         desk.keep_vigil(clock::boot_now());
+        if !desk.control.has_peer() && desk.spec.local.ends_with_worker {
+            return Err("its worker is gone, and will not come back".to_owned());
+        }
         if !desk.control.has_peer() && !still_wanted(&desk.root) {
             return Err("the attempt was declared void".to_owned());
         }
@@ -120,13 +124,24 @@ fn claim_and_spawn(desk: &mut Desk) -> Start {
         Ok(image) => image,
         Err(error) => return Start::Failed(error.to_string()),
     };
+    let guard = desk.lease.as_ref().and_then(Lease::kill_at).map(|at| Guard::start(&desk.spec, at)).transpose();
+    let guard = match guard {
+        Ok(guard) => guard,
+        Err(error) => return Start::Failed(format!("a guard for the step's lease cannot be started: {error}")),
+    };
     match child::spawn(image, desk.spec.cgroup().as_deref()) {
         Ok(child) => {
+            desk.guard = guard;
             pause::at(Point::Exec);
             announce(desk, &child);
             Start::Running(child)
         }
-        Err(error) => Start::Failed(error.to_string()),
+        Err(error) => {
+            if let Some(guard) = guard {
+                guard.dismiss();
+            }
+            Start::Failed(error.to_string())
+        }
     }
 }
 

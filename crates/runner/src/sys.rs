@@ -1,5 +1,5 @@
 //! The few system calls for which neither std nor rustix has a safe door. All `unsafe` of the crate is here and in `child`,
-//! but for the nursery's one fork.
+//! but for the forks of the nursery and of the guard.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -152,6 +152,28 @@ pub(crate) fn leave_children_to_the_kernel() {
 pub(crate) fn keep_children() {
     // SAFETY: no handler is involved.
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+}
+
+/// Closes all descriptors but the three standard ones, whoever thinks that he owns them.
+pub(crate) fn close_all_but_standard() -> io::Result<()> {
+    // SAFETY: the caller is a forked child that uses none of them any more, and does not return to who would.
+    if unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0) } == 0 {
+        return Ok(());
+    }
+    // Kernels before 5.9. The list's own descriptor is closed when the list is complete.
+    let entries = std::fs::read_dir("/proc/self/fd")?;
+    let open: Vec<i32> = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect();
+    for descriptor in open.into_iter().filter(|descriptor| *descriptor > 2) {
+        // SAFETY: as above.
+        unsafe { libc::close(descriptor) };
+    }
+    Ok(())
+}
+
+/// Ends a forked child, with nothing of what its parent would do at its own end.
+pub(crate) fn exit_at_once(code: i32) -> ! {
+    // SAFETY: it does not return, and touches no memory.
+    unsafe { libc::_exit(code) }
 }
 
 /// No descriptor but the three standard ones is inherited by what we execute.

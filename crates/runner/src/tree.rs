@@ -7,6 +7,9 @@ use crate::notes;
 use crate::proc_stat;
 use crate::sys;
 
+/// The runner's children that are no part of the step.
+pub(crate) type Helpers = [Option<i32>; 2];
+
 pub(crate) struct Tree {
     leader: i32,
     cgroup: Option<Cgroup>,
@@ -33,7 +36,7 @@ impl Tree {
     }
 
     /// KILL to everything, while the leader lives.
-    pub(crate) fn kill_all(&self, spared: Option<i32>) {
+    pub(crate) fn kill_all(&self, spared: Helpers) {
         self.kill_group();
         if let Some(cgroup) = &self.cgroup {
             kill_cgroup(cgroup);
@@ -65,12 +68,12 @@ impl Drop for Tree {
     }
 }
 
-/// KILL to every other child of the runner but one. Their children become ours when they die, and are found next time.
+/// KILL to every other child of the runner but its helpers. Their children become ours when they die, and are found next time.
 /// Whether there were any.
-pub(crate) fn kill_strays(spared: Option<i32>) -> bool {
+pub(crate) fn kill_strays(spared: Helpers) -> bool {
     let own = std::process::id() as i32;
     let mut found = false;
-    for process in proc_stat::all().filter(|process| process.parent == own && Some(process.pid) != spared) {
+    for process in proc_stat::all().filter(|process| process.parent == own && !spared.contains(&Some(process.pid))) {
         found = true;
         if !process.zombie {
             sys::kill_process(process.pid);

@@ -15,6 +15,7 @@ use crate::alarm::Alarm;
 use crate::child::Child;
 use crate::clock;
 use crate::control::Event;
+use crate::guard::Guard;
 use crate::lease::Lease;
 use crate::lines::Splitter;
 use crate::notes;
@@ -164,6 +165,9 @@ impl<'a> Watch<'a> {
         while let Some(event) = self.desk.control.next_event() {
             self.handle_event(&event, now);
         }
+        if self.desk.spec.local.ends_with_worker && !self.desk.control.has_peer() {
+            self.stop(StopMode::Graceful, StopReason::WorkerStopped, now);
+        }
         // After what was heard: an answer that waited in the socket still counts.
         self.keep_lease(now);
         self.beat(now);
@@ -242,13 +246,17 @@ impl<'a> Watch<'a> {
                     let _ = sys::reap(pid);
                     self.desk.caretaker = None;
                 }
+                Children::Ended(pid) if Some(pid) == self.desk.guard.as_ref().map(Guard::pid) => {
+                    let _ = sys::reap(pid);
+                    self.desk.guard = None;
+                }
                 Children::Ended(pid) => {
                     if let Ok((_, usage)) = sys::reap(pid) {
                         self.usage.add(usage);
                     }
                 }
                 Children::AllRunning => {
-                    self.strays = self.exited.is_some() && tree::kill_strays(self.desk.caretaker);
+                    self.strays = self.exited.is_some() && tree::kill_strays(self.desk.helpers());
                     return;
                 }
                 Children::None => {
@@ -412,7 +420,7 @@ impl<'a> Watch<'a> {
     }
 
     fn kill(&mut self) {
-        self.tree.kill_all(self.desk.caretaker);
+        self.tree.kill_all(self.desk.helpers());
         if let Some(stopping) = &mut self.stopping {
             stopping.kill_at = None;
         }
@@ -443,6 +451,9 @@ impl<'a> Watch<'a> {
     }
 
     fn end(mut self) -> End {
+        if let Some(guard) = self.desk.guard.take() {
+            guard.dismiss();
+        }
         for pipe in &mut self.pipes {
             pipe.splitter.finish(clock::wall_us(), &mut self.desk.spool);
         }

@@ -58,6 +58,7 @@ impl Plan {
             base_env: BTreeMap::from([("HOME".to_owned(), "/nowhere".to_owned())]),
             rules: RunnerRules::default(),
             caretaker: None,
+            ends_with_worker: false,
         };
         Plan { spec: FolderSpec::new(attempt, local), home: TempDir::new().expect("temporary folder") }
     }

@@ -1,6 +1,7 @@
 //! The runner as a real process with real steps. `harness` plays the worker.
 
 mod ends;
+mod guards;
 mod harness;
 mod leases;
 mod logs;
