@@ -88,6 +88,9 @@ pub struct Local {
     /// Who looks after the folder when its worker stays away; none: nobody.
     #[serde(default)]
     pub caretaker: Option<Caretaker>,
+    /// Its worker will not come back: the step ends with it.
+    #[serde(default)]
+    pub ends_with_worker: bool,
 }
 
 /// The server's rules that concern a runner. Its worker tells it when they change.

@@ -12,6 +12,11 @@ pub enum WorkerError {
     State { path: PathBuf, what: &'static str, source: io::Error },
     #[error("{path} cannot be understood: {why}; it was not written by this version of bowline, or is damaged")]
     BadState { path: PathBuf, why: String },
+    #[error(
+        "the state folder {path} is a copy of another one, and two workers must not share an identity; start the worker on \
+         the original, or make this one a worker of its own: choose an empty folder with --state and give --enroll-token"
+    )]
+    CopiedState { path: PathBuf },
     #[error("another worker uses the state folder {path}; stop it, or choose another folder with --state")]
     StateInUse { path: PathBuf },
     #[error(

@@ -18,7 +18,7 @@ use std::time::Duration;
 use pause::Point;
 use protocol::attempt::{StopMode, StopReason, Ticket};
 use protocol::folder::{Claim, ToRunner};
-use protocol::link::{Loss, RefusedCode};
+use protocol::link::{Loss, RefuseReason, RefusedCode};
 use protocol::state::Caretaker;
 use runner::clock;
 use runner::folder_io::FolderError;
@@ -107,7 +107,7 @@ impl Shell {
         let (link_events, link_inbox) = mpsc::channel(QUEUE);
         let (done, done_inbox) = mpsc::channel(QUEUE);
         let (heard, heard_inbox) = mpsc::channel(QUEUE);
-        let prepare = Prepare::new(&options.runner, options.spool, caretaker_seat(&options, state.root()));
+        let prepare = Prepare::new(&options, caretaker_seat(&options, state.root()));
         let handover = if options.caretaker { Some(listen(state.root())?) } else { None };
         let (workshop, mut threads) = Workshop::start(&places, prepare, &done).map_err(WorkerError::Thread)?;
         let (shipping, ship_thread) = Shipping::start(places.clone()).map_err(WorkerError::Thread)?;
@@ -245,6 +245,9 @@ impl Shell {
             }
             Err(error) => {
                 tracing::warn!(attempt = %ticket.attempt, %error, "a step cannot be prepared");
+                if error.reason() == RefuseReason::DiskFull {
+                    self.broom.order(Sweep::MakeRoom);
+                }
                 self.feed(Input::PrepareFailed { ticket, reason: error.reason(), detail: error.to_string() });
             }
         }

@@ -105,12 +105,15 @@ impl State {
 
     /// From now on the folder is at home here. If it came from elsewhere, its attempts may live there.
     fn settle(&mut self, mark: Mark, is_new: bool) -> Result<(), WorkerError> {
+        if self.file.mark.is_some_and(|known| mark.is_of_another_folder(known)) {
+            return Err(WorkerError::CopiedState { path: self.root.clone() });
+        }
         let moved = self.file.mark.is_some_and(|known| known != mark);
         let other_machine = machine::machine_id().filter(|machine| *machine != self.file.machine);
         if !is_new && (moved || other_machine.is_some()) {
             tracing::warn!(
                 state = %self.root.display(),
-                "this state folder is a copy of another one; what runs under that one is left alone"
+                "this state folder may be a copy of another one; what may run under that one is left alone"
             );
             let failed = |source| WorkerError::State { path: self.root.clone(), what: "set attempts aside", source };
             origin::set_unfinished_aside(&self.places()).map_err(failed)?;
@@ -386,6 +389,17 @@ mod tests {
         assert!(copied.success());
     }
 
+    /// As if only the number of the folder had changed since it was marked.
+    fn with_other_inode(folder: &Path) {
+        let here = Mark::of(folder).expect("readable");
+        let mut file: StateFile =
+            serde_json::from_slice(&fs::read(folder.join(STATE_FILE)).expect("there")).expect("ours");
+        let mut json = serde_json::to_value(here).expect("plain data");
+        json["inode"] = 1.into();
+        file.mark = Some(serde_json::from_value(json).expect("plain data"));
+        fs::write(folder.join(STATE_FILE), serde_json::to_vec(&file).expect("plain data")).expect("writable");
+    }
+
     #[test]
     fn a_copy_lets_go_of_what_may_live_elsewhere_and_the_original_does_not() {
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -394,6 +408,12 @@ mod tests {
         copy(&original, &copied);
         let state = State::open(&original, Role::Worker).expect("it opens");
         assert!(running.exists() && !state.has_some_aside(), "at home");
+        for _ in 0..2 {
+            let refused = State::open(&copied, Role::Worker).expect_err("two must not share an identity");
+            assert!(matches!(refused, WorkerError::CopiedState { .. }), "{refused}");
+        }
+        // Its file system may have given it another number: nothing is certain then.
+        with_other_inode(&copied);
         for _ in 0..2 {
             let state = State::open(&copied, Role::Worker).expect("it opens");
             let in_copy = |path: &Path| state.places().attempts.join(path.file_name().expect("named"));

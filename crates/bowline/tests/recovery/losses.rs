@@ -143,3 +143,16 @@ fn whoever_follows_hears_that_the_worker_is_cut_off_and_until_when_it_is_waited_
     check_ran_once(&house, &id);
     assert!(follower.wait().expect("waited").success());
 }
+
+#[test]
+fn a_step_of_a_worker_that_will_not_come_back_ends_with_it() {
+    let mut house = House::new();
+    house.recovery(&[("MAX_RECONNECT_DELAY_SECS", "30")]);
+    let _server = house.start_server();
+    let worker = house.start_worker("w", &["--no-reconnect"]);
+    let id = house.submit(&counting(&house, "effects: writes"));
+    let child = house.outside().await_executions(1)[0];
+    worker.kill();
+    assert_eq!(house.end(&id)["error"]["code"], "worker_lost", "decided at once");
+    await_that("the runner has ended its child", || (!process::lives(child)).then_some(()));
+}

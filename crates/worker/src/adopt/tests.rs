@@ -43,6 +43,7 @@ impl Attempts {
             base_env: Default::default(),
             rules: Default::default(),
             caretaker: None,
+            ends_with_worker: false,
         };
         folder_io::create(&folder, &FolderSpec::new(spec(ticket), local)).expect("writable");
         if let Some(claim) = claim {

@@ -34,6 +34,8 @@ pub(super) struct Up {
     ping_at: Duration,
     pings_sent: u64,
     pings_unanswered: u32,
+    /// When the last frame came.
+    heard_at: Duration,
     heartbeat_at: Duration,
     /// When to look for reports without an answer.
     repeat_at: Duration,
@@ -103,6 +105,7 @@ impl Up {
             ping_at: now,
             pings_sent: 0,
             pings_unanswered: 0,
+            heard_at: now,
             heartbeat_at: now,
             repeat_at: now,
             slots_asked: false,
@@ -160,6 +163,7 @@ impl Agent {
     pub(super) fn hear(&mut self, messages: Vec<ServerMessage>, now: Duration) {
         if let Session::Up(up) = &mut self.session {
             up.pings_unanswered = 0;
+            up.heard_at = now;
         }
         for message in messages {
             match &self.session {
@@ -319,6 +323,8 @@ impl Agent {
     fn ping(&mut self, now: Duration) {
         let Session::Up(up) = &mut self.session else { return };
         if up.pings_unanswered >= PINGS_UNANSWERED_MAX {
+            // Nobody was there while they were sent.
+            self.offline_since = Some(up.heard_at);
             self.drop_link(format!("{PINGS_UNANSWERED_MAX} pings in a row were not answered"));
             return;
         }

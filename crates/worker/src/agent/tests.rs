@@ -499,6 +499,21 @@ fn the_hello_says_what_is_left_of_a_log_and_how_long_there_was_no_link() {
 }
 
 #[test]
+fn an_outage_that_pings_find_began_with_the_last_word_of_the_server() {
+    let mut story = Story::running();
+    let said = loop {
+        story.now = story.agent.deadline().expect("a ping is due").max(story.now);
+        let actions = story.agent.handle(Input::Tick, story.now);
+        if actions.iter().any(|action| matches!(action, Action::DropLink { .. })) {
+            story.give(Input::LinkDown);
+            break story.give(Input::LinkUp);
+        }
+    };
+    let Some(Action::Send(WorkerMessage::Hello(hello))) = said.first() else { panic!("a hello: {said:?}") };
+    assert_eq!(u128::from(hello.offline_ms), story.now.as_millis(), "nothing was heard since the start");
+}
+
+#[test]
 fn a_log_that_the_server_does_not_want_is_not_sent_any_more() {
     let mut story = Story::running();
     let stale = ServerMessage::StaleDispatch { ticket: ticket(1), about: "log".to_owned() };

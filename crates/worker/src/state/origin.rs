@@ -32,6 +32,12 @@ impl Mark {
         let created_us = created.and_then(|since| u64::try_from(since.as_micros()).ok());
         Ok(Mark { inode: metadata.ino(), created_us })
     }
+
+    /// Beyond doubt: some file systems change one of the two when they are mounted again, none both.
+    pub(super) fn is_of_another_folder(self, known: Mark) -> bool {
+        let created = matches!((self.created_us, known.created_us), (Some(here), Some(there)) if here != there);
+        created && self.inode != known.inode
+    }
 }
 
 /// Puts every attempt without an exit record aside, untouched. What has one is as true here as anywhere.

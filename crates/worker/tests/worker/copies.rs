@@ -22,13 +22,8 @@ async fn a_worker_on_a_copy_leaves_the_steps_of_the_original_alone() {
 
     let mut options = stage.options();
     options.state = copied;
-    let on_copy = Worker::start(options);
-    let mut second = stage.link().await;
-    let hello = second.hello().await;
-    assert_eq!(hello.held, [], "not its own");
-    assert!(!hello.scan_complete, "and no proof that it is gone");
-    second.welcome(Vec::new()).await;
-    on_copy.kill().await;
+    let refused = Worker::start(options).result().await.expect_err("two must not share an identity");
+    assert!(matches!(refused, worker::WorkerError::CopiedState { .. }), "{refused}");
     assert!(parent_of(pid).is_some(), "it lives");
     std::fs::write(&finish, "").expect("writable");
     assert_eq!(peer.ended(1).await.result, protocol::attempt::EndResult::Exited { code: 7 });

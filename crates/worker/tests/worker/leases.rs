@@ -61,9 +61,11 @@ async fn a_frozen_runner_of_an_earlier_worker_is_ended_too() {
     let worker = stage.start();
     let mut peer = stage.welcomed().await;
     let pid = peer.run(bound(1, 1000)).await;
-    freeze(parent_of(pid).expect("it lives"));
+    let runner = parent_of(pid).expect("it lives");
+    freeze(runner);
     worker.kill().await;
     drop(peer);
     let _worker = stage.start();
     eventually("the step is ended without a server", || parent_of(pid).is_none()).await;
+    eventually("so is its runner, by the worker", || parent_of(runner).is_none()).await;
 }

@@ -37,6 +37,8 @@ pub(crate) enum Sweep {
     Keep { ticket: Ticket },
     /// It never ran.
     Discard { ticket: Ticket },
+    /// The disk is full: what is kept for a rainy day goes first.
+    MakeRoom,
 }
 
 /// The handle of the thread, which ends when this is dropped and all is done.
@@ -111,6 +113,7 @@ impl Sweeper {
             Sweep::Keep { ticket } if self.spool.keep_after_ack.is_zero() => self.discard(ticket),
             Sweep::Keep { ticket } => self.keep(ticket),
             Sweep::Discard { ticket } => self.discard(ticket),
+            Sweep::MakeRoom => self.make_room(),
         }
     }
 
@@ -138,6 +141,17 @@ impl Sweeper {
         let bytes = log_bytes(&path);
         self.kept_bytes += bytes;
         self.kept.push_back(Kept { attempt: ticket.attempt, since: SystemTime::now(), bytes });
+    }
+
+    /// The server has all of it; a worker without room can do nothing.
+    fn make_room(&mut self) {
+        if !self.kept.is_empty() {
+            tracing::warn!(attempts = self.kept.len(), "the disk is full: attempts that the server has are removed");
+        }
+        for kept in self.kept.drain(..) {
+            remove(&self.places.kept.join(kept.attempt.to_string()));
+        }
+        self.kept_bytes = 0;
     }
 
     fn prune(&mut self, kept_max: usize) {

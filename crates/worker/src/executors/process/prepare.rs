@@ -14,7 +14,7 @@ use runner::folder_io::{self, FolderError};
 use runner::nursery::Nursery;
 use thiserror::Error;
 
-use crate::options::{RunnerCommand, Spool};
+use crate::options::WorkerOptions;
 
 /// What a step's environment begins with when the worker itself has none of it.
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -38,7 +38,8 @@ pub(crate) enum PrepareError {
 }
 
 impl Prepare {
-    pub(crate) fn new(runner: &RunnerCommand, spool: Spool, caretaker: Option<Caretaker>) -> Self {
+    pub(crate) fn new(options: &WorkerOptions, caretaker: Option<Caretaker>) -> Self {
+        let (runner, spool) = (&options.runner, options.spool);
         let local = Local {
             log_lines_max: spool.log_lines,
             log_bytes_max: spool.log_bytes,
@@ -46,6 +47,7 @@ impl Prepare {
             base_env: base_environment(),
             rules: RunnerRules::default(),
             caretaker,
+            ends_with_worker: options.no_reconnect,
         };
         let nursery = Nursery::new(&runner.program, &runner.arguments);
         Prepare { program: runner.program.clone(), nursery, local }
