@@ -4,12 +4,27 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use engine::Time;
+use rustix::time::{ClockId, clock_gettime};
 
-/// The installation's time: the system's, except that it never goes back, and never stands still either.
+/// A clock may be adjusted by so much at a time without anybody having set it.
+const ADJUSTED_MAX: Duration = Duration::from_secs(1);
+
+/// A clock that is set ahead by more was wrong before, as on a machine that has just found the time.
+const SET_MAX: Duration = Duration::from_secs(24 * 3600);
+
+/// The installation's time: the system's, except that it never goes back, never stands still, and never leaps: a clock that
+/// is set ends no step by its timeout.
 #[derive(Debug)]
 pub struct Clock {
     started: Instant,
-    last: Mutex<Tick>,
+    last: Mutex<Reading>,
+}
+
+/// What was read, and by the clock that runs on while the machine sleeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Reading {
+    tick: Tick,
+    boot: Duration,
 }
 
 /// Both clocks of this machine, read together.
@@ -23,7 +38,8 @@ pub struct Tick {
 impl Clock {
     /// `floor`: the time up to which this installation has got already.
     pub fn starting_at(floor: Time) -> Clock {
-        Clock { started: Instant::now(), last: Mutex::new(Tick { now: floor, mono: Duration::ZERO }) }
+        let tick = Tick { now: floor.max(wall()), mono: Duration::ZERO };
+        Clock { started: Instant::now(), last: Mutex::new(Reading { tick, boot: since_boot() }) }
     }
 
     pub fn now(&self) -> Time {
@@ -33,37 +49,75 @@ impl Clock {
     pub fn tick(&self) -> Tick {
         // A panic elsewhere cannot have left a reading half-made.
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let wall = Time(i64::try_from(wall.as_micros()).unwrap_or(i64::MAX));
-        *last = follow(*last, Tick { now: wall, mono: self.started.elapsed() });
-        *last
+        let tick = Tick { now: wall(), mono: self.started.elapsed() };
+        *last = follow(*last, Reading { tick, boot: since_boot() });
+        last.tick
     }
 }
 
-/// A clock that was set back is waited for: ours goes on a little slower until it has caught up.
-fn follow(last: Tick, read: Tick) -> Tick {
-    let passed = read.mono.saturating_sub(last.mono);
-    let now = if read.now >= last.now { read.now } else { last.now + passed * 9 / 10 };
-    Tick { now, mono: read.mono }
+/// A clock that was set back is waited for: ours goes on a little slower until it has caught up. One that was set ahead is
+/// followed a little faster.
+fn follow(last: Reading, read: Reading) -> Reading {
+    let passed = read.boot.saturating_sub(last.boot);
+    let ahead = read.tick.now.since(last.tick.now).saturating_sub(passed);
+    let now = if read.tick.now < last.tick.now {
+        last.tick.now + passed * 9 / 10
+    } else if ahead > ADJUSTED_MAX && ahead <= SET_MAX {
+        last.tick.now + passed * 11 / 10
+    } else {
+        read.tick.now
+    };
+    Reading { tick: Tick { now, mono: read.tick.mono }, boot: read.boot }
+}
+
+fn wall() -> Time {
+    let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Time(i64::try_from(wall.as_micros()).unwrap_or(i64::MAX))
+}
+
+fn since_boot() -> Duration {
+    let time = clock_gettime(ClockId::Boottime);
+    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn tick(now_secs: i64, mono_secs: u64) -> Tick {
-        Tick { now: Time(now_secs * 1_000_000), mono: Duration::from_secs(mono_secs) }
+    /// Without sleep.
+    fn read(now_secs: i64, mono_secs: u64) -> Reading {
+        let mono = Duration::from_secs(mono_secs);
+        Reading { tick: Tick { now: Time(now_secs * 1_000_000), mono }, boot: mono }
+    }
+
+    fn check(start: i64, readings: &[(i64, u64, i64)]) {
+        let mut last = read(start, 0);
+        for (wall, mono, expected) in readings {
+            last = follow(last, read(*wall, *mono));
+            assert_eq!(last, read(*expected, *mono));
+        }
     }
 
     #[test]
     fn a_clock_that_was_set_back_neither_goes_back_nor_stands_still() {
-        let mut last = tick(10_000, 0);
-        for (wall, mono, expected) in
-            [(10_010, 10, 10_010), (9_020, 20, 10_019), (9_120, 120, 10_109), (12_000, 130, 12_000)]
-        {
-            last = follow(last, tick(wall, mono));
-            assert_eq!(last, tick(expected, mono));
-        }
+        check(10_000, &[(10_010, 10, 10_010), (9_020, 20, 10_019), (9_120, 120, 10_109), (10_110, 130, 10_110)]);
+    }
+
+    #[test]
+    fn a_clock_that_was_set_ahead_is_followed_without_a_leap() {
+        check(
+            10_000,
+            &[(13_610, 10, 10_011), (13_710, 110, 10_121), (49_600, 36_000, 49_600), (49_610, 36_010, 49_610)],
+        );
+        // It was never right before.
+        check(10_000, &[(1_700_000_000, 10, 1_700_000_000)]);
+    }
+
+    #[test]
+    fn time_in_which_the_machine_slept_has_passed() {
+        let mut woken = read(13_700, 100);
+        woken.boot = Duration::from_secs(3_700);
+        assert_eq!(follow(read(10_000, 0), woken).tick, woken.tick);
     }
 
     #[test]

@@ -71,3 +71,19 @@ fn a_clock_that_went_back_does_not_stop_the_window() {
     let job = house.end(&id);
     assert_eq!(job["error"]["code"], "worker_lost", "{job:#}");
 }
+
+#[test]
+fn a_clock_that_is_set_ahead_ends_no_step_by_its_timeout() {
+    let mut house = House::new();
+    let Some(clock) = on_a_clock(&mut house) else { return };
+    let _server = house.start_server();
+    let _worker = house.start_worker("w", &[]);
+    let id = house.submit(&counting(&house, "effects: writes\ntimeout: 10m"));
+    house.outside().await_executions(1);
+    await_lines(&house, &id);
+    clock.step(HOUR);
+    pass(Duration::from_secs(1));
+    house.await_state(&id, Some(STEP), "running");
+    open_gate(&house);
+    check_ran_once(&house, &id);
+}
