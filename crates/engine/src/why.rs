@@ -13,6 +13,7 @@ use crate::ids::{StepIx, WorkerId};
 use crate::job::{Job, Step};
 use crate::state::StateName;
 use crate::time::{Clocks, Time};
+use crate::workers::Unwilling;
 
 /// The whole answer, in words for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -108,7 +109,7 @@ pub struct MatchView {
     pub slots: u32,
     pub slots_taken: u32,
     /// Workers that have all the tags but are cut off, draining or otherwise not to be had now.
-    pub away: u32,
+    pub away: Vec<Unwilling>,
     /// Tags that no known worker has.
     pub missing: Vec<Arc<str>>,
 }

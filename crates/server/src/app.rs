@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::Clocks;
+use protocol::link::LinkSettings;
 use store::{Reader, StoreError};
 use tokio::sync::watch;
 
@@ -30,6 +31,8 @@ pub struct App {
     pub names: WorkerNames,
     /// How long a worker without a link is waited for.
     pub recovery_window: Duration,
+    /// How often workers and runners are to be heard, among other things.
+    pub link: LinkSettings,
     /// Becomes true when the server stops: waits and streams end then.
     pub shutdown: watch::Receiver<bool>,
 }

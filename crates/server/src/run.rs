@@ -66,9 +66,11 @@ pub async fn start<S: Store + 'static>(
     getrandom::fill(&mut seed)?;
     let reader = store.reader();
     let clock = Arc::new(Clock::starting_at(reader.hearing()?.map(|row| row.mark_at).unwrap_or_default()));
+    let core_config = core_config(config);
+    let link = core_config.link;
     let core = Core::new(
         store,
-        core_config(config),
+        core_config,
         definitions.clone(),
         bus.clone(),
         metrics.clone(),
@@ -94,6 +96,7 @@ pub async fn start<S: Store + 'static>(
         access,
         names: http::WorkerNames::default(),
         recovery_window: config.recovery.window(),
+        link,
         metrics,
         clock,
         shutdown: shutdown.clone(),

@@ -8,6 +8,7 @@ use crate::ids::{StepIx, WorkerId};
 use crate::job::Step;
 use crate::state::{Cancelling, End, Ground, Held, Live, Queued, Recovering, State, StopCause, WaitReason, Waiting};
 use crate::time::Time;
+use crate::workers;
 
 use super::words::{ago, count, list, span, until};
 use super::{MatchView, NextCheck, Refusal, StepWhy, View};
@@ -150,7 +151,7 @@ impl View<'_> {
         }
         let decided = step.check_at(&self.clocks).filter(|check| check.action == Action::DecideUnmatched);
         match decided {
-            Some(check) if found.matching == 0 && found.away == 0 => {
+            Some(check) if found.matching == 0 && found.away.is_empty() => {
                 format!("{told}; fails as unmatched {}{}", until(check.at, self.now), self.quiet_stretch())
             }
             Some(_) | None => told,
@@ -343,9 +344,10 @@ fn supply(def: &StepDef, found: &MatchView) -> String {
             ),
         };
     }
-    if found.away > 0 {
-        let who = if found.away == 1 { "the one that has them is" } else { "those that have them are" };
-        return format!("waits for a worker with tags {tags}: {who} not to be had now");
+    if !found.away.is_empty() {
+        let who =
+            if found.away.len() == 1 { "the worker that has them takes" } else { "the workers that have them take" };
+        return format!("waits for a worker with tags {tags}: {who} no new work: {}", workers::told(&found.away));
     }
     let missing: Vec<String> = found.missing.iter().map(|tag| format!("`{tag}`")).collect();
     match missing.len() {

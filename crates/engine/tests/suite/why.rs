@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use engine::event::Event;
 use engine::why::{LooseEnd, MatchView, PauseView, Refusal, Roster, WorkerView, why};
+use engine::workers::Unwilling;
 use engine::{StepIx, Time, WorkerId};
 use expect_test::{Expect, expect};
 use uuid::Uuid;
@@ -560,7 +561,8 @@ fn a_queued_step_says_precisely_what_it_waits_for() {
             refusals: vec![Refusal { worker: "w1".to_owned(), why: Some("its disk is full".to_owned()) }],
             ..MatchView::default()
         },
-        MatchView { connected: 1, away: 1, ..MatchView::default() },
+        MatchView { connected: 1, away: vec![unwilling("w1", "not connected")], ..MatchView::default() },
+        MatchView { away: vec![unwilling("w2", "draining"), unwilling("w1", "draining")], ..MatchView::default() },
         MatchView { connected: 1, missing: vec!["gpu".into()], ..MatchView::default() },
         MatchView { connected: 1, missing: vec!["arm".into(), "gpu".into()], ..MatchView::default() },
         MatchView { connected: 2, ..MatchView::default() },
@@ -574,12 +576,17 @@ fn a_queued_step_says_precisely_what_it_waits_for() {
         waits for a worker with tags [gpu, script]: 3 match, 1 of them busy (2 of 6 slots taken)
         waits for a worker with tags [gpu, script]: 1 matches (0 of 2 slots taken)
         waits for a worker with tags [gpu, script]: 1 matches (0 of 8 slots taken); an offer was refused by worker w1 (its disk is full), to be asked again after a heartbeat
-        waits for a worker with tags [gpu, script]: the one that has them is not to be had now
+        waits for a worker with tags [gpu, script]: the worker that has them takes no new work: w1 (not connected)
+        waits for a worker with tags [gpu, script]: the workers that have them take no new work: w1, w2 (draining)
         no worker has tag `gpu`; fails as unmatched in 12s
         no worker has tags `arm` and `gpu`; fails as unmatched in 12s
         no single worker has all of the tags [gpu, script]; fails as unmatched in 12s
         no worker is connected; it needs tags [gpu, script]; fails as unmatched in 12s"#]]
     .assert_eq(&told.join("\n"));
+}
+
+fn unwilling(name: &str, why: &'static str) -> Unwilling {
+    Unwilling { why, name: name.to_owned() }
 }
 
 #[test]

@@ -47,7 +47,7 @@ pub enum AccessError {
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error(transparent)]
-    Stopping(#[from] LedgerDown),
+    Ledger(#[from] LedgerDown),
     #[error("the system gave no random bytes: {0}")]
     NoChance(#[from] getrandom::Error),
     #[error("the look-up of a token did not end: {0}")]

@@ -9,5 +9,5 @@ mod tags;
 
 pub use plan::{Assignment, plan};
 pub use queue::{Place, Queue, QueueKey};
-pub use roster::{Drain, EPHEMERAL, LinkId, Pause, Roster, Worker};
+pub use roster::{Drain, EPHEMERAL, LinkId, Pause, Roster, Worker, unwilling};
 pub use tags::TagSet;

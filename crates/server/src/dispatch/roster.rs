@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::workers::{Label, Workers};
+use engine::workers::{Label, Unwilling, Workers};
 use engine::{AttemptId, Epoch, Heard, Time, WorkerId};
 use store::rows::WorkerRow;
 
@@ -17,6 +17,9 @@ pub struct LinkId(pub u64);
 
 /// A worker's row says to within this when it was last heard from.
 const SEEN_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Why such a worker gets no new work.
+const REMOVED: &str = "removed";
 
 /// The word for it in a worker's row.
 pub const EPHEMERAL: &str = "ephemeral";
@@ -139,7 +142,22 @@ impl Worker {
 
     /// Connected, and willing in general.
     pub fn takes_work(&self) -> bool {
-        self.link.is_some() && !self.drain.is_on() && !self.removed
+        self.unwilling().is_none()
+    }
+
+    /// Why it gets no new work at all, if so.
+    pub fn unwilling(&self) -> Option<&'static str> {
+        if self.removed { Some(REMOVED) } else { unwilling(self.link.is_some(), self.drain.is_on()) }
+    }
+}
+
+/// Why a worker that was not removed gets no new work, if so.
+pub fn unwilling(connected: bool, draining: bool) -> Option<&'static str> {
+    match (connected, draining) {
+        (true, false) => None,
+        (true, true) => Some("draining"),
+        (false, false) => Some("not connected"),
+        (false, true) => Some("draining, not connected"),
     }
 }
 
@@ -303,7 +321,18 @@ impl Roster {
         Some(since)
     }
 
-    /// Which of these tags nobody who is connected has.
+    /// Those that have all these tags, and get no new work.
+    pub fn unwilling(&self, wanted: &TagSet) -> Vec<Unwilling> {
+        let fitting = self.workers.values().filter(|w| w.tags.contains_all(wanted));
+        fitting.filter_map(|w| Some(Unwilling { why: w.unwilling()?, name: w.name.clone() })).collect()
+    }
+
+    /// How many take new work.
+    pub fn willing(&self) -> usize {
+        self.workers.values().filter(|w| w.takes_work()).count()
+    }
+
+    /// Which of these tags nobody who takes new work has.
     pub fn missing(&self, wanted: &TagSet) -> Vec<String> {
         let has = |tag: &str| self.workers.values().any(|w| w.takes_work() && w.tags.iter().any(|t| t == tag));
         wanted.iter().filter(|tag| !has(tag)).map(str::to_owned).collect()

@@ -37,10 +37,6 @@ impl ApiError {
         ApiError::new(ErrorCode::Internal, "the server could not answer, and it is not your fault")
     }
 
-    pub fn stopping() -> ApiError {
-        ApiError::new(ErrorCode::Unavailable, "the server is stopping")
-    }
-
     pub fn unauthorized() -> ApiError {
         ApiError::new(ErrorCode::Unauthorized, "this needs a valid token, and none came with the request")
     }
@@ -82,8 +78,8 @@ impl From<StoreError> for ApiError {
 }
 
 impl From<LedgerDown> for ApiError {
-    fn from(_: LedgerDown) -> ApiError {
-        ApiError::stopping()
+    fn from(down: LedgerDown) -> ApiError {
+        ApiError::new(ErrorCode::Unavailable, down.to_string())
     }
 }
 
@@ -95,7 +91,7 @@ impl From<AccessError> for ApiError {
                 "the token is not valid here: it is unknown, expired, revoked, used up or meant for something else",
             ),
             AccessError::Store(error) => error.into(),
-            AccessError::Stopping(down) => down.into(),
+            AccessError::Ledger(down) => down.into(),
             error @ (AccessError::NoChance(_) | AccessError::Broken(_)) => ApiError::internal(&error),
         }
     }
@@ -109,4 +105,19 @@ pub(super) async fn no_such_path(uri: http::Uri) -> ApiError {
 /// The path exists, the method does not.
 pub(super) async fn no_such_method(method: http::Method, uri: http::Uri) -> ApiError {
     ApiError::new(ErrorCode::MethodNotAllowed, format!("{} does not take {method}", uri.path()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ledger_that_cannot_commit_is_unavailable_and_says_why() {
+        let error = ApiError::from(LedgerDown::WentAway("the disk is full".into()));
+        assert_eq!(
+            error.body.message,
+            "the database does not take commits at the moment: the disk is full; what was asked may still be carried out"
+        );
+        assert_eq!(error.into_response().status(), StatusCode::SERVICE_UNAVAILABLE);
+    }
 }

@@ -7,6 +7,7 @@ use api::{Why, WhyNext, WhyStep};
 use axum::extract::State;
 use axum::response::Response;
 use engine::why::{LooseEnd, MatchView, PauseView, Refusal, Roster, StepWhy, WorkerView};
+use engine::workers::Unwilling;
 use engine::{JobId, StepIx, Time, WorkerId};
 use http::StatusCode;
 use store::read::Lineage;
@@ -86,7 +87,8 @@ struct Member {
     host: String,
     tags: TagSet,
     connected: bool,
-    takes_work: bool,
+    /// Why it gets no new work at all, if so.
+    unwilling: Option<&'static str>,
     has_room: bool,
     /// It refused an offer, and gets no other before its next heartbeat.
     blocked: bool,
@@ -104,7 +106,7 @@ impl Member {
             host: worker.hostname.clone(),
             tags: worker.tags.clone(),
             connected: worker.link.is_some(),
-            takes_work: worker.takes_work(),
+            unwilling: worker.unwilling(),
             has_room: worker.has_room(),
             blocked: worker.blocked,
             refusal: None,
@@ -120,7 +122,7 @@ impl Member {
             name: row.name,
             host: row.hostname,
             connected: false,
-            takes_work: false,
+            unwilling: dispatch::unwilling(false, row.draining),
             has_room: false,
             blocked: false,
             refusal: None,
@@ -213,9 +215,10 @@ impl Roster for Fleet {
         let mut view = MatchView::default();
         for member in self.members.values() {
             let fits = member.tags.contains_all(&wanted);
-            view.connected += u32::from(member.takes_work);
-            view.away += u32::from(fits && !member.takes_work);
-            if fits && member.takes_work {
+            view.connected += u32::from(member.unwilling.is_none());
+            if let Some(why) = member.unwilling {
+                view.away.extend(fits.then(|| Unwilling { why, name: member.name.clone() }));
+            } else if fits {
                 view.matching += 1;
                 if member.blocked {
                     view.refusals.push(Refusal { worker: member.name.clone(), why: member.refusal.clone() });

@@ -30,7 +30,7 @@ pub enum Command {
     },
     /// A step settled by hand, or a job that goes on after one that ended.
     Again(Box<Again>, oneshot::Sender<Result<Settled, AgainError>>),
-    /// An operator gives up what is silent.
+    /// An operator looks for what is silent, or gives it up.
     Recover(RecoverOrder, oneshot::Sender<Result<Vec<StaleAttempt>, EventError>>),
     /// An operator's word on workers or on dispatch.
     Fleet(FleetOrder, oneshot::Sender<Result<FleetAnswer, FleetError>>),

@@ -118,11 +118,19 @@ impl<S: Store> Core<S> {
         if queued.offer.is_some() || !clocks.may_judge(alone + patience) {
             return None;
         }
-        let missing = self.roster.missing(&wanted);
-        let connected = self.roster.connected();
+        Some(Event::Unmatched { step, missing: self.lack(&wanted) })
+    }
+
+    /// Why nobody can run a step with these tags.
+    fn lack(&self, wanted: &TagSet) -> String {
+        let unwilling = self.roster.unwilling(wanted);
+        if !unwilling.is_empty() {
+            let who = engine::workers::told(&unwilling);
+            return format!("it needs {wanted}; the workers that have them take no new work: {who}");
+        }
+        let (missing, willing) = (self.roster.missing(wanted), self.roster.willing());
         let lack = if missing.is_empty() { "all of these together".to_owned() } else { missing.join(", ") };
-        let missing = format!("it needs {wanted}; of {connected} connected workers none has {lack}");
-        Some(Event::Unmatched { step, missing })
+        format!("it needs {wanted}; of {willing} workers that take new work none has {lack}")
     }
 
     /// Queue and roster, read again from the rows.

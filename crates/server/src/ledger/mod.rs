@@ -44,6 +44,6 @@ pub use command::{
 };
 pub use core::{Commit, Core, CoreConfig};
 pub use fleet::{FleetAnswer, FleetError, FleetOrder, stored_pause};
-pub use recover::{Forsake, RECOVER_MAX, RecoverOrder};
+pub use recover::{Forsake, RecoverOrder};
 pub use sweep::SweepRules;
 pub use thread::{Ledger, LedgerDown, start};

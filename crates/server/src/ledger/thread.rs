@@ -1,12 +1,12 @@
 //! The ledger's thread: takes what is there, lets [`Core`] decide and commit it, and takes what came meanwhile.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use store::Store;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
+use tokio::time::timeout;
 
 use crate::clock::Clock;
 
@@ -30,23 +30,37 @@ const ROUND_LOG_FRAMES_MAX: usize = 16;
 const RETRY_FIRST: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_secs(2);
 
+/// While the database is away nothing is answered. A change is worth a moment of waiting, a look is not: whoever looks
+/// wants to know now that something is wrong.
+const CHANGE_PATIENCE: Duration = Duration::from_secs(3);
+const LOOK_PATIENCE: Duration = Duration::from_millis(500);
+
 /// The way to the ledger, for everyone.
 #[derive(Clone)]
 pub struct Ledger {
     commands: mpsc::Sender<Command>,
     logs: mpsc::UnboundedSender<WaitingLog>,
     log_room: Arc<Semaphore>,
-    /// The last commit went through.
-    healthy: Arc<AtomicBool>,
+    trouble: watch::Receiver<Trouble>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the server is stopping")]
-pub struct LedgerDown;
+/// Why commits do not go through; none while they do.
+type Trouble = Option<Arc<str>>;
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LedgerDown {
+    #[error("the server is stopping")]
+    Stopping,
+    #[error("the database does not take commits at the moment: {0}; nothing was done")]
+    Away(Arc<str>),
+    /// It went away after the ledger was asked.
+    #[error("the database does not take commits at the moment: {0}; what was asked may still be carried out")]
+    WentAway(Arc<str>),
+}
 
 impl Ledger {
     pub async fn send(&self, command: Command) -> Result<(), LedgerDown> {
-        self.commands.send(command).await.map_err(|_| LedgerDown)
+        self.commands.send(command).await.map_err(|_| LedgerDown::Stopping)
     }
 
     /// Logs have a queue of their own, and nobody waits for room in it: control would have to wait as well. A frame for
@@ -54,18 +68,60 @@ impl Ledger {
     pub async fn send_log(&self, log: LogFrame) -> Result<(), LedgerDown> {
         let bytes = u32::try_from(log.blocks.len()).unwrap_or(u32::MAX);
         match self.log_room.clone().try_acquire_many_owned(bytes) {
-            Ok(room) => self.logs.send(WaitingLog { log, _room: room }).map_err(|_| LedgerDown),
+            Ok(room) => self.logs.send(WaitingLog { log, _room: room }).map_err(|_| LedgerDown::Stopping),
             Err(_) => {
                 self.send(Command::Link(LinkEvent::LogDropped { link: log.link, ticket: log.header.ticket })).await
             }
         }
     }
 
-    /// Sends a command that carries its own reply, and waits for that.
+    /// Sends a command that carries its own reply, and waits for that; not for long while the database is away.
     pub async fn ask<T>(&self, command: impl FnOnce(oneshot::Sender<T>) -> Command) -> Result<T, LedgerDown> {
+        self.ask_within(CHANGE_PATIENCE, command).await
+    }
+
+    async fn ask_within<T>(
+        &self,
+        patience: Duration,
+        command: impl FnOnce(oneshot::Sender<T>) -> Command,
+    ) -> Result<T, LedgerDown> {
         let (reply, answer) = oneshot::channel();
-        self.send(command(reply)).await?;
-        answer.await.map_err(|_| LedgerDown)
+        let command = command(reply);
+        // What waits in the queue of a ledger that is stuck is carried out some time, when its sender is long gone.
+        if !self.is_healthy() && timeout(patience, self.commits_again()).await.is_err() {
+            return Err(LedgerDown::Away(self.why_away()));
+        }
+        let answered = async {
+            self.send(command).await?;
+            answer.await.map_err(|_| LedgerDown::Stopping)
+        };
+        tokio::select! {
+            biased;
+            answer = answered => answer,
+            () = self.away_for(patience) => Err(LedgerDown::WentAway(self.why_away())),
+        }
+    }
+
+    /// Returns when commits go through, or never will.
+    async fn commits_again(&self) {
+        // Without a thread there is nothing to wait for.
+        let _ = self.trouble.clone().wait_for(Option::is_none).await;
+    }
+
+    /// Returns when commits have not gone through for so long.
+    async fn away_for(&self, patience: Duration) {
+        let mut trouble = self.trouble.clone();
+        while trouble.wait_for(Option::is_some).await.is_ok() {
+            if timeout(patience, self.commits_again()).await.is_err() {
+                return;
+            }
+        }
+        // The thread has ended; whoever waits for its answer hears that.
+        std::future::pending::<()>().await;
+    }
+
+    fn why_away(&self) -> Arc<str> {
+        self.trouble.borrow().clone().unwrap_or_else(|| "it comes back only now".into())
     }
 
     /// Runs `look` on the ledger's thread, over who is connected.
@@ -73,7 +129,13 @@ impl Ledger {
         &self,
         look: impl FnOnce(&crate::dispatch::Roster) -> T + Send + 'static,
     ) -> Result<T, LedgerDown> {
-        self.ask(|reply| Command::Inspect(Box::new(move |roster| drop(reply.send(look(roster)))))).await
+        let command =
+            |reply: oneshot::Sender<T>| Command::Inspect(Box::new(move |roster| drop(reply.send(look(roster)))));
+        match self.ask_within(LOOK_PATIENCE, command).await {
+            // A look that comes late changes nothing.
+            Err(LedgerDown::WentAway(why)) => Err(LedgerDown::Away(why)),
+            seen => seen,
+        }
     }
 
     /// Runs `call` on the ledger's thread, with the writer.
@@ -84,8 +146,9 @@ impl Ledger {
         self.ask(|reply| Command::WithStore(Box::new(move |store, now| drop(reply.send(call(store, now)))))).await
     }
 
+    /// The last commit went through.
     pub fn is_healthy(&self) -> bool {
-        self.healthy.load(Ordering::Relaxed)
+        self.trouble.borrow().is_none()
     }
 }
 
@@ -93,15 +156,15 @@ impl Ledger {
 pub fn start<S: Store + 'static>(core: Core<S>, clock: Arc<Clock>) -> std::io::Result<(Ledger, JoinHandle<()>)> {
     let (commands, command_queue) = mpsc::channel(COMMANDS_MAX);
     let (logs, log_queue) = mpsc::unbounded_channel();
-    let healthy = Arc::new(AtomicBool::new(true));
+    let (troubles, trouble) = watch::channel(None);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
-    let worker = Loop { core, clock, commands: command_queue, logs: log_queue, healthy: healthy.clone() };
+    let worker = Loop { core, clock, commands: command_queue, logs: log_queue, troubles };
     let thread = std::thread::Builder::new().name("ledger".to_owned()).spawn(move || {
         let _guard = AbortOnPanic;
         runtime.block_on(worker.run());
     })?;
     let log_room = Arc::new(Semaphore::new(LOG_BYTES_MAX));
-    Ok((Ledger { commands, logs, log_room, healthy }, thread))
+    Ok((Ledger { commands, logs, log_room, trouble }, thread))
 }
 
 /// A server without its ledger could only pretend. Whoever supervises it starts it again, and the rows are the truth.
@@ -120,7 +183,7 @@ struct Loop<S> {
     clock: Arc<Clock>,
     commands: mpsc::Receiver<Command>,
     logs: mpsc::UnboundedReceiver<WaitingLog>,
-    healthy: Arc<AtomicBool>,
+    troubles: watch::Sender<Trouble>,
 }
 
 /// A log frame in the queue, with its part of the room there.
@@ -193,7 +256,7 @@ impl<S: Store> Loop<S> {
                 Commit::Split => continue,
                 Commit::Retry(error) => error,
             };
-            if self.healthy.swap(false, Ordering::Relaxed) {
+            if self.troubles.send_replace(Some(error.to_string().into())).is_none() {
                 tracing::error!(%error, "the database is away; the server waits for it");
             }
             tokio::time::sleep(pause).await;
@@ -202,7 +265,8 @@ impl<S: Store> Loop<S> {
         if self.core.swept_at() != swept {
             self.core.sweep_took(started.elapsed());
         }
-        if !self.healthy.swap(true, Ordering::Relaxed) {
+        // Nobody is woken by a round that went well like the one before.
+        if self.troubles.send_if_modified(|trouble| trouble.take().is_some()) {
             tracing::info!("the database is back");
         }
     }

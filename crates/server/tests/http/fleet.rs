@@ -13,6 +13,9 @@ async fn a_worker_is_drained_by_name_and_back() {
     assert_eq!((worker["status"].as_str(), &worker["draining_by"]), (Some("draining"), &json!(["operator"])));
     let id = site.submit(HELLO).await;
     assert_eq!(site.get(&format!("/api/jobs/{id}")).await.is(200)["steps"][0]["state"], "queued");
+    let why = site.get(&format!("/api/jobs/{id}/why")).await.is(200);
+    let reason = why["steps"][0]["reason"].as_str().expect("a reason");
+    assert!(reason.contains("takes no new work: build-1 (draining)"), "{reason}");
     let path = format!("/api/workers/{}/drain", worker["id"].as_str().expect("an id"));
     let worker = site.post(&path, &json!({ "draining": false })).await.is(200);
     assert_eq!((worker["status"].as_str(), worker.get("draining_by")), (Some("active"), None));
@@ -75,7 +78,7 @@ async fn a_pause_is_shown_wherever_someone_would_look() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_silent_is_listed_and_given_up() {
+async fn what_is_silent_is_listed_and_what_is_well_is_not_given_up() {
     let site = Site::start().await;
     let mut hand = Hand::join(&site, "build-1", 1).await;
     let id = site.submit(HELLO).await;
@@ -85,9 +88,13 @@ async fn what_is_silent_is_listed_and_given_up() {
     let found = &stale["items"][0];
     assert_eq!((&found["job"], &found["worker"], &found["hostname"]), (&json!(id), &json!("build-1"), &json!("here")));
     assert_eq!(site.as_admin("POST", "/api/recovery/fail").send().await.is(200)["items"], json!([]));
-    let given_up = site.post("/api/recovery/fail", &json!({ "older_than": "0s" })).await.is(200);
-    assert_eq!(given_up["items"].as_array().map(Vec::len), Some(1));
-    assert_eq!(site.get(&format!("/api/jobs/{id}")).await.is(200)["steps"][0]["state"], "cancelling");
-    assert_eq!(site.post("/api/recovery/requeue", &json!({ "older_than": "0s" })).await.is(200)["items"], json!([]));
+    assert_eq!(site.post("/api/recovery/requeue", &json!({ "older_than": "90s" })).await.is(200)["items"], json!([]));
+    for action in ["requeue", "fail"] {
+        let error = site.post(&format!("/api/recovery/{action}"), &json!({ "older_than": "59s" })).await.is(400);
+        let message = error["error"]["message"].as_str().expect("a message");
+        assert!(message.contains("must be at least 90s") && message.contains("workers (30s)"), "{message}");
+        assert!(message.contains("runners (30s)"), "{message}");
+    }
+    assert_eq!(site.get(&format!("/api/jobs/{id}")).await.is(200)["steps"][0]["state"], "running");
     site.post("/api/recovery/fail", &json!({ "older_than": "soon" })).await.is(400);
 }

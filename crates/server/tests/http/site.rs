@@ -28,6 +28,15 @@ use crate::client::{Answer, Request};
 
 pub(crate) const HELLO: &str = "name: hello\nsteps:\n  greet: { run: echo hello }\n";
 
+const LINK: LinkSettings = LinkSettings {
+    heartbeat_ms: 30_000,
+    ping_ms: 10_000,
+    max_reconnect_delay_ms: 60_000,
+    dispatch_ack_ms: 10_000,
+    runner_heartbeat_ms: 30_000,
+    caretaker_after_ms: None,
+};
+
 pub(crate) struct Site {
     pub(crate) address: SocketAddr,
     pub(crate) admin: String,
@@ -113,6 +122,7 @@ fn app(folder: &Path, rules: Rules, shutdown: watch::Receiver<bool>) -> App {
         tasks: Arc::new(tasks),
         names: server::http::WorkerNames::default(),
         recovery_window: Rules::default().recovery_window,
+        link: LINK,
         ledger,
         reader,
         bus,
@@ -131,17 +141,9 @@ fn ledger(
     metrics: &Arc<Metrics>,
     clock: &Arc<Clock>,
 ) -> Ledger {
-    let link = LinkSettings {
-        heartbeat_ms: 30_000,
-        ping_ms: 10_000,
-        max_reconnect_delay_ms: 60_000,
-        dispatch_ack_ms: 10_000,
-        runner_heartbeat_ms: 30_000,
-        caretaker_after_ms: None,
-    };
     let config = CoreConfig {
         rules,
-        link,
+        link: LINK,
         heartbeat_timeout: std::time::Duration::from_secs(120),
         dispatch_grace: std::time::Duration::from_secs(10),
         mass_loss: server::ledger::MassLoss {

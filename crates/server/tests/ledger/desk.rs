@@ -192,6 +192,15 @@ impl<S: Store> Desk<S> {
 
     /// An operator gives up what has been silent for longer than this.
     pub(crate) fn recover(&mut self, what: Forsake, older_than: Duration) -> Vec<StaleAttempt> {
+        self.recover_or_list(Some(what), older_than)
+    }
+
+    /// The same, only looked at.
+    pub(crate) fn silent_for(&mut self, older_than: Duration) -> Vec<StaleAttempt> {
+        self.recover_or_list(None, older_than)
+    }
+
+    fn recover_or_list(&mut self, what: Option<Forsake>, older_than: Duration) -> Vec<StaleAttempt> {
         let (reply, mut answer) = oneshot::channel();
         let order = RecoverOrder { what, older_than, by: "ann".to_owned() };
         self.round(vec![Command::Recover(order, reply)]);

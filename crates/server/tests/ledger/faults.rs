@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
 use protocol::link::ServerMessage;
-use server::ledger::{Commit, SubmitError};
+use server::clock::Clock;
+use server::dispatch::Roster;
+use server::ledger::{self, Command, Commit, Ledger, LedgerDown, SubmitError, Submitted};
 use store::rows::{self, QueuedStep, StoredJob, WorkerRow};
 use store::{Batch, Committed, Due, DueLog, Enrolled, HeldStep, Reader, Store, StoreError};
 use store_sqlite::SqliteStore;
@@ -194,4 +196,42 @@ fn one_attempt_that_cannot_be_marked_as_cut_off_does_not_stop_the_ledger() {
     let spec = desk.start(&mut other);
     desk.ends(&other, spec.ticket, 0);
     desk.check(next, "success: success");
+}
+
+async fn ask(ledger: &Ledger) -> Result<Submitted, LedgerDown> {
+    let (command, answer) = submit(ONE, None);
+    let sent = ledger.ask(|reply| match command {
+        Command::Submit(submit, _) => Command::Submit(submit, reply),
+        _ => unreachable!("a submit"),
+    });
+    drop(answer);
+    sent.await.map(|made| made.expect("a good job"))
+}
+
+#[tokio::test]
+async fn nobody_is_kept_waiting_while_the_database_is_away() {
+    let (mut desk, away) = desk();
+    let core = desk.core.take().expect("the server runs");
+    let (ledger, _thread) = ledger::start(core, Arc::new(Clock::starting_at(desk.now))).expect("a thread");
+    away.store(true, Ordering::Relaxed);
+    let asked_before = ask(&ledger);
+    let asked_after = async {
+        while ledger.is_healthy() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let began = std::time::Instant::now();
+        let looked = ledger.inspect(Roster::connected).await;
+        let took = began.elapsed();
+        (looked, took, ask(&ledger).await)
+    };
+    let (before, (looked, took, after)) = tokio::join!(asked_before, asked_after);
+    assert!(matches!(before, Err(LedgerDown::WentAway(ref why)) if why.contains("it is away")), "{before:?}");
+    assert!(matches!(looked, Err(LedgerDown::Away(_))), "{looked:?}");
+    assert!(took < Duration::from_secs(2), "a look took {took:?}");
+    assert!(matches!(after, Err(LedgerDown::Away(_))), "{after:?}");
+
+    away.store(false, Ordering::Relaxed);
+    ask(&ledger).await.expect("it is back within the patience");
+    // The first was carried out in the end, the second was never sent.
+    assert_eq!(desk.reader.job_counts().expect("readable"), [("pending".to_owned(), 2)]);
 }

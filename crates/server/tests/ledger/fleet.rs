@@ -86,6 +86,26 @@ fn a_step_is_not_unmatched_the_moment_its_last_worker_is_drained() {
 }
 
 #[test]
+fn an_unmatched_step_names_the_workers_that_take_no_new_work() {
+    let mut desk = Desk::new();
+    let workers = [desk.worker("w1", "script", 1), desk.worker("w2", "script", 1), desk.worker("w3", "script", 1)];
+    let _other = desk.worker("other", "linux", 1);
+    for w in &workers[..2] {
+        desk.order(drain(w, true)).expect("drained");
+    }
+    desk.order(remove(&workers[2])).expect("removed");
+    let job = desk.submit(ONE);
+    desk.pass(Duration::from_secs(60));
+    desk.check(job, "failed: failed");
+    let last = desk.events(job).into_iter().rev().find(|e| e.kind == "step").expect("an event");
+    assert!(
+        last.reason.contains("the workers that have them take no new work: w1, w2 (draining), w3 (removed)"),
+        "{}",
+        last.reason
+    );
+}
+
+#[test]
 fn removing_a_worker_requeues_its_offers() {
     let mut desk = Desk::new();
     let mut w = desk.worker("w", "script", 1);
