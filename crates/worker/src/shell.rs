@@ -18,7 +18,7 @@ use std::time::Duration;
 use pause::Point;
 use protocol::attempt::{StopMode, StopReason, Ticket};
 use protocol::folder::{Claim, ToRunner};
-use protocol::link::{Loss, RefuseReason, RefusedCode};
+use protocol::link::{Loss, RefuseReason, RefusedCode, WorkerMessage};
 use protocol::state::Caretaker;
 use runner::clock;
 use runner::folder_io::FolderError;
@@ -245,9 +245,6 @@ impl Shell {
             }
             Err(error) => {
                 tracing::warn!(attempt = %ticket.attempt, %error, "a step cannot be prepared");
-                if error.reason() == RefuseReason::DiskFull {
-                    self.broom.order(Sweep::MakeRoom);
-                }
                 self.feed(Input::PrepareFailed { ticket, reason: error.reason(), detail: error.to_string() });
             }
         }
@@ -344,6 +341,9 @@ impl Shell {
     fn perform(&mut self, action: Action) {
         match action {
             Action::Send(message) => {
+                if let WorkerMessage::Refuse { reason: RefuseReason::DiskFull | RefuseReason::Broken, .. } = message {
+                    self.broom.order(Sweep::MakeRoom);
+                }
                 if self.link.as_ref().is_some_and(|link| !link.send(message)) {
                     tracing::warn!("too many messages wait for the server; the link is given up");
                     self.link = None;

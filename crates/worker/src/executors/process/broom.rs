@@ -28,6 +28,8 @@ const KEPT_UNDER_LOAD_MAX: usize = 20_000;
 const STUBBORN_INTERVAL: Duration = Duration::from_millis(100);
 /// Nothing to do for this long is quiet.
 const QUIET: Duration = Duration::from_secs(1);
+/// A disk with less than this is full: a step may need as much before it prints anything.
+const ROOM_MIN: u64 = 1024 * 1024;
 /// Removed in one go, so that orders do not wait long.
 const PRUNE_BATCH: usize = 500;
 
@@ -37,7 +39,7 @@ pub(crate) enum Sweep {
     Keep { ticket: Ticket },
     /// It never ran.
     Discard { ticket: Ticket },
-    /// The disk is full: what is kept for a rainy day goes first.
+    /// A step could not be prepared. If that is because the disk is full, what is kept for a rainy day goes.
     MakeRoom,
 }
 
@@ -145,9 +147,10 @@ impl Sweeper {
 
     /// The server has all of it; a worker without room can do nothing.
     fn make_room(&mut self) {
-        if !self.kept.is_empty() {
-            tracing::warn!(attempts = self.kept.len(), "the disk is full: attempts that the server has are removed");
+        if self.kept.is_empty() || has_room(&self.places.kept) {
+            return;
         }
+        tracing::warn!(attempts = self.kept.len(), "the disk is full: attempts that the server has are removed");
         for kept in self.kept.drain(..) {
             remove(&self.places.kept.join(kept.attempt.to_string()));
         }
@@ -182,6 +185,14 @@ fn find_kept(folder: &Path) -> VecDeque<Kept> {
         .collect();
     kept.sort_by_key(|kept| kept.since);
     kept.into()
+}
+
+/// In doubt it has.
+fn has_room(folder: &Path) -> bool {
+    let Ok(disk) = rustix::fs::statvfs(folder) else { return true };
+    // Some file systems have no limit of files, and say so by zero.
+    let files = disk.f_files == 0 || disk.f_favail > 0;
+    files && disk.f_bavail.saturating_mul(disk.f_frsize) >= ROOM_MIN
 }
 
 fn log_bytes(folder: &Path) -> u64 {
