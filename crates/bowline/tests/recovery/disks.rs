@@ -7,6 +7,8 @@ use crate::story::{STEP, await_lines, check_ran_once, counting, open_gate, task}
 /// What the worker's disk holds: enough for folder and record, not for the log.
 const WORKER_DISK_KIB: u32 = 3 * 1024;
 const LINES: u64 = 400_000;
+/// The next step's script: more than such a log leaves free.
+const NEXT_BYTES: usize = 200_000;
 
 #[test]
 fn a_full_disk_of_the_worker_costs_lines_that_are_counted_and_never_the_exit_code() {
@@ -40,7 +42,8 @@ fn a_full_disk_of_the_worker_costs_lines_that_are_counted_and_never_the_exit_cod
     });
     assert!(log.lines().any(|line| line.starts_with("--- ")), "some were lost, or the disk was too large");
     // What is kept of it although the server has it makes room for the next step.
-    let next = house.submit("name: next\nsteps:\n  a: { run: echo hi, unmatched: wait }\n");
+    let long = "x".repeat(NEXT_BYTES);
+    let next = house.submit(&format!("name: next\nsteps:\n  a: {{ run: 'true # {long}', unmatched: wait }}\n"));
     assert_eq!(house.end(&next)["state"], "success");
 }
 
