@@ -14,7 +14,7 @@ pub mod agent;
 mod enroll;
 mod error;
 mod executors;
-mod link;
+pub mod link;
 mod machine;
 mod options;
 mod run;

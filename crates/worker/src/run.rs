@@ -79,7 +79,7 @@ async fn enrol(
 ) -> Result<Option<String>, WorkerError> {
     let token = options.enroll_token.as_deref().ok_or(WorkerError::NotEnrolled)?;
     let request = EnrollRequest { name: options.name.clone(), state_id: state.state_id(), labels: BTreeMap::new() };
-    let mut backoff = Backoff::new();
+    let mut backoff = Backoff::default();
     for address in servers.iter().cycle() {
         match enroll(address, token, &request).await {
             Ok(answer) => {

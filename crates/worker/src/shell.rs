@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use pause::Point;
 use protocol::attempt::{StopMode, StopReason, Ticket};
-use protocol::folder::{Claim, ToRunner};
+use protocol::folder::ToRunner;
 use protocol::link::{Loss, RefuseReason, RefusedCode, WorkerMessage};
 use protocol::state::Caretaker;
 use runner::clock;
@@ -29,7 +29,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use crate::adopt::Look;
-use crate::agent::{Action, Agent, ExitReason, Finding, Input, StopLevel};
+use crate::agent::{Action, Agent, ExitReason, Finding, Input, StopLevel, Word};
 use crate::error::WorkerError;
 use crate::executors::process::{
     Broom, Connection, Done, Heard, Job, Prepare, PrepareError, Sweep, Workshop, reconnect,
@@ -206,7 +206,7 @@ impl Shell {
             }
             LinkEvent::Failed(error) => {
                 if matches!(error, WorkerError::CredentialRefused { .. }) {
-                    self.state.leave_word(None);
+                    self.state.leave_word(Word::NoneUntilAWorkerComes);
                 }
                 self.exit = Some(Err(error));
             }
@@ -216,13 +216,7 @@ impl Shell {
     fn job_done(&mut self, done: Done) {
         match done {
             Done::Prepared { ticket, launched } => self.prepared(ticket, launched),
-            Done::Claimed { ticket, claim: Ok(claim) } => {
-                if claim == Claim::Void {
-                    // A runner that waits with a worker at its side does not look at the claim.
-                    self.tell(ticket, &ToRunner::Stop { mode: StopMode::Kill, reason: StopReason::WorkerStopped });
-                }
-                self.feed(Input::Claimed { ticket, claim });
-            }
+            Done::Claimed { ticket, claim: Ok(claim) } => self.feed(Input::Claimed { ticket, claim }),
             Done::Claimed { ticket, claim: Err(error) } => {
                 tracing::warn!(attempt = %ticket.attempt, %error, "an attempt cannot be made void yet");
                 self.try_again(Job::Void { ticket });
@@ -368,6 +362,9 @@ impl Shell {
                 self.workshop.order(Job::EndLease { ticket });
             }
             Action::Void { ticket } => self.workshop.order(Job::Void { ticket }),
+            Action::SendAway { ticket } => {
+                self.tell(ticket, &ToRunner::Stop { mode: StopMode::Kill, reason: StopReason::WorkerStopped });
+            }
             Action::StopRunner { ticket, mode, reason } => self.stop_runner(ticket, ToRunner::Stop { mode, reason }),
             Action::Bye { ticket } => self.tell(ticket, &ToRunner::Bye),
             Action::Examine { ticket } => self.workshop.order(Job::Examine { ticket }),
@@ -386,12 +383,9 @@ impl Shell {
     }
 
     fn leave(&mut self, reason: ExitReason) {
-        match reason {
-            // It was meant: nobody takes its place for a while.
-            ExitReason::Stopped => self.state.leave_word(Some(self.stop_grace)),
-            ExitReason::Refused { code: RefusedCode::Removed, .. } => self.state.leave_word(None),
-            ExitReason::HandedOver => self.goodbye_patience = HANDOVER_PATIENCE,
-            ExitReason::OnceDone | ExitReason::CaretakerDone | ExitReason::LinkLost | ExitReason::Refused { .. } => {}
+        self.state.leave_word(Word::of(&reason, self.stop_grace));
+        if reason == ExitReason::HandedOver {
+            self.goodbye_patience = HANDOVER_PATIENCE;
         }
         self.exit = Some(result_of(reason));
     }

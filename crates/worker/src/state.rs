@@ -22,11 +22,12 @@ use std::time::Duration;
 
 use origin::Mark;
 use protocol::attempt::Ticket;
-use protocol::state::{LOCK_FILE, NO_CARETAKER_FILE, NoCaretaker};
+use protocol::state::{LOCK_FILE, NO_CARETAKER_FILE};
 use runner::clock;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::agent::Word;
 use crate::error::WorkerError;
 use crate::machine;
 
@@ -134,10 +135,9 @@ impl State {
         &self.root
     }
 
-    /// Leaves word that no caretaker is wanted for so long, or until a worker comes.
-    pub(crate) fn leave_word(&self, wanted_again_after: Option<Duration>) {
-        let until_ms = wanted_again_after.map(|after| clock::to_ms(clock::boot_now().saturating_add(after)));
-        let word = NoCaretaker { boot_id: machine::boot_id(), until_ms };
+    /// For the runners that live on in this folder.
+    pub(crate) fn leave_word(&self, word: Word) {
+        let Some(word) = word.written(machine::boot_id(), clock::boot_now()) else { return };
         let json = serde_json::to_vec(&word).expect("it is plain data and always has a JSON form");
         if let Err(error) = write_whole(&self.root, NO_CARETAKER_FILE, &json) {
             tracing::warn!(%error, "that no caretaker is wanted cannot be noted");
@@ -451,7 +451,7 @@ mod tests {
     fn a_worker_takes_back_the_word_that_a_caretaker_leaves_alone() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let word = folder.path().join(NO_CARETAKER_FILE);
-        State::open(folder.path(), Role::Worker).expect("it opens").leave_word(None);
+        State::open(folder.path(), Role::Worker).expect("it opens").leave_word(Word::NoneUntilAWorkerComes);
         drop(State::open(folder.path(), Role::Caretaker).expect("it opens"));
         assert!(word.exists());
         drop(State::open(folder.path(), Role::Worker).expect("it opens"));

@@ -90,6 +90,10 @@ pub enum Action {
     Void {
         ticket: Ticket,
     },
+    /// It is void. The runner, if it waits with this worker at its side, does not look at the claim: tell it to leave.
+    SendAway {
+        ticket: Ticket,
+    },
     StopRunner {
         ticket: Ticket,
         mode: StopMode,

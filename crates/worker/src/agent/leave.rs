@@ -3,6 +3,9 @@
 use std::time::Duration;
 
 use protocol::attempt::{StopMode, StopReason, Ticket};
+use protocol::link::RefusedCode;
+use protocol::state::NoCaretaker;
+use runner::clock;
 
 use super::Agent;
 use super::event::{Action, ExitReason, StopLevel};
@@ -27,6 +30,41 @@ pub(super) struct Leaving {
 impl Leaving {
     pub(super) fn deadline(&self) -> Option<Duration> {
         if self.done { None } else { self.last_words_until }
+    }
+}
+
+/// What a worker that leaves tells the runners that it leaves behind: whether they may wake a caretaker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Word {
+    /// They may.
+    Wanted,
+    /// Not for so long: somebody stopped the worker, and may be about to start it again.
+    NoneFor(Duration),
+    /// There would be no server to speak for them to.
+    NoneUntilAWorkerComes,
+}
+
+impl Word {
+    pub fn of(reason: &ExitReason, stop_grace: Duration) -> Self {
+        match reason {
+            ExitReason::Stopped => Word::NoneFor(stop_grace),
+            ExitReason::Refused { code: RefusedCode::Removed, .. } => Word::NoneUntilAWorkerComes,
+            ExitReason::OnceDone
+            | ExitReason::CaretakerDone
+            | ExitReason::HandedOver
+            | ExitReason::LinkLost
+            | ExitReason::Refused { .. } => Word::Wanted,
+        }
+    }
+
+    /// As it is left in the state folder; `None`: nothing is.
+    pub fn written(self, boot_id: String, now: Duration) -> Option<NoCaretaker> {
+        let until_ms = match self {
+            Word::Wanted => return None,
+            Word::NoneFor(time) => Some(clock::to_ms(now.saturating_add(time))),
+            Word::NoneUntilAWorkerComes => None,
+        };
+        Some(NoCaretaker { boot_id, until_ms })
     }
 }
 

@@ -36,6 +36,7 @@ use protocol::link::{Heartbeat, Hello, WorkerMessage};
 pub use event::{Action, ExitReason, Finding, Found, FoundLease, Input, StopLevel};
 use held::Held;
 use leave::Leaving;
+pub use leave::Word;
 use pace::Pace;
 use session::Session;
 

@@ -163,7 +163,10 @@ impl Agent {
         let Some(held) = self.held.get_mut(&ticket) else { return };
         let Phase::Voiding { then } = held.phase else { return };
         match claim {
-            Claim::Void => self.voided(ticket, then, "taken back before it was started", now),
+            Claim::Void => {
+                self.out.push(Action::SendAway { ticket });
+                self.voided(ticket, then, "taken back before it was started", now);
+            }
             Claim::Intent => {
                 held.phase = Phase::Running { pid: None };
                 if let Some((mode, reason)) = held.stop.take() {

@@ -358,7 +358,10 @@ fn what_is_taken_back_before_go_leaves_nothing() {
         assert_eq!(story.hear(message.clone()), [Action::Void { ticket: ticket(1) }], "{message:?}");
         assert_eq!(story.hear(go(1)), [], "a go after {message:?}");
         let claimed = Input::Claimed { ticket: ticket(1), claim: Claim::Void };
-        assert_eq!(story.give(claimed), [Action::Discard { ticket: ticket(1) }]);
+        assert_eq!(
+            story.give(claimed),
+            [Action::SendAway { ticket: ticket(1) }, Action::Discard { ticket: ticket(1) }]
+        );
         assert_eq!(story.agent.free_slots(), 2);
 
         let mut story = Story::linked(1);
@@ -373,7 +376,8 @@ fn a_stop_before_go_is_answered_with_a_proof() {
     let mut story = Story::waiting();
     assert_eq!(story.hear(stop(1)), [Action::Void { ticket: ticket(1) }]);
     let actions = story.give(Input::Claimed { ticket: ticket(1), claim: Claim::Void });
-    assert_eq!(actions, [said_lost(Loss::Void, "taken back before it was started")]);
+    let proof = said_lost(Loss::Void, "taken back before it was started");
+    assert_eq!(actions, [Action::SendAway { ticket: ticket(1) }, proof]);
     assert_eq!(story.hear(forget(1)), [Action::Discard { ticket: ticket(1) }]);
 }
 
@@ -629,7 +633,8 @@ fn leaving_gives_back_what_waits_and_keeps_what_runs() {
         loss: Loss::Void,
         detail: "taken back before it was started".to_owned(),
     };
-    assert_eq!(actions, [Action::Send(void), Action::Exit(ExitReason::Stopped)]);
+    let sent_away = Action::SendAway { ticket: ticket(2) };
+    assert_eq!(actions, [sent_away, Action::Send(void), Action::Exit(ExitReason::Stopped)]);
 }
 
 #[test]

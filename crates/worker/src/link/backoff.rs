@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use protocol::link::{RefusedCode, ServerMessage};
+
 const FIRST: Duration = Duration::from_secs(1);
 const FACTOR: f64 = 1.5;
 /// Until a server has said otherwise.
@@ -11,31 +13,44 @@ const PROBE_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Grows with every failure, up to a limit, and starts over after a success.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Backoff {
+pub struct Backoff {
     next: Duration,
     longest: Duration,
     asked_back: bool,
 }
 
-impl Backoff {
-    pub(crate) fn new() -> Self {
+impl Default for Backoff {
+    fn default() -> Self {
         Backoff { next: FIRST, longest: LONGEST_BY_DEFAULT, asked_back: false }
+    }
+}
+
+impl Backoff {
+    /// What a server says on a link that stands may change how soon it is asked again after that.
+    pub fn heard(&mut self, message: &ServerMessage) {
+        match message {
+            ServerMessage::Welcome(welcome) => {
+                self.welcomed(Duration::from_millis(welcome.settings.max_reconnect_delay_ms));
+            }
+            ServerMessage::Refused { code: RefusedCode::GoingAway, .. } => self.asked_back(),
+            _ => {}
+        }
     }
 
     /// The server welcomed us, and said how long we may stay away.
-    pub(crate) fn welcomed(&mut self, longest: Duration) {
+    fn welcomed(&mut self, longest: Duration) {
         self.longest = longest;
         self.next = FIRST;
     }
 
     /// The server is there, and not ready: the next delay is a short one.
-    pub(crate) fn asked_back(&mut self) {
+    pub fn asked_back(&mut self) {
         self.asked_back = true;
     }
 
     /// The next delay. `jitter` is between 0 and 1; it takes away up to a half, so that workers that were cut off
     /// together do not come back together. The longest delay is never exceeded.
-    pub(crate) fn next(&mut self, jitter: f64) -> Duration {
+    pub fn next(&mut self, jitter: f64) -> Duration {
         if std::mem::take(&mut self.asked_back) {
             return probe_interval(jitter).min(self.next).min(self.longest);
         }
@@ -47,7 +62,7 @@ impl Backoff {
 
 /// While waiting for the next try, a server that was away is looked for this often; about two seconds, so that workers
 /// that were cut off together do not all look at the same moment.
-pub(super) fn probe_interval(jitter: f64) -> Duration {
+pub fn probe_interval(jitter: f64) -> Duration {
     PROBE_INTERVAL.mul_f64(0.75 + 0.5 * jitter.clamp(0.0, 1.0))
 }
 
@@ -57,7 +72,7 @@ mod tests {
 
     #[test]
     fn a_server_that_is_not_ready_is_asked_again_soon_and_spends_nothing() {
-        let mut backoff = Backoff::new();
+        let mut backoff = Backoff::default();
         for _ in 0..12 {
             backoff.next(0.0);
         }
@@ -70,7 +85,7 @@ mod tests {
 
     #[test]
     fn delays_grow_to_the_limit_and_start_over() {
-        let mut backoff = Backoff::new();
+        let mut backoff = Backoff::default();
         let delays: Vec<u128> = (0..13).map(|_| backoff.next(0.0).as_millis()).collect();
         assert_eq!(delays[..4], [1000, 1500, 2250, 3375]);
         assert_eq!(delays[11..], [60_000, 60_000]);
@@ -81,7 +96,7 @@ mod tests {
 
     #[test]
     fn jitter_only_shortens() {
-        let mut backoff = Backoff::new();
+        let mut backoff = Backoff::default();
         assert_eq!(backoff.next(1.0), Duration::from_millis(500));
         assert_eq!(backoff.next(0.5), Duration::from_millis(1125));
         assert_eq!(backoff.next(7.0), Duration::from_millis(1125));
@@ -89,7 +104,7 @@ mod tests {
 
     #[test]
     fn a_limit_below_the_first_delay_holds_at_once() {
-        let mut backoff = Backoff::new();
+        let mut backoff = Backoff::default();
         backoff.welcomed(Duration::from_millis(200));
         assert_eq!(backoff.next(0.0), Duration::from_millis(200));
     }

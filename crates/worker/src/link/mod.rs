@@ -1,7 +1,7 @@
 //! The link to a server: connect, carry messages, and come back for ever when it is lost.
 //!
 //! One task ([`keep`]) owns it. It tells the shell about each connection with a [`LinkEvent::Up`] that holds the way
-//! to send on it; dropping that closes the connection.
+//! to send on it; dropping that closes the connection. When it comes back is [`Backoff`]'s decision.
 
 pub(crate) mod address;
 mod backoff;
@@ -19,7 +19,7 @@ use crate::error::WorkerError;
 use crate::machine;
 use crate::ship::FrameSender;
 use address::Address;
-pub(crate) use backoff::Backoff;
+pub use backoff::{Backoff, probe_interval};
 use connect::ConnectError;
 use session::Outgoing;
 
@@ -67,7 +67,7 @@ pub(crate) struct Reach {
 
 /// Keeps a link for as long as somebody listens to `events`.
 pub(crate) async fn keep(reach: Reach, events: Sender<LinkEvent>) {
-    let mut backoff = Backoff::new();
+    let mut backoff = Backoff::default();
     for address in reach.servers.iter().cycle() {
         let probe = match connect::connect_link(address, &reach.credential).await {
             Ok(socket) => {
@@ -118,7 +118,7 @@ async fn wait(delay: Duration, probe: bool, servers: &[Address]) {
     }
     let until = Instant::now() + delay;
     loop {
-        let next_probe = Instant::now() + backoff::probe_interval(machine::random_fraction());
+        let next_probe = Instant::now() + probe_interval(machine::random_fraction());
         if next_probe >= until {
             return sleep_until(until).await;
         }

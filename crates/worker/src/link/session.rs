@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
-use protocol::link::{FRAME_BYTES_MAX, RefusedCode, ServerMessage, WorkerMessage, decode_text};
+use protocol::link::{FRAME_BYTES_MAX, ServerMessage, WorkerMessage, decode_text};
 use tokio::sync::mpsc::{Receiver, Sender};
 use tokio::sync::oneshot;
 use tokio::time::sleep;
@@ -65,15 +65,7 @@ async fn read(mut stream: SplitStream<Socket>, events: &Sender<LinkEvent>, backo
             Ok(messages) => messages,
             Err(error) => return format!("a frame from the server cannot be understood: {error}"),
         };
-        for message in &messages {
-            match message {
-                ServerMessage::Welcome(welcome) => {
-                    backoff.welcomed(Duration::from_millis(welcome.settings.max_reconnect_delay_ms));
-                }
-                ServerMessage::Refused { code: RefusedCode::GoingAway, .. } => backoff.asked_back(),
-                _ => {}
-            }
-        }
+        messages.iter().for_each(|message| backoff.heard(message));
         if events.send(LinkEvent::Frame(messages)).await.is_err() {
             return "the worker is gone".to_owned();
         }

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use protocol::link::{HeldState, Hello, RefuseReason, VerdictKind, WorkerMessage};
+use protocol::link::{HeldState, Hello, RefuseReason, RefusedCode, VerdictKind, WorkerMessage};
 
 use super::{Story, end, forget, found, hello, offer, refused, stop, ticket, verdict, welcome};
-use crate::agent::{Action, Agent, ExitReason, Finding, Found, Input};
+use crate::agent::{Action, Agent, ExitReason, Finding, Found, Input, Word};
 
 fn caretaker(found: Vec<Found>) -> Story {
     let hello = Hello { caretaker: true, ..hello(2) };
@@ -71,4 +71,25 @@ fn what_cannot_be_read_is_named_and_left_alone() {
     assert_eq!(story.agent.free_slots(), 1, "it may run");
     story.give(Input::Examined { ticket: ticket(1), finding: Finding::Running });
     assert!(!story.hear(stop(1)).is_empty(), "it could be read after all");
+}
+
+#[test]
+fn only_who_was_stopped_or_removed_leaves_word_against_caretakers() {
+    let grace = Duration::from_secs(600);
+    let refused = |code| ExitReason::Refused { code, message: String::new() };
+    for (reason, expected) in [
+        (ExitReason::Stopped, Word::NoneFor(grace)),
+        (refused(RefusedCode::Removed), Word::NoneUntilAWorkerComes),
+        (refused(RefusedCode::UnsupportedProtocol), Word::Wanted),
+        (ExitReason::HandedOver, Word::Wanted),
+        (ExitReason::CaretakerDone, Word::Wanted),
+        (ExitReason::LinkLost, Word::Wanted),
+        (ExitReason::OnceDone, Word::Wanted),
+    ] {
+        assert_eq!(Word::of(&reason, grace), expected, "{reason:?}");
+    }
+    let until = |word: Word| word.written("boot".to_owned(), Duration::from_secs(5)).map(|word| word.until_ms);
+    assert_eq!(until(Word::NoneFor(grace)), Some(Some(605_000)));
+    assert_eq!(until(Word::NoneUntilAWorkerComes), Some(None));
+    assert_eq!(until(Word::Wanted), None);
 }
