@@ -33,7 +33,6 @@ pub fn plan(queue: &Queue, roster: &Roster) -> Option<Assignment> {
 #[cfg(test)]
 mod tests {
     use std::cmp::Reverse;
-    use std::collections::HashMap;
     use std::sync::Arc;
 
     use engine::{AttemptId, Epoch, Heard, JobId, StepIx, Time};
@@ -68,8 +67,8 @@ mod tests {
             ephemeral: false,
             no_reconnect: false,
             left_with_server: false,
-            held: HashMap::new(),
-            strays: std::collections::HashSet::new(),
+            held: BTreeMap::new(),
+            strays: std::collections::BTreeSet::new(),
         };
         (WorkerId(Uuid::from_u128(n)), worker)
     }

@@ -1,7 +1,7 @@
 //! The steps that wait for a worker, in the order in which they are served: priority, then age.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use engine::{JobId, StepIx, Time, WorkerId};
 
@@ -25,7 +25,7 @@ pub struct QueueKey {
 /// Queued steps that may be offered now, grouped by what they need.
 #[derive(Debug, Default)]
 pub struct Queue {
-    groups: HashMap<TagSet, BTreeSet<QueueKey>>,
+    groups: BTreeMap<TagSet, BTreeSet<QueueKey>>,
     entries: HashMap<Place, Entry>,
 }
 

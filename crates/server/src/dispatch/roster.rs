@@ -1,6 +1,6 @@
 //! The workers that this server knows: who is connected, what each holds, and who has a slot free.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,10 +26,10 @@ pub const EPHEMERAL: &str = "ephemeral";
 
 #[derive(Debug, Default)]
 pub struct Roster {
-    workers: HashMap<WorkerId, Worker>,
+    workers: BTreeMap<WorkerId, Worker>,
     /// Workers that can take an offer now, by their tags; within, the one with the most free slots last. Below zero are
     /// those whose slots are all taken, and who prepare some more.
-    free: HashMap<TagSet, BTreeSet<(i64, WorkerId)>>,
+    free: BTreeMap<TagSet, BTreeSet<(i64, WorkerId)>>,
     /// Where each held attempt belongs.
     places: HashMap<AttemptId, Place>,
     connected: usize,
@@ -93,9 +93,9 @@ pub struct Worker {
     /// Its link ended with a server, not by itself: it gets its window, whatever else is known.
     pub left_with_server: bool,
     /// Offered to it, or living on it.
-    pub held: HashMap<AttemptId, Place>,
+    pub held: BTreeMap<AttemptId, Place>,
     /// What runs there and is no step's current attempt: given up, or not known at all. It takes slots all the same.
-    pub strays: HashSet<AttemptId>,
+    pub strays: BTreeSet<AttemptId>,
 }
 
 impl Worker {
@@ -120,8 +120,8 @@ impl Worker {
             ephemeral: false,
             no_reconnect: false,
             left_with_server: false,
-            held: HashMap::new(),
-            strays: HashSet::new(),
+            held: BTreeMap::new(),
+            strays: BTreeSet::new(),
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! What they had seen is compared with the rows here, on the ledger's thread, so that nothing newer slips in between.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use engine::event::{About, AttemptNews, Note};
 use engine::{AttemptId, Continuation, Event, JobId, LastAttempt, Rejection, Resolution, Resolve, StepIx};
@@ -226,7 +226,7 @@ impl<S: Store> Core<S> {
 }
 
 /// Each step's attempts, the oldest first.
-type History = HashMap<StepIx, Vec<AttemptView>>;
+type History = BTreeMap<StepIx, Vec<AttemptView>>;
 
 impl ResolveOrder {
     /// Compares what the caller saw with what is there, and fills in what only the rows hold.

@@ -3,7 +3,7 @@
 //! They come with every heartbeat, change no job, and are written in bulk. How long a runner has been silent is known
 //! here; what follows from it is [`super::sweep`]'s.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use engine::{AttemptId, Heard, Time, WorkerId};
@@ -27,7 +27,7 @@ const ROWS_PER_ROUND: usize = 2_000;
 pub(super) struct Beats {
     waiting: BTreeMap<(AttemptId, BeatRole), BeatRow>,
     flush_at: Option<Time>,
-    runners: HashMap<AttemptId, Heard>,
+    runners: BTreeMap<AttemptId, Heard>,
     /// Runners whose silence is not judged yet, the longest silent first.
     by_age: BTreeSet<(Heard, AttemptId)>,
 }

@@ -2,7 +2,7 @@
 //!
 //! Pure; [`super::losses`] tells of losses and [`super::hello`] of returns.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use engine::{Heard, WorkerId};
@@ -27,8 +27,8 @@ pub(super) struct Breaker {
 #[derive(Debug)]
 struct Trip {
     last_loss: Heard,
-    lost: HashSet<WorkerId>,
-    back: HashSet<WorkerId>,
+    lost: BTreeSet<WorkerId>,
+    back: BTreeSet<WorkerId>,
 }
 
 /// What a loss comes to.
@@ -64,7 +64,7 @@ impl Breaker {
             return Found::Nothing;
         }
         let lost: Vec<WorkerId> = self.recent.drain(..).map(|(_, id)| id).collect();
-        self.tripped = Some(Trip { last_loss: heard, lost: lost.iter().copied().collect(), back: HashSet::new() });
+        self.tripped = Some(Trip { last_loss: heard, lost: lost.iter().copied().collect(), back: BTreeSet::new() });
         Found::Tripped { lost, of }
     }
 

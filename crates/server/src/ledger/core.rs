@@ -1,6 +1,6 @@
 //! The ledger without a thread, a clock or a socket: commands in, one transaction, then answers and effects out.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,17 +44,17 @@ pub struct Core<S> {
     pub(super) definitions: Arc<Definitions>,
     pub(super) queue: Queue,
     pub(super) roster: Roster,
-    pub(super) links: HashMap<LinkId, Link>,
+    pub(super) links: BTreeMap<LinkId, Link>,
     /// Hellos that wait for word from another process of the same worker.
-    pub(super) knocks: HashMap<WorkerId, Knock>,
+    pub(super) knocks: BTreeMap<WorkerId, Knock>,
     /// Pings that were sent for their sake.
     pub(super) pings: u64,
     /// Attempts that workers have and nobody here knows.
-    pub(super) strangers: HashSet<AttemptId>,
+    pub(super) strangers: BTreeSet<AttemptId>,
     pub(super) scaler: Box<dyn Scaler>,
     pub(super) breaker: Breaker,
     /// Identities in use twice of which it was said.
-    pub(super) duplicates: HashSet<(WorkerId, Uuid)>,
+    pub(super) duplicates: BTreeSet<(WorkerId, Uuid)>,
     pub(super) config: CoreConfig,
     pub(super) evaluator: Templates,
     pub(super) random: Random,
@@ -76,7 +76,7 @@ pub struct Core<S> {
     /// Commands that came while it could not be.
     waiting: Option<Vec<Command>>,
     /// Jobs that could not be handled, and until when they are left alone.
-    aside: HashMap<JobId, Time>,
+    aside: BTreeMap<JobId, Time>,
     pub(super) tick: Tick,
 }
 
@@ -133,11 +133,11 @@ impl<S: Store> Core<S> {
             definitions,
             queue: Queue::default(),
             roster: Roster::default(),
-            links: HashMap::new(),
-            knocks: HashMap::new(),
+            links: BTreeMap::new(),
+            knocks: BTreeMap::new(),
             pings: 0,
-            duplicates: HashSet::new(),
-            strangers: HashSet::new(),
+            duplicates: BTreeSet::new(),
+            strangers: BTreeSet::new(),
             scaler: Box::new(NoScaler),
             breaker,
             config,
@@ -156,7 +156,7 @@ impl<S: Store> Core<S> {
             in_piece: false,
             must_rebuild: true,
             waiting: None,
-            aside: HashMap::new(),
+            aside: BTreeMap::new(),
             tick,
         };
         core.rebuild()?;

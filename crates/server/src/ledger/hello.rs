@@ -1,6 +1,6 @@
 //! A worker comes, or comes back: its new epoch, and one verdict for each attempt that it brings.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use engine::attempt::Loss;
@@ -79,7 +79,7 @@ impl<S: Store> Core<S> {
         link: LinkId,
         stored: &WorkerHello,
         drain: Drain,
-        held: &HashMap<AttemptId, Place>,
+        held: &BTreeMap<AttemptId, Place>,
         round: &Round,
     ) {
         let tags = TagSet::new(stored.tags.iter().map(|t| Arc::from(t.as_str())));
@@ -104,7 +104,7 @@ impl<S: Store> Core<S> {
                 no_reconnect: stored.no_reconnect,
                 left_with_server: false,
                 held: held.clone(),
-                strays: HashSet::new(),
+                strays: BTreeSet::new(),
             });
         });
     }
@@ -117,7 +117,7 @@ impl<S: Store> Core<S> {
     }
 
     /// An offer ends with the link that it was made on, whoever notices first.
-    fn offers_gone(&mut self, believed: &HashMap<AttemptId, Place>, round: &mut Round) {
+    fn offers_gone(&mut self, believed: &BTreeMap<AttemptId, Place>, round: &mut Round) {
         for (attempt, place) in believed {
             let Ok(cached) = self.cache.load(place.job, &mut self.store, &self.definitions) else { continue };
             if cached.job.step(place.step).state.offer().is_some() {
@@ -191,8 +191,8 @@ impl<S: Store> Core<S> {
     }
 
     /// What the server believed to be there, and the worker does not have: gone for certain if it looked everywhere.
-    fn not_reported(&mut self, believed: &HashMap<AttemptId, Place>, epoch: Epoch, hello: &Hello, round: &mut Round) {
-        let reported: HashSet<AttemptId> = hello.held.iter().map(|h| AttemptId(h.ticket.attempt)).collect();
+    fn not_reported(&mut self, believed: &BTreeMap<AttemptId, Place>, epoch: Epoch, hello: &Hello, round: &mut Round) {
+        let reported: BTreeSet<AttemptId> = hello.held.iter().map(|h| AttemptId(h.ticket.attempt)).collect();
         for (attempt, place) in believed.iter().filter(|(attempt, _)| !reported.contains(attempt)) {
             if hello.scan_complete {
                 self.gone(*attempt, *place, epoch, round);

@@ -1,6 +1,6 @@
 //! What connected workers say, turned into events; and what is still owed to each of them.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 use engine::attempt::{Loss, Outcome, Report, Stopped, Usage};
 use engine::event::{About, AttemptNews, Note};
@@ -38,10 +38,10 @@ pub(super) struct Link {
     /// Counts offers, goes and forgets.
     pub number: u64,
     /// What this link should bring up in its reports, and since when.
-    pub sent: HashMap<AttemptId, Sent>,
+    pub sent: BTreeMap<AttemptId, Sent>,
     /// Attempts whose end is on record, and whose log is not whole yet.
-    pub ended: HashSet<AttemptId>,
-    pub logs: HashMap<AttemptId, LogPosition>,
+    pub ended: BTreeSet<AttemptId>,
+    pub logs: BTreeMap<AttemptId, LogPosition>,
 }
 
 impl Link {
@@ -57,8 +57,8 @@ impl Link {
             sender,
             number: 0,
             sent: brought.collect(),
-            ended: HashSet::new(),
-            logs: HashMap::new(),
+            ended: BTreeSet::new(),
+            logs: BTreeMap::new(),
         }
     }
 
@@ -234,7 +234,7 @@ impl<S: Store> Core<S> {
 
     /// What the worker should have by now and does not; and what it has no more of what it should not have.
     fn reconcile(&mut self, link: LinkId, worker: WorkerId, beat: &Heartbeat, round: &mut Round) {
-        let held: HashSet<AttemptId> = beat.held.iter().map(|ticket| AttemptId(ticket.attempt)).collect();
+        let held: BTreeSet<AttemptId> = beat.held.iter().map(|ticket| AttemptId(ticket.attempt)).collect();
         let Some((known, there)) = self.links.get(&link).zip(self.roster.get(worker)) else { return };
         let reported = Reported { held: &held, processed: beat.processed, heard: round.clocks.heard };
         let believed = there.held.keys().copied().filter(|_| known.complete);

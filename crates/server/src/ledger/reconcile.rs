@@ -4,7 +4,7 @@
 //! when it was taken: only what was sent by then is expected in it, and no clock takes part. `dispatch_grace` is waited on
 //! top. Pure; called with every hello and every heartbeat.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use engine::{AttemptId, Heard};
@@ -19,7 +19,7 @@ pub(super) struct Sent {
 /// A held set, as a worker reports it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reported<'a> {
-    pub held: &'a HashSet<AttemptId>,
+    pub held: &'a BTreeSet<AttemptId>,
     pub processed: u64,
     pub heard: Heard,
 }
@@ -27,7 +27,7 @@ pub(super) struct Reported<'a> {
 /// Of what the server believes to be there, what should be in the held set and is not.
 pub(super) fn missing(
     believed: impl Iterator<Item = AttemptId>,
-    sent: &HashMap<AttemptId, Sent>,
+    sent: &BTreeMap<AttemptId, Sent>,
     reported: Reported<'_>,
     grace: Duration,
 ) -> Vec<AttemptId> {
@@ -48,7 +48,7 @@ mod tests {
     fn only_what_was_processed_long_enough_ago_is_missing() {
         let id = |n: u128| AttemptId(Uuid::from_u128(n));
         let sent = |number, at: i64| Sent { number, at: Heard(at * 1_000_000) };
-        let on_link: HashMap<AttemptId, Sent> = [
+        let on_link: BTreeMap<AttemptId, Sent> = [
             (id(1), sent(0, 0)),
             (id(2), sent(0, 0)),
             (id(3), sent(4, 5)),
@@ -57,7 +57,7 @@ mod tests {
             (id(6), sent(4, 95)),
         ]
         .into();
-        let held: HashSet<AttemptId> = [id(1), id(3)].into();
+        let held: BTreeSet<AttemptId> = [id(1), id(3)].into();
         let reported = Reported { held: &held, processed: 5, heard: Heard(100_000_000) };
         let believed = (1..=7).map(id);
         // 1 and 3 are there; 5 was not processed yet; 6 is too young; 7 was never sent.

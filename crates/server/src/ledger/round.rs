@@ -1,6 +1,6 @@
 //! One round: the events that are decided together, and the batch that they come to.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use engine::attempt::Attempt;
 use engine::event::Note;
@@ -38,7 +38,7 @@ pub(super) struct Round {
     /// The mark that goes into its batch.
     pub listened: Option<Listened>,
     touched: BTreeMap<JobId, Touched>,
-    attempts: HashMap<AttemptId, AttemptRow>,
+    attempts: BTreeMap<AttemptId, AttemptRow>,
     notes: Vec<(JobId, Note)>,
     definitions: BTreeMap<[u8; 32], DefinitionRow>,
     idempotency: Vec<IdempotencyRow>,
@@ -47,9 +47,9 @@ pub(super) struct Round {
     pub logs: Vec<LogAppend>,
     pub marks: Vec<LogMark>,
     /// The last line of attempts that say how they ended.
-    pub log_ends: HashMap<AttemptId, u64>,
+    pub log_ends: BTreeMap<AttemptId, u64>,
     /// Logs that are known to be whole, so that they need no deadline.
-    pub whole: HashSet<AttemptId>,
+    pub whole: BTreeSet<AttemptId>,
     pub log_deadlines: Vec<LogDeadline>,
     pub log_closes: Vec<LogClose>,
     pub beats: store::Beats,
@@ -68,7 +68,7 @@ pub(super) struct Round {
     /// To be sent after the commit; dropped with the job if that conflicts.
     pub outgoing: Vec<(Option<JobId>, LinkId, ServerMessage)>,
     /// What returning workers said that they had kept of each attempt: events and log lines.
-    pub buffered: HashMap<AttemptId, u64>,
+    pub buffered: BTreeMap<AttemptId, u64>,
     /// For the server's own log, after the commit.
     pub told: Vec<Told>,
     /// Links that are closed once all else is sent.
@@ -99,7 +99,7 @@ impl Round {
             clocks,
             listened: None,
             touched: BTreeMap::new(),
-            attempts: HashMap::new(),
+            attempts: BTreeMap::new(),
             notes: Vec::new(),
             definitions: BTreeMap::new(),
             idempotency: Vec::new(),
@@ -107,8 +107,8 @@ impl Round {
             quarantine: Vec::new(),
             logs: Vec::new(),
             marks: Vec::new(),
-            log_ends: HashMap::new(),
-            whole: HashSet::new(),
+            log_ends: BTreeMap::new(),
+            whole: BTreeSet::new(),
             log_deadlines: Vec::new(),
             log_closes: Vec::new(),
             beats: store::Beats::default(),
@@ -124,7 +124,7 @@ impl Round {
             used_epochs: BTreeMap::new(),
             welcomes: Vec::new(),
             outgoing: Vec::new(),
-            buffered: HashMap::new(),
+            buffered: BTreeMap::new(),
             told: Vec::new(),
             hang_up: Vec::new(),
             submitted: VecDeque::new(),

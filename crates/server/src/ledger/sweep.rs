@@ -247,7 +247,7 @@ impl<S: Store> Core<S> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashMap;
+    use std::collections::BTreeMap;
 
     use engine::{JobId, StepIx};
     use uuid::Uuid;
@@ -258,8 +258,8 @@ mod tests {
 
     #[derive(Default)]
     struct Known {
-        workers: HashMap<WorkerId, Heard>,
-        runners: HashMap<AttemptId, Heard>,
+        workers: BTreeMap<WorkerId, Heard>,
+        runners: BTreeMap<AttemptId, Heard>,
     }
 
     impl Ears for Known {

@@ -2,7 +2,7 @@
 //!
 //! What is to be said is found from the changes themselves, and said after their commit.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use engine::event::{About, AttemptNews};
@@ -34,7 +34,7 @@ pub(super) fn lines(
     job: &Job,
     event: &Event,
     changes: &Changes,
-    buffered: &HashMap<AttemptId, u64>,
+    buffered: &BTreeMap<AttemptId, u64>,
     now: Time,
 ) -> Vec<Told> {
     let line = |step: StepIx, what: What| {

@@ -14,5 +14,6 @@ mod logs;
 mod reconcile;
 mod recover;
 mod recovery;
+mod same;
 mod sweep;
 mod told;
