@@ -3,13 +3,10 @@
 //! Versions are looked at before anything is written, so a job that moved is left out whole. The statements behind
 //! [`jobs`], [`steps`] and [`attempts`] are the only ones in the project that write states.
 
-use std::collections::hash_map::Entry;
-use std::collections::{BTreeSet, HashMap, HashSet};
-
-use engine::JobId;
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
+use store::plan::Plan;
 use store::rows::{AttemptRow, EventRow, FleetChange, StepRow};
-use store::{Batch, Committed, JobWrite, StoreError};
+use store::{Batch, Committed, StoreError};
 
 use crate::error::translate;
 use crate::values::{micros, signed};
@@ -30,7 +27,7 @@ pub(crate) fn commit(connection: &mut Connection, path: &str, batch: &Batch) -> 
 
 fn write(connection: &mut Connection, batch: &Batch) -> Result<Committed, Failure> {
     let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let plan = Plan::new(&tx, batch)?;
+    let plan = plan(&tx, batch)?;
     definitions(&tx, batch)?;
     jobs(&tx, &plan)?;
     steps(&tx, batch.steps.iter().filter(|row| plan.takes(row.job)))?;
@@ -53,72 +50,14 @@ fn write(connection: &mut Connection, batch: &Batch) -> Result<Committed, Failur
     Ok(Committed { conflicts: plan.conflicts, event_ids })
 }
 
-/// Which jobs are written, and which are left out.
-struct Plan<'a> {
-    jobs: HashMap<JobId, PlannedJob<'a>>,
-    conflicts: BTreeSet<JobId>,
-}
-
-/// A job that is written more than once in a batch needs only its last row; its first says what must be there.
-struct PlannedJob<'a> {
-    expected: Option<u64>,
-    last: &'a JobWrite,
-}
-
-impl<'a> Plan<'a> {
-    fn new(tx: &Transaction<'_>, batch: &'a Batch) -> Result<Plan<'a>, Failure> {
-        let mut plan = Plan { jobs: HashMap::with_capacity(batch.jobs.len()), conflicts: BTreeSet::new() };
-        plan.check_versions(tx, &batch.jobs)?;
-        plan.check_keys(tx, batch)?;
-        Ok(plan)
-    }
-
-    fn takes(&self, job: JobId) -> bool {
-        self.conflicts.is_empty() || !self.conflicts.contains(&job)
-    }
-
-    fn check_versions(&mut self, tx: &Transaction<'_>, writes: &'a [JobWrite]) -> Result<(), Failure> {
-        let mut version = tx.prepare_cached(sql::JOB_VERSION)?;
-        for write in writes {
-            let id = write.row.id;
-            match self.jobs.entry(id) {
-                Entry::Vacant(entry) => {
-                    let stored: Option<u64> =
-                        version.query_row([id.0.as_bytes()], |row| values::unsigned(row, 0)).optional()?;
-                    if write.expected.is_none() && stored.is_some() {
-                        return Err(refused(format!("job {id} is there already")));
-                    }
-                    if write.expected != stored {
-                        self.conflicts.insert(id);
-                    }
-                    entry.insert(PlannedJob { expected: write.expected, last: write });
-                }
-                Entry::Occupied(mut entry) => {
-                    if write.expected != Some(entry.get().last.row.version) {
-                        return Err(refused(format!("the batch's writes of job {id} do not follow each other")));
-                    }
-                    entry.get_mut().last = write;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// A key that is taken means that another submit was first: its job is the one that counts.
-    fn check_keys(&mut self, tx: &Transaction<'_>, batch: &Batch) -> Result<(), Failure> {
-        let mut taken = tx.prepare_cached(sql::IDEMPOTENCY)?;
-        let mut in_batch = HashSet::new();
-        for row in &batch.idempotency {
-            if !self.takes(row.job) {
-                continue;
-            }
-            let stored = taken.exists(params![row.token.as_bytes(), row.key])?;
-            if stored || !in_batch.insert((row.token, row.key.as_str())) {
-                self.conflicts.insert(row.job);
-            }
-        }
-        Ok(())
-    }
+fn plan<'a>(tx: &Transaction<'_>, batch: &'a Batch) -> Result<Plan<'a>, Failure> {
+    let mut version = tx.prepare_cached(sql::JOB_VERSION)?;
+    let mut taken = tx.prepare_cached(sql::IDEMPOTENCY)?;
+    Plan::new(
+        batch,
+        |id| Ok(version.query_row([id.0.as_bytes()], |row| values::unsigned(row, 0)).optional()?),
+        |row| Ok(taken.exists(params![row.token.as_bytes(), row.key])?),
+    )
 }
 
 fn definitions(tx: &Transaction<'_>, batch: &Batch) -> Result<(), Failure> {
@@ -131,10 +70,7 @@ fn definitions(tx: &Transaction<'_>, batch: &Batch) -> Result<(), Failure> {
 
 fn jobs(tx: &Transaction<'_>, plan: &Plan<'_>) -> Result<(), Failure> {
     let mut put = tx.prepare_cached(sql::PUT_JOB)?;
-    // In the order of their ids: neighbours share pages.
-    let mut planned: Vec<&PlannedJob<'_>> = plan.jobs.values().filter(|job| plan.takes(job.last.row.id)).collect();
-    planned.sort_unstable_by_key(|job| job.last.row.id);
-    for job in planned {
+    for job in plan.jobs() {
         let row = &job.last.row;
         let written = put.execute(params![
             row.id.0.as_bytes(),

@@ -20,7 +20,6 @@ mod workers;
 mod writer;
 
 mod pool;
-mod prefix;
 mod reader;
 
 mod error;

@@ -1,11 +1,11 @@
 //! Appending to attempts' logs: without a gap, and without minding repeats.
 
-use engine::AttemptId;
 use rusqlite::{Row, Transaction, params};
+use store::append::{Verdict, judge};
 use store::read::{LogMarkView, LogState};
 use store::{Batch, DueLog, LogAppend};
 
-use crate::commit::{Failure, refused};
+use crate::commit::Failure;
 use crate::sql;
 use crate::values::{self, signed, unsigned};
 
@@ -101,42 +101,4 @@ pub(crate) fn due(row: &Row<'_>) -> rusqlite::Result<DueLog> {
         last_seq: unsigned(row, 1)?,
         end_seq: end_seq.and_then(|seq| u64::try_from(seq).ok()),
     })
-}
-
-enum Verdict {
-    /// It is all there already.
-    Nothing,
-    Flag(LogState),
-    Chunk(LogState),
-}
-
-/// What an append does to a log that stands at `stored`.
-///
-/// Lines after the word that the log is whole are kept: they open it again unless they say the same.
-fn judge(stored: LogState, append: &LogAppend) -> Result<Verdict, Failure> {
-    let LogAppend { attempt, first_seq, last_seq, blocks, missing, complete } = append;
-    let before = first_seq.checked_sub(1);
-    if before.is_none_or(|before| before > *last_seq || (before == *last_seq) != blocks.is_empty()) {
-        let bytes = blocks.len();
-        return Err(refused(format!(
-            "log of attempt {attempt}: lines {first_seq} to {last_seq} in {bytes} bytes are no piece of a log"
-        )));
-    }
-    if *last_seq > stored.last_seq && *first_seq != (stored.last_seq + 1).saturating_add(*missing) {
-        return Err(misplaced(*attempt, stored.last_seq, *first_seq, *last_seq));
-    }
-    let grown = LogState { last_seq: *last_seq, complete: *complete, ..LogState::default() };
-    Ok(if *last_seq > stored.last_seq && blocks.is_empty() {
-        Verdict::Flag(grown)
-    } else if *last_seq > stored.last_seq {
-        Verdict::Chunk(grown)
-    } else if *complete && (!stored.complete || stored.closed) && *last_seq == stored.last_seq {
-        Verdict::Flag(grown)
-    } else {
-        Verdict::Nothing
-    })
-}
-
-fn misplaced(attempt: AttemptId, stored: u64, first: u64, last: u64) -> Failure {
-    refused(format!("log of attempt {attempt}: lines {first} to {last} do not follow line {stored}"))
 }

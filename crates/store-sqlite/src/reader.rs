@@ -11,7 +11,7 @@ use store::rows::{
     BeatRow, BreakerRow, DefinitionRow, HearingRow, IdempotencyRow, LoadedJob, LoadedStep, StoredJob, TaskRow,
     TokenRow, WorkerRow,
 };
-use store::{JobFilter, Page, Reader, StoreError};
+use store::{JobFilter, Page, Reader, StoreError, prefix};
 use uuid::Uuid;
 
 use crate::commit;
@@ -19,7 +19,7 @@ use crate::error::translate;
 use crate::place::Place;
 use crate::pool::Pool;
 use crate::values::{self, clamped};
-use crate::{beats, logs, prefix, sql};
+use crate::{beats, logs, sql};
 
 /// Greater than any id, which has a byte less.
 const AFTER_ALL_IDS: [u8; 17] = [0xff; 17];

@@ -3,14 +3,20 @@
 //! * [`Store`] is the writer: one per server, owned by the ledger's thread. One [`Batch`] is one transaction.
 //! * [`Reader`] looks, beside the writer, for the API and the command line.
 //! * [`rows`] are the shapes of storage; [`codec`] turns them into the engine's types and back.
+//! * [`plan`], [`append`] and [`prefix`] are decisions that every store makes alike.
 //!
 //! A job's state has one way into the database: [`Store::commit`], fed by [`codec`] from `engine::Changes`.
 
 pub mod batch;
 pub mod codec;
-pub mod conformance;
 pub mod read;
 pub mod rows;
+
+pub mod append;
+pub mod plan;
+pub mod prefix;
+
+pub mod conformance;
 
 use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
 

@@ -1,4 +1,4 @@
-//! The beginning of an id, as people type it, as a range of whole ids.
+//! The beginning of an id, as people type it, as a range of whole ids. Every store lists jobs by it.
 
 use uuid::Uuid;
 
@@ -7,7 +7,7 @@ const HYPHENS: [usize; 4] = [8, 13, 18, 23];
 const TEXT_LEN: usize = 36;
 
 /// The lowest and the highest id whose lower-case text begins with `prefix`; none if no id's text does.
-pub(crate) fn range(prefix: &str) -> Option<(Uuid, Uuid)> {
+pub fn range(prefix: &str) -> Option<(Uuid, Uuid)> {
     if prefix.len() > TEXT_LEN {
         return None;
     }

@@ -1,0 +1,99 @@
+//! Which jobs of a batch are written, and which are left out: the same rule for every store.
+//!
+//! A store looks up versions and keys in its own transaction, before it writes anything; [`Plan`] decides.
+
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+
+use engine::JobId;
+
+use crate::rows::IdempotencyRow;
+use crate::{Batch, JobWrite, StoreError};
+
+#[derive(Debug, Default)]
+pub struct Plan<'a> {
+    /// In the order of their ids: neighbours share pages.
+    jobs: BTreeMap<JobId, PlannedJob<'a>>,
+    pub conflicts: BTreeSet<JobId>,
+}
+
+/// A job that is written more than once in a batch needs only its last row; its first says what must be there.
+#[derive(Debug)]
+pub struct PlannedJob<'a> {
+    pub expected: Option<u64>,
+    pub last: &'a JobWrite,
+}
+
+impl<'a> Plan<'a> {
+    /// `version_of` gives the version that is stored, `is_taken` whether a key is.
+    pub fn new<E: From<StoreError>>(
+        batch: &'a Batch,
+        version_of: impl FnMut(JobId) -> Result<Option<u64>, E>,
+        is_taken: impl FnMut(&IdempotencyRow) -> Result<bool, E>,
+    ) -> Result<Plan<'a>, E> {
+        let mut plan = Plan::default();
+        plan.check_versions(&batch.jobs, version_of)?;
+        plan.check_keys(&batch.idempotency, is_taken)?;
+        Ok(plan)
+    }
+
+    /// Whether what belongs to this job is written.
+    pub fn takes(&self, job: JobId) -> bool {
+        self.conflicts.is_empty() || !self.conflicts.contains(&job)
+    }
+
+    pub fn jobs(&self) -> impl Iterator<Item = &PlannedJob<'a>> {
+        self.jobs.values().filter(|job| self.takes(job.last.row.id))
+    }
+
+    fn check_versions<E: From<StoreError>>(
+        &mut self,
+        writes: &'a [JobWrite],
+        mut version_of: impl FnMut(JobId) -> Result<Option<u64>, E>,
+    ) -> Result<(), E> {
+        for write in writes {
+            let id = write.row.id;
+            match self.jobs.entry(id) {
+                Entry::Vacant(entry) => {
+                    let stored = version_of(id)?;
+                    if write.expected.is_none() && stored.is_some() {
+                        return Err(refused(format!("job {id} is there already")));
+                    }
+                    if write.expected != stored {
+                        self.conflicts.insert(id);
+                    }
+                    entry.insert(PlannedJob { expected: write.expected, last: write });
+                }
+                Entry::Occupied(mut entry) => {
+                    if write.expected != Some(entry.get().last.row.version) {
+                        return Err(refused(format!("the batch's writes of job {id} do not follow each other")));
+                    }
+                    entry.get_mut().last = write;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A key that is taken means that another submit was first: its job is the one that counts.
+    fn check_keys<E>(
+        &mut self,
+        rows: &[IdempotencyRow],
+        mut is_taken: impl FnMut(&IdempotencyRow) -> Result<bool, E>,
+    ) -> Result<(), E> {
+        let mut in_batch = BTreeSet::new();
+        for row in rows {
+            if !self.takes(row.job) {
+                continue;
+            }
+            if is_taken(row)? || !in_batch.insert((row.token, row.key.as_str())) {
+                self.conflicts.insert(row.job);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn refused<E: From<StoreError>>(message: String) -> E {
+    StoreError::Refused { message }.into()
+}
