@@ -1,0 +1,176 @@
+//! One batch: in the order in which SQLite writes it, so that it is refused for the same reasons.
+
+use store::plan::{Plan, PlannedJob};
+use store::rows::{AttemptRow, EventRow, JobRow, StepRow};
+use store::{Batch, Committed, StoreError};
+
+use crate::tables::{AttemptRecord, MetaRow, Tables, countable, refused};
+use crate::{beats, logs, workers};
+
+pub(crate) fn write(tables: &mut Tables, batch: &Batch) -> Result<Committed, StoreError> {
+    let plan = Plan::new(
+        batch,
+        |id| Ok::<_, StoreError>(tables.jobs.get(&id).map(|row| row.version)),
+        |row| Ok(tables.idempotency.contains(&(row.token, row.key.clone()))),
+    )?;
+    definitions(tables, batch);
+    jobs(tables, &plan)?;
+    steps(tables, batch.steps.iter().filter(|row| plan.takes(row.job)))?;
+    attempts(tables, batch.attempts.iter().filter(|row| plan.takes(row.job)))?;
+    let event_ids = events(tables, &batch.events, &plan)?;
+    for row in batch.idempotency.iter().filter(|row| plan.takes(row.job)) {
+        tables.idempotency.put((row.token, row.key.clone()), row.clone());
+    }
+    outbox(tables, batch, &plan)?;
+    evidence(tables, batch, &plan)?;
+    logs::write(tables, batch)?;
+    beats::write(tables, &batch.beats)?;
+    lineage(tables, batch, &plan)?;
+    workers::write(tables, batch)?;
+    settings(tables, batch);
+    Ok(Committed { conflicts: plan.conflicts, event_ids })
+}
+
+/// The first text under a hash stays.
+fn definitions(tables: &mut Tables, batch: &Batch) {
+    for row in &batch.definitions {
+        if !tables.definitions.contains(&row.hash) {
+            tables.definitions.put(row.hash, row.clone());
+        }
+    }
+}
+
+/// What a job was submitted with never changes.
+fn jobs(tables: &mut Tables, plan: &Plan<'_>) -> Result<(), StoreError> {
+    for PlannedJob { last, .. } in plan.jobs() {
+        countable(last.row.version)?;
+        let row = match tables.jobs.get(&last.row.id) {
+            None => last.row.clone(),
+            Some(old) => JobRow {
+                task: old.task.clone(),
+                definition: old.definition,
+                input: old.input.clone(),
+                priority: old.priority,
+                submitted_by: old.submitted_by.clone(),
+                created_at: old.created_at,
+                expires_at: old.expires_at,
+                ..last.row.clone()
+            },
+        };
+        tables.jobs.put(row.id, row);
+    }
+    Ok(())
+}
+
+fn steps<'a>(tables: &mut Tables, rows: impl Iterator<Item = &'a StepRow>) -> Result<(), StoreError> {
+    for row in rows {
+        row.fence.map(|fence| countable(fence.0)).transpose()?;
+        let place = (row.job, row.ix);
+        let row = match tables.steps.get(&place) {
+            None => row.clone(),
+            Some(old) => StepRow { name: old.name.clone(), ..row.clone() },
+        };
+        tables.steps.put(place, row);
+    }
+    Ok(())
+}
+
+/// What names an attempt never changes.
+fn attempts<'a>(tables: &mut Tables, rows: impl Iterator<Item = &'a AttemptRow>) -> Result<(), StoreError> {
+    for row in rows {
+        for number in [row.fence.0, row.epoch.0, row.cpu_ms, row.memory_bytes_max] {
+            countable(number)?;
+        }
+        let record = match tables.attempts.get(&row.id) {
+            None => AttemptRecord { row: row.clone(), late_outcome: None },
+            Some(AttemptRecord { row: old, late_outcome }) => {
+                let AttemptRow { job, ix, number, fence, worker, started_at, .. } = *old;
+                let row = AttemptRow { job, ix, number, fence, worker, started_at, ..row.clone() };
+                AttemptRecord { row, late_outcome: late_outcome.clone() }
+            }
+        };
+        tables.attempts.put(row.id, record);
+    }
+    Ok(())
+}
+
+fn events(tables: &mut Tables, rows: &[EventRow], plan: &Plan<'_>) -> Result<Vec<Option<u64>>, StoreError> {
+    let mut last = tables.last_event();
+    let mut ids = Vec::with_capacity(rows.len());
+    for row in rows {
+        if !plan.takes(row.job) {
+            ids.push(None);
+            continue;
+        }
+        last = countable(last + 1)?;
+        tables.events.put(last, row.clone());
+        ids.push(Some(last));
+    }
+    Ok(ids)
+}
+
+fn outbox(tables: &mut Tables, batch: &Batch, plan: &Plan<'_>) -> Result<(), StoreError> {
+    for row in batch.outbox.iter().filter(|row| plan.takes(row.job)) {
+        if tables.outbox.contains(&row.id) {
+            return Err(refused(format!("{} is in the outbox already", row.id)));
+        }
+        tables.outbox.put(row.id, row.clone());
+    }
+    Ok(())
+}
+
+/// What changes no state: late ends of attempts that were given up, and events that could not be handled.
+fn evidence(tables: &mut Tables, batch: &Batch, plan: &Plan<'_>) -> Result<(), StoreError> {
+    for late in &batch.late_outcomes {
+        tables.attempts.update(&late.attempt, |record| {
+            let is_news = record.late_outcome.is_none() && record.row.state != "ended";
+            is_news.then(|| AttemptRecord {
+                row: AttemptRow { confirmed: true, ..record.row.clone() },
+                late_outcome: Some((late.outcome.clone(), late.at)),
+            })
+        });
+    }
+    for (attempt, fence) in &batch.confirmed {
+        countable(fence.0)?;
+        tables.attempts.update(attempt, |record| {
+            let row = AttemptRow { confirmed: true, ..record.row.clone() };
+            (record.row.fence == *fence).then(|| AttemptRecord { row, late_outcome: record.late_outcome.clone() })
+        });
+    }
+    for row in batch.quarantine.iter().filter(|row| row.job.is_none_or(|job| plan.takes(job))) {
+        let next = tables.quarantine.iter().next_back().map_or(1, |(id, _)| id + 1);
+        tables.quarantine.put(next, row.clone());
+    }
+    Ok(())
+}
+
+fn lineage(tables: &mut Tables, batch: &Batch, plan: &Plan<'_>) -> Result<(), StoreError> {
+    for row in batch.lineage.iter().filter(|row| plan.takes(row.job)) {
+        if tables.lineage.contains(&row.job) {
+            return Err(refused(format!("job {} continues another already", row.job)));
+        }
+        if row.resolves && tables.lineage.index().contains_key(&row.continues) {
+            return Err(refused(format!("another job stands in for job {} already", row.continues)));
+        }
+        tables.lineage.put(row.job, row.clone());
+    }
+    Ok(())
+}
+
+fn settings(tables: &mut Tables, batch: &Batch) {
+    for (key, value) in &batch.meta {
+        tables.meta.put((*key).to_owned(), MetaRow(value.clone()));
+    }
+    if let Some(row) = batch.hearing {
+        tables.hearing.put((), row);
+    }
+    if let Some(row) = batch.breaker {
+        tables.breaker.put((), row);
+    }
+    if let Some(at) = batch.breaker_ended {
+        tables.breaker.update(&(), |row| {
+            let ended = store::rows::BreakerRow { ended_at: Some(at), ..*row };
+            row.ended_at.is_none().then_some(ended)
+        });
+    }
+}

@@ -1,0 +1,224 @@
+//! What each kind of row is found by: its key, and the orders that the queries of a database need.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
+use store::rows::{
+    BeatRole, BeatRow, BreakerRow, DefinitionRow, EventRow, HearingRow, IdempotencyRow, JobRow, LineageRow, OutboxRow,
+    QuarantineRow, StepRow, TaskRow, TokenRow,
+};
+use uuid::Uuid;
+
+use crate::table::Row;
+use crate::tables::{AttemptRecord, ChunkRow, Counter, LogRow, MarkRow, MetaRow, PastBeat, WorkerRecord};
+
+/// Rows that are found by their keys alone.
+macro_rules! plain {
+    ($($row:ty: $key:ty;)*) => {
+        $(impl Row for $row {
+            type Key = $key;
+            type Index = ();
+        })*
+    };
+}
+
+plain! {
+    DefinitionRow: [u8; 32];
+    OutboxRow: Uuid;
+    IdempotencyRow: (Uuid, String);
+    QuarantineRow: u64;
+    ChunkRow: (AttemptId, u64);
+    MarkRow: (AttemptId, u64, u32);
+    TaskRow: String;
+    HearingRow: ();
+    BreakerRow: ();
+    MetaRow: String;
+    Counter: &'static str;
+}
+
+#[derive(Debug, Default, Clone)]
+pub(crate) struct JobIndex {
+    pub(crate) due: BTreeSet<(Time, JobId)>,
+    pub(crate) by_state: BTreeMap<&'static str, BTreeSet<JobId>>,
+    pub(crate) by_task: BTreeMap<String, BTreeSet<JobId>>,
+}
+
+impl Row for JobRow {
+    type Key = JobId;
+    type Index = JobIndex;
+
+    fn enter(&self, id: &JobId, index: &mut JobIndex) {
+        index.due.extend(self.check_at.map(|at| (at, *id)));
+        index.by_state.entry(self.state).or_default().insert(*id);
+        match index.by_task.get_mut(&self.task) {
+            Some(jobs) => drop(jobs.insert(*id)),
+            None => drop(index.by_task.insert(self.task.clone(), BTreeSet::from([*id]))),
+        }
+    }
+
+    fn leave(&self, id: &JobId, index: &mut JobIndex) {
+        if let Some(at) = self.check_at {
+            index.due.remove(&(at, *id));
+        }
+        if let Some(jobs) = index.by_state.get_mut(self.state) {
+            jobs.remove(id);
+        }
+        if let Some(jobs) = index.by_task.get_mut(&self.task) {
+            jobs.remove(id);
+        }
+    }
+}
+
+pub(crate) type StepPlace = (JobId, StepIx);
+
+#[derive(Debug, Default, Clone)]
+pub(crate) struct StepIndex {
+    /// State and attempt stand before the place, as in the index of SQLite: they decide who comes first at one time.
+    pub(crate) due: BTreeSet<(Time, &'static str, Option<AttemptId>, StepPlace)>,
+    pub(crate) queued: BTreeSet<StepPlace>,
+    pub(crate) held: BTreeSet<(AttemptId, Option<WorkerId>, StepPlace)>,
+}
+
+impl Row for StepRow {
+    type Key = StepPlace;
+    type Index = StepIndex;
+
+    fn enter(&self, place: &StepPlace, index: &mut StepIndex) {
+        index.due.extend(self.check_at.map(|at| (at, self.state, self.attempt, *place)));
+        index.held.extend(self.attempt.map(|attempt| (attempt, self.worker, *place)));
+        if waits_for_an_offer(self) {
+            index.queued.insert(*place);
+        }
+    }
+
+    fn leave(&self, place: &StepPlace, index: &mut StepIndex) {
+        if let Some(at) = self.check_at {
+            index.due.remove(&(at, self.state, self.attempt, *place));
+        }
+        if let Some(attempt) = self.attempt {
+            index.held.remove(&(attempt, self.worker, *place));
+        }
+        if waits_for_an_offer(self) {
+            index.queued.remove(place);
+        }
+    }
+}
+
+fn waits_for_an_offer(step: &StepRow) -> bool {
+    step.check_at.is_some() && step.state == "queued" && step.attempt.is_none()
+}
+
+impl Row for AttemptRecord {
+    type Key = AttemptId;
+    /// By step and number.
+    type Index = BTreeSet<(StepPlace, u32, AttemptId)>;
+
+    fn enter(&self, id: &AttemptId, index: &mut Self::Index) {
+        index.insert(((self.row.job, self.row.ix), self.row.number, *id));
+    }
+
+    fn leave(&self, id: &AttemptId, index: &mut Self::Index) {
+        index.remove(&((self.row.job, self.row.ix), self.row.number, *id));
+    }
+}
+
+impl Row for EventRow {
+    type Key = u64;
+    type Index = BTreeSet<(JobId, u64)>;
+
+    fn enter(&self, id: &u64, index: &mut Self::Index) {
+        index.insert((self.job, *id));
+    }
+
+    fn leave(&self, id: &u64, index: &mut Self::Index) {
+        index.remove(&(self.job, *id));
+    }
+}
+
+impl Row for LineageRow {
+    type Key = JobId;
+    /// Which job stands in for another.
+    type Index = BTreeMap<JobId, JobId>;
+
+    fn enter(&self, job: &JobId, index: &mut Self::Index) {
+        index.extend(self.resolves.then_some((self.continues, *job)));
+    }
+
+    fn leave(&self, _: &JobId, index: &mut Self::Index) {
+        if self.resolves {
+            index.remove(&self.continues);
+        }
+    }
+}
+
+impl Row for LogRow {
+    type Key = AttemptId;
+    /// By the time at which they are closed.
+    type Index = BTreeSet<(Time, AttemptId)>;
+
+    fn enter(&self, attempt: &AttemptId, index: &mut Self::Index) {
+        index.extend(self.close_at.map(|at| (at, *attempt)));
+    }
+
+    fn leave(&self, attempt: &AttemptId, index: &mut Self::Index) {
+        if let Some(at) = self.close_at {
+            index.remove(&(at, *attempt));
+        }
+    }
+}
+
+pub(crate) type BeatKey = (AttemptId, WorkerId, BeatRole);
+
+impl Row for BeatRow {
+    type Key = BeatKey;
+    type Index = BTreeSet<(Time, BeatKey)>;
+
+    fn enter(&self, key: &BeatKey, index: &mut Self::Index) {
+        index.insert((self.last_at, *key));
+    }
+
+    fn leave(&self, key: &BeatKey, index: &mut Self::Index) {
+        index.remove(&(self.last_at, *key));
+    }
+}
+
+impl Row for PastBeat {
+    type Key = (BeatKey, Time);
+    type Index = BTreeSet<(Time, (BeatKey, Time))>;
+
+    fn enter(&self, key: &Self::Key, index: &mut Self::Index) {
+        index.insert((self.0.last_at, *key));
+    }
+
+    fn leave(&self, key: &Self::Key, index: &mut Self::Index) {
+        index.remove(&(self.0.last_at, *key));
+    }
+}
+
+impl Row for WorkerRecord {
+    type Key = WorkerId;
+    /// By the hash of their credentials.
+    type Index = BTreeMap<[u8; 32], WorkerId>;
+
+    fn enter(&self, id: &WorkerId, index: &mut Self::Index) {
+        index.insert(self.credential_hash, *id);
+    }
+
+    fn leave(&self, _: &WorkerId, index: &mut Self::Index) {
+        index.remove(&self.credential_hash);
+    }
+}
+
+impl Row for TokenRow {
+    type Key = Uuid;
+    /// By hash.
+    type Index = BTreeMap<[u8; 32], Uuid>;
+
+    fn enter(&self, id: &Uuid, index: &mut Self::Index) {
+        index.insert(self.hash, *id);
+    }
+
+    fn leave(&self, _: &Uuid, index: &mut Self::Index) {
+        index.remove(&self.hash);
+    }
+}

@@ -1,0 +1,217 @@
+//! All tables of a database, and transactions over them.
+
+use engine::{AttemptId, Time, WorkerId};
+use store::StoreError;
+use store::read::LogState;
+use store::rows::{
+    AttemptRow, BeatRow, BreakerRow, DefinitionRow, EventRow, HearingRow, IdempotencyRow, JobRow, LineageRow,
+    OutboxRow, QuarantineRow, StepRow, TaskRow, TokenRow, WorkerRow,
+};
+
+use crate::database::FORGETTABLE_COMMITS;
+use crate::table::{Journal, Table};
+
+/// The counter that fences come from.
+pub(crate) const FENCES_COUNTER: &str = "fence";
+
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Tables {
+    /// How many transactions made this state.
+    pub(crate) commits: u64,
+    /// The state after this many is the oldest that there is a way back to.
+    oldest: u64,
+    pub(crate) definitions: Table<DefinitionRow>,
+    pub(crate) jobs: Table<JobRow>,
+    pub(crate) steps: Table<StepRow>,
+    pub(crate) attempts: Table<AttemptRecord>,
+    pub(crate) events: Table<EventRow>,
+    pub(crate) outbox: Table<OutboxRow>,
+    pub(crate) idempotency: Table<IdempotencyRow>,
+    pub(crate) quarantine: Table<QuarantineRow>,
+    pub(crate) lineage: Table<LineageRow>,
+    pub(crate) logs: Table<LogRow>,
+    pub(crate) chunks: Table<ChunkRow>,
+    pub(crate) marks: Table<MarkRow>,
+    pub(crate) beats: Table<BeatRow>,
+    pub(crate) beat_history: Table<PastBeat>,
+    pub(crate) workers: Table<WorkerRecord>,
+    pub(crate) tokens: Table<TokenRow>,
+    pub(crate) tasks: Table<TaskRow>,
+    pub(crate) hearing: Table<HearingRow>,
+    pub(crate) breaker: Table<BreakerRow>,
+    pub(crate) meta: Table<MetaRow>,
+    pub(crate) counters: Table<Counter>,
+}
+
+/// A granted attempt, with the end that came when it was given up already.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AttemptRecord {
+    pub row: AttemptRow,
+    pub late_outcome: Option<(String, Time)>,
+}
+
+/// Where an attempt's log stands.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LogRow {
+    pub last_seq: u64,
+    pub complete: bool,
+    /// `complete` only because its time was over.
+    pub closed: bool,
+    pub close_at: Option<Time>,
+    /// The attempt's last line, where it is known.
+    pub end_seq: Option<u64>,
+}
+
+/// A line of the server's own in a log, after line `after_seq`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MarkRow {
+    pub attempt: AttemptId,
+    pub after_seq: u64,
+    pub sub: u32,
+    pub at: Time,
+    pub missing: u64,
+    pub closing: bool,
+    pub text: String,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct ChunkRow {
+    pub(crate) last_seq: u64,
+    pub(crate) blocks: Vec<u8>,
+}
+
+/// A stretch of signs of life that ended.
+#[derive(Debug, Clone)]
+pub(crate) struct PastBeat(pub(crate) BeatRow);
+
+#[derive(Debug, Clone)]
+pub(crate) struct WorkerRecord {
+    pub(crate) row: WorkerRow,
+    pub(crate) credential_hash: [u8; 32],
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct MetaRow(pub(crate) String);
+
+#[derive(Debug, Clone)]
+pub(crate) struct Counter(pub(crate) u64);
+
+impl Tables {
+    /// All that `write` does, or nothing of it.
+    pub(crate) fn transact<T>(
+        &mut self,
+        write: impl FnOnce(&mut Tables) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let number = self.commits + 1;
+        let oldest = self.oldest.max(number.saturating_sub(FORGETTABLE_COMMITS));
+        for table in self.journals() {
+            table.begin(number, oldest + 1);
+        }
+        self.oldest = oldest;
+        let written = write(self);
+        if written.is_ok() {
+            self.commits = number;
+        } else {
+            self.undo_from(number);
+        }
+        written
+    }
+
+    /// Takes back the newest transactions, as far as they are remembered; returns how many.
+    pub(crate) fn forget_last(&mut self, count: u64) -> u64 {
+        let forgotten = count.min(self.commits - self.oldest);
+        self.commits -= forgotten;
+        self.undo_from(self.commits + 1);
+        forgotten
+    }
+
+    /// The same state without a way back.
+    pub(crate) fn copy(&self) -> Tables {
+        Tables { oldest: self.commits, ..self.clone() }
+    }
+
+    /// The highest number that an event ever had.
+    pub(crate) fn last_event(&self) -> u64 {
+        self.events.iter().next_back().map_or(0, |(id, _)| *id)
+    }
+
+    pub(crate) fn log_state(&self, attempt: AttemptId) -> LogState {
+        let LogRow { last_seq, complete, closed, .. } = self.logs.get(&attempt).copied().unwrap_or_default();
+        let here = self.marks.range((attempt, last_seq, 0)..=(attempt, last_seq, u32::MAX));
+        LogState { last_seq, complete, closed, announced: here.map(|(_, mark)| mark.missing).sum() }
+    }
+
+    pub(crate) fn worker(&self, id: WorkerId) -> Option<&WorkerRow> {
+        self.workers.get(&id).map(|record| &record.row)
+    }
+
+    fn undo_from(&mut self, transaction: u64) {
+        for table in self.journals() {
+            table.undo_from(transaction);
+        }
+    }
+
+    /// Without `..`, so that no table can be left out of transactions.
+    fn journals(&mut self) -> [&mut dyn Journal; 21] {
+        let Tables {
+            commits: _,
+            oldest: _,
+            definitions,
+            jobs,
+            steps,
+            attempts,
+            events,
+            outbox,
+            idempotency,
+            quarantine,
+            lineage,
+            logs,
+            chunks,
+            marks,
+            beats,
+            beat_history,
+            workers,
+            tokens,
+            tasks,
+            hearing,
+            breaker,
+            meta,
+            counters,
+        } = self;
+        [
+            definitions,
+            jobs,
+            steps,
+            attempts,
+            events,
+            outbox,
+            idempotency,
+            quarantine,
+            lineage,
+            logs,
+            chunks,
+            marks,
+            beats,
+            beat_history,
+            workers,
+            tokens,
+            tasks,
+            hearing,
+            breaker,
+            meta,
+            counters,
+        ]
+    }
+}
+
+pub(crate) fn refused(message: String) -> StoreError {
+    StoreError::Refused { message }
+}
+
+/// Databases count with a sign: what is beyond that is refused here too.
+pub(crate) fn countable(value: u64) -> Result<u64, StoreError> {
+    match i64::try_from(value) {
+        Ok(_) => Ok(value),
+        Err(_) => Err(refused(format!("{value} is more than the database can count to"))),
+    }
+}
