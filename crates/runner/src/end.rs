@@ -1,72 +1,41 @@
-//! The last words: the record first, then the report, then a short wait for somebody to hear it.
+//! The end of an attempt, as it is written down.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use pause::Point;
-use protocol::attempt::{End, EndResult};
-use protocol::folder::{FromRunner, RunnerPhase, ToRunner};
+use protocol::attempt::{End, EndResult, StopReason};
+use protocol::folder::OUTPUT_FILE;
 
 use crate::clock;
-use crate::control::Event;
-use crate::poll::PollSet;
+use crate::output::{self, Output};
 use crate::prepare::Desk;
+use crate::step::Step;
 
-/// How long a connected worker has to say `bye`. After that the record speaks for itself.
-const BYE_WAIT: Duration = Duration::from_secs(10);
-
-pub(crate) fn spawn_failed(desk: &Desk, message: String) -> End {
-    End {
-        result: EndResult::SpawnFailed { message },
-        stopped: None,
-        log_last_seq: desk.spool.last_seq(),
-        output: BTreeMap::new(),
-        output_error: None,
-        duration_ms: 0,
-        cpu_ms: 0,
-        memory_bytes_max: 0,
-    }
+/// How and why, as the runner's life has it.
+pub(crate) struct Ended {
+    pub(crate) result: EndResult,
+    pub(crate) stopped: Option<StopReason>,
+    pub(crate) ran_for: Duration,
 }
 
-/// Records the end, reports it, and returns when it was heard, or when nobody listens and a caretaker was woken, if
-/// there is to be one: whoever leaves last sees to it that somebody reads the record.
-pub(crate) fn report(desk: &mut Desk, end: End) {
+/// Writes the exit record, durably. Returns what it holds. `step`: if it came to be one.
+pub(crate) fn record(desk: &mut Desk, step: Option<Step>, ended: Ended) -> End {
+    // A step that never began has left nothing behind that were its own.
+    let output = if step.is_some() { output::read(OUTPUT_FILE.as_ref()) } else { Output::default() };
+    let usage = step.map(|step| step.finish(&mut desk.spool)).unwrap_or_default();
+    desk.flush_log();
+    let end = End {
+        result: ended.result,
+        stopped: ended.stopped,
+        log_last_seq: desk.spool.last_seq(),
+        output: output.values,
+        output_error: output.error,
+        duration_ms: clock::to_ms(ended.ran_for),
+        cpu_ms: clock::to_ms(usage.cpu),
+        memory_bytes_max: usage.memory_bytes_max,
+    };
     pause::at(Point::EndedNotRecorded);
     let end = desk.record.write_end(end);
     pause::at(Point::RecordedNotReported);
-    let report = FromRunner::Ended { end };
-    desk.control.send(&report);
-    let leave_at = clock::boot_now() + BYE_WAIT;
-    loop {
-        let now = clock::boot_now();
-        let alone = !desk.control.has_peer();
-        let tried = desk.keep_vigil(now);
-        let wait_until = if alone { desk.solitude.deadline().filter(|_| !tried) } else { Some(leave_at) };
-        let Some(patience) = wait_until.and_then(|until| until.checked_sub(now)).filter(|left| !left.is_zero()) else {
-            return;
-        };
-        desk.control.listen_if_alone();
-        let mut set = PollSet::default();
-        desk.control.watch(&mut set);
-        let ready = set.wait(Some(patience).into_iter().chain(desk.control.patience()).min());
-        desk.control.turn(ready);
-        while let Some(event) = desk.control.next_event() {
-            match event {
-                Event::Message(ToRunner::Bye) => return,
-                Event::Connected => desk.control.send(&report),
-                Event::Message(ToRunner::Status) => {
-                    let status = desk.status(RunnerPhase::Ended);
-                    desk.control.send(&status);
-                }
-                Event::Message(
-                    ToRunner::Go { .. }
-                    | ToRunner::Stop { .. }
-                    | ToRunner::Acked { .. }
-                    | ToRunner::Renewed { .. }
-                    | ToRunner::Rules { .. }
-                    | ToRunner::Unknown,
-                ) => {}
-            }
-        }
-    }
+    end
 }

@@ -36,7 +36,8 @@ pub fn check(folder: &Path) -> Answer {
     Answer::CannotTell
 }
 
-fn judge(recorded: &Recorded, now: Duration) -> Option<Answer> {
+/// What a record says; `None`: nothing yet.
+pub fn judge(recorded: &Recorded, now: Duration) -> Option<Answer> {
     if recorded.end.is_some() {
         return Some(Answer::NotOwner);
     }

@@ -87,7 +87,7 @@ pub fn claim(folder: &Path, wanted: Claim, durable: bool) -> Result<Claim, Folde
 
 /// Who came first. The runner must know: an intent that is not its own may have run already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Claimed {
+pub enum Claimed {
     Ours,
     Earlier(Claim),
 }

@@ -17,16 +17,15 @@ use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout, stdin};
 
 use crate::alarm::Alarm;
 use crate::clock;
-use crate::fence::{self, Answer};
+use crate::fence;
 use crate::folder_io;
+use crate::life::sentry::Sentry;
 use crate::poll::{PollSet, Source};
 use crate::remains::{self, Remains};
 use crate::sys;
 
 /// What `ps` and `top` show.
 const NAME: &std::ffi::CStr = c"bowline-guard";
-/// The record has whole milliseconds, cut off: the guard never acts before the runner itself would.
-const ROUNDING: Duration = Duration::from_millis(1);
 /// Between two looks at what was sent KILL. It grows, since a process that is stuck in the kernel may take its time.
 const PAUSE_FIRST: Duration = Duration::from_millis(5);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
@@ -86,17 +85,15 @@ fn settle(line: OwnedFd) -> io::Result<()> {
 }
 
 /// Returns when the runner is dead, or its lease is over and nobody has renewed it.
-fn wait_for_need(mut ends_at: Duration) {
+fn wait_for_need(ends_at: Duration) {
+    let mut sentry = Sentry::new(ends_at);
     let mut alarm = Alarm::new();
+    let mut runner_lives = true;
     loop {
         let now = clock::boot_now();
-        // Only now: a step that was disowned early has its grace, which the runner keeps.
-        if now >= ends_at {
-            let Answer::Owner { left } = fence::check(Path::new(".")) else { return };
-            ends_at = clock::boot_now() + left + ROUNDING;
-        }
+        let Some(until) = sentry.turn(runner_lives, now, || fence::check(Path::new("."))) else { return };
         if let Some(alarm) = &mut alarm {
-            alarm.set(Some(ends_at));
+            alarm.set(Some(until));
         }
         let mut set = PollSet::default();
         set.read(Source::Peer, stdin());
@@ -104,9 +101,7 @@ fn wait_for_need(mut ends_at: Duration) {
             set.read(Source::Alarm, alarm.descriptor());
         }
         // Nobody ever writes: the pipe has something to say only when it is closed.
-        if set.wait(Some(ends_at.saturating_sub(now))).has(Source::Peer) {
-            return;
-        }
+        runner_lives = !set.wait(Some(until.saturating_sub(now))).has(Source::Peer);
     }
 }
 

@@ -12,9 +12,9 @@
 //!  step ──stdout, stderr──► lines ► spool ─┘
 //! ```
 //!
-//! In reading order: `prepare` → `start` → `watch` → `end`, as [`main`] calls them. Where a step must end with its
-//! lease, a `guard` sees to it even if the runner is killed or frozen. [`folder_io`], [`cgroup`], [`clock`] and
-//! [`remains`] are for the worker as well.
+//! Decisions are in [`life`], which does nothing. In reading order of those who do: `prepare`, then `watch`, which is the
+//! loop around them, with `start`, `step` and `end`. Where a step must end with its lease, a `guard` sees to it even if
+//! the runner is killed or frozen. [`folder_io`], [`cgroup`], [`clock`] and [`remains`] are for the worker as well.
 
 mod alarm;
 mod caretaker;
@@ -27,19 +27,21 @@ pub mod fence;
 pub mod folder_io;
 mod guard;
 pub mod launch;
-mod lease;
+pub mod life;
 mod lines;
 mod notes;
 pub mod nursery;
 mod output;
 mod poll;
 mod prepare;
+mod pressure;
 mod proc_stat;
 mod program;
 mod record;
 pub mod remains;
 mod spool;
 mod start;
+mod step;
 mod sys;
 mod tree;
 mod watch;
@@ -50,33 +52,23 @@ use std::process::ExitCode;
 use folder_io::FolderError;
 use prepare::Desk;
 use protocol::folder::Claim;
-use start::Start;
 
 /// Runs the attempt in `folder` from `ready` to its end. Call it before any thread is started.
 pub fn main(folder: &Path) -> ExitCode {
     std::panic::set_hook(Box::new(|panic| notes::write(&panic.to_string())));
-    let mut desk = match Desk::prepare(folder) {
-        Ok(desk) => desk,
+    match Desk::prepare(folder) {
+        Ok(desk) => {
+            watch::watch(desk);
+            ExitCode::SUCCESS
+        }
         Err(error) => {
             notes::write(&error.to_string());
             if never_starts(folder, &error) {
                 control::refuse_on_stdin(&error.to_string());
             }
-            return ExitCode::FAILURE;
-        }
-    };
-    match start::start(&mut desk) {
-        Start::Left => {}
-        Start::Failed(message) => {
-            let end = end::spawn_failed(&desk, message);
-            end::report(&mut desk, end);
-        }
-        Start::Running(child) => {
-            let end = watch::watch(&mut desk, child);
-            end::report(&mut desk, end);
+            ExitCode::FAILURE
         }
     }
-    ExitCode::SUCCESS
 }
 
 /// A refusal says that the step never ran. Where another runner was or is at work, that is not ours to say.

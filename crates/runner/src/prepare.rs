@@ -2,15 +2,13 @@
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use protocol::folder::{FolderSpec, FromRunner, RunnerPhase, RunnerRules, Status, Tally};
+use protocol::folder::{FolderSpec, FromRunner, RunnerPhase, Status, Tally};
 
-use crate::caretaker::{self, Solitude};
+use crate::caretaker;
 use crate::control::Control;
 use crate::folder_io::{self, FolderError, cannot};
 use crate::guard::Guard;
-use crate::lease::Lease;
 use crate::notes;
 use crate::program::{Image, ImageError};
 use crate::record::Record;
@@ -27,10 +25,6 @@ pub(crate) struct Desk {
     pub(crate) spool: Spool,
     pub(crate) control: Control,
     pub(crate) signals: OwnedFd,
-    /// From the start on, if the server gave one.
-    pub(crate) lease: Option<Lease>,
-    pub(crate) rules: RunnerRules,
-    pub(crate) solitude: Solitude,
     /// The process of a caretaker that this runner started.
     pub(crate) caretaker: Option<i32>,
     /// While a step lives that ends with its lease.
@@ -55,40 +49,26 @@ impl Desk {
         let spool = Spool::new(limits);
         let image = Image::build(&root, &spec);
         let control = Control::open()?;
-        let rules = spec.local.rules;
-        Ok(Desk {
-            spec,
-            root,
-            record,
-            spool,
-            control,
-            signals,
-            lease: None,
-            rules,
-            solitude: Solitude::default(),
-            caretaker: None,
-            guard: None,
-            image,
-        })
+        Ok(Desk { spec, root, record, spool, control, signals, caretaker: None, guard: None, image })
     }
 
-    /// Wakes a caretaker if the worker has been away for too long. Whether it tried.
-    pub(crate) fn keep_vigil(&mut self, now: Duration) -> bool {
-        let alone = !self.control.has_peer();
-        let Some(seat) = &self.spec.local.caretaker else { return false };
-        let after = self.rules.caretaker_after_ms.map(Duration::from_millis);
-        let due = self.solitude.turn(alone, after, now);
-        if due {
-            match caretaker::wake(seat, &self.spec.local.base_env) {
-                Ok(started) => self.caretaker = started.or(self.caretaker),
-                Err(error) => notes::write(&format!("cannot start a caretaker: {error}")),
-            }
+    pub(crate) fn wake_caretaker(&mut self) {
+        let Some(seat) = &self.spec.local.caretaker else { return };
+        match caretaker::wake(seat, &self.spec.local.base_env) {
+            Ok(started) => self.caretaker = started.or(self.caretaker),
+            Err(error) => notes::write(&format!("cannot start a caretaker: {error}")),
         }
-        due
     }
 
     pub(crate) fn helpers(&self) -> Helpers {
         [self.caretaker, self.guard.as_ref().map(Guard::pid)]
+    }
+
+    /// Whether the process that has ended was one of them.
+    pub(crate) fn forget_helper(&mut self, pid: i32) -> bool {
+        let caretaker = self.caretaker.take_if(|caretaker| *caretaker == pid).is_some();
+        let guard = self.guard.take_if(|guard| guard.pid() == pid).is_some();
+        caretaker || guard
     }
 
     /// Writes the log so far and brings the counts up to date.

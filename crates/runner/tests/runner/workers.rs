@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use protocol::attempt::EndResult;
 use protocol::folder::{Claim, FOLDER_FORMAT, FromRunner, RunnerPhase, ToRunner};
+use protocol::state::{Caretaker, LOCK_FILE};
 use runner::folder_io::{claim, read_record};
 use runner::remains::{self, Remains};
 
@@ -42,6 +43,28 @@ fn a_runner_without_worker_leaves_when_its_folder_is_gone() {
     while fs::remove_dir_all(&attempt.folder).is_err() {}
     Process::open(attempt.runner.id()).wait_for_death();
     assert!(!attempt.folder.exists(), "nothing was made anew");
+}
+
+#[test]
+fn a_runner_that_waits_survives_the_end_of_a_caretaker_that_it_woke() {
+    let mut plan = Plan::script("true");
+    let (state, woken) = (plan.folder().with_file_name("state"), plan.file("woken"));
+    fs::create_dir(&state).expect("writable");
+    fs::write(state.join(LOCK_FILE), "").expect("writable");
+    let arguments = vec!["-c".to_owned(), format!("echo woken >> {}", woken.display())];
+    plan.spec.local.caretaker = Some(Caretaker { state, program: "/bin/sh".into(), arguments });
+    plan.spec.local.rules.caretaker_after_ms = Some(20);
+    let mut attempt = plan.launch_ready();
+    attempt.disconnect();
+    let give_up_at = Instant::now() + PATIENCE;
+    // When it wakes another the first one is gone.
+    while fs::read_to_string(&woken).unwrap_or_default().lines().count() < 2 {
+        assert!(Instant::now() < give_up_at && attempt.lives());
+        std::thread::yield_now();
+    }
+    attempt.reconnect();
+    assert!(matches!(attempt.link().next(), FromRunner::Ready { .. }));
+    assert_eq!(attempt.link().status().phase, RunnerPhase::Waiting);
 }
 
 #[test]

@@ -19,13 +19,29 @@ const QUESTIONS_FREE: u32 = 3;
 /// Questions whose answers still count. Older ones would add nothing.
 const OPEN_MAX: usize = 16;
 
-#[derive(Debug)]
-pub(crate) struct Lease {
+/// What the server grants.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Terms {
     length: Duration,
     /// Between the signal and the end.
     grace: Duration,
     /// The step ends with it.
     binding: bool,
+}
+
+impl Terms {
+    /// `None` if the server names no length.
+    pub(super) fn of(spec: &AttemptSpec) -> Option<Self> {
+        let length = Duration::from_millis(spec.lease_ms?);
+        let binding = spec.on_disconnect == OnDisconnect::Stop;
+        let grace = Duration::from_millis(spec.stop.grace_ms).min(length / 3);
+        Some(Terms { length, grace, binding })
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Lease {
+    terms: Terms,
     from: Duration,
     asked: u64,
     ask_at: Duration,
@@ -34,37 +50,33 @@ pub(crate) struct Lease {
 }
 
 impl Lease {
-    /// `None` if the server names no length. `asked_at`: when the server was asked for the start.
-    pub(crate) fn new(spec: &AttemptSpec, asked_at: Duration) -> Option<Self> {
-        let length = Duration::from_millis(spec.lease_ms?);
-        let binding = spec.on_disconnect == OnDisconnect::Stop;
-        let grace = Duration::from_millis(spec.stop.grace_ms).min(length / 3);
-        let mut lease =
-            Lease { length, grace, binding, from: asked_at, asked: 0, ask_at: asked_at, open: VecDeque::new() };
+    /// `asked_at`: when the server was asked for the start.
+    pub(super) fn new(terms: Terms, asked_at: Duration) -> Self {
+        let mut lease = Lease { terms, from: asked_at, asked: 0, ask_at: asked_at, open: VecDeque::new() };
         lease.ask_at = asked_at.saturating_add(lease.interval());
-        Some(lease)
+        lease
     }
 
-    pub(crate) fn ends_at(&self) -> Duration {
-        self.from.saturating_add(self.length)
+    pub(super) fn ends_at(&self) -> Duration {
+        self.from.saturating_add(self.terms.length)
     }
 
     /// When the step must be asked to stop, so that it has its grace before the end. `None`: never.
-    pub(crate) fn signal_at(&self) -> Option<Duration> {
-        self.binding.then(|| self.ends_at().saturating_sub(self.grace))
+    pub(super) fn signal_at(&self) -> Option<Duration> {
+        self.terms.binding.then(|| self.ends_at().saturating_sub(self.terms.grace))
     }
 
     /// When nothing of the step may live any more. `None`: it may.
-    pub(crate) fn kill_at(&self) -> Option<Duration> {
-        self.binding.then(|| self.ends_at())
+    pub(super) fn kill_at(&self) -> Option<Duration> {
+        self.terms.binding.then(|| self.ends_at())
     }
 
-    pub(crate) fn ask_at(&self) -> Duration {
+    pub(super) fn ask_at(&self) -> Duration {
         self.ask_at
     }
 
     /// The number of the question that is to be sent now, if it is time.
-    pub(crate) fn ask(&mut self, now: Duration) -> Option<u64> {
+    pub(super) fn ask(&mut self, now: Duration) -> Option<u64> {
         if now < self.ask_at {
             return None;
         }
@@ -78,12 +90,12 @@ impl Lease {
     }
 
     /// Somebody new listens: the next question is due at once.
-    pub(crate) fn ask_soon(&mut self, now: Duration) {
+    pub(super) fn ask_soon(&mut self, now: Duration) {
         self.ask_at = self.ask_at.min(now);
     }
 
     /// Whether the answer says anything new.
-    pub(crate) fn answered(&mut self, n: u64) -> bool {
+    pub(super) fn answered(&mut self, n: u64) -> bool {
         let Some(at) = self.open.iter().position(|(number, _)| *number == n) else { return false };
         let (_, sent_at) = self.open[at];
         self.open.drain(..=at);
@@ -92,12 +104,12 @@ impl Lease {
         news
     }
 
-    pub(crate) fn ownership(&self) -> Ownership {
+    pub(super) fn ownership(&self) -> Ownership {
         Ownership { confirmed_ms: clock::to_ms(self.from), until_ms: clock::to_ms(self.ends_at()) }
     }
 
     fn interval(&self) -> Duration {
-        self.length / if self.binding { QUESTIONS_BINDING } else { QUESTIONS_FREE }
+        self.terms.length / if self.terms.binding { QUESTIONS_BINDING } else { QUESTIONS_FREE }
     }
 }
 
@@ -129,7 +141,7 @@ mod tests {
             lease_ms: Some(96_000),
             stop: StopPlan { signal: 15, grace_ms: grace * 1000 },
         };
-        Lease::new(&spec, START).expect("a length is named")
+        Lease::new(Terms::of(&spec).expect("a length is named"), START)
     }
 
     #[test]
