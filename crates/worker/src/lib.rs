@@ -9,7 +9,7 @@
 //! * `ship`: logs, from the runners' files to the link.
 //! * `state`: the folder that makes a worker the same worker after a restart.
 
-mod adopt;
+pub mod adopt;
 pub mod agent;
 mod enroll;
 mod error;

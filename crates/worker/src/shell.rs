@@ -18,7 +18,7 @@ use std::time::Duration;
 use pause::Point;
 use protocol::attempt::{StopMode, StopReason, Ticket};
 use protocol::folder::ToRunner;
-use protocol::link::{Loss, RefuseReason, RefusedCode, WorkerMessage};
+use protocol::link::{RefuseReason, RefusedCode, WorkerMessage};
 use protocol::state::Caretaker;
 use runner::clock;
 use runner::folder_io::FolderError;
@@ -28,7 +28,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use crate::adopt::Look;
+use crate::adopt::{Look, Next, RETRY_PAUSE};
 use crate::agent::{Action, Agent, ExitReason, Finding, Input, StopLevel, Word};
 use crate::error::WorkerError;
 use crate::executors::process::{
@@ -41,10 +41,6 @@ use crate::state::{Places, State, listen_for_handover};
 
 /// Events that wait for the agent, per source: enough for a burst, little enough to push back soon.
 const QUEUE: usize = 256;
-/// Before something that could not be told or done is tried again.
-const RETRY_PAUSE: Duration = Duration::from_millis(200);
-/// The same for a folder that cannot be read: a disk may come back, another version's format will not.
-const UNREADABLE_PAUSE: Duration = Duration::from_secs(5);
 /// The longest sleep between two looks at the clock.
 const SLEEP_MAX: Duration = Duration::from_secs(5);
 /// How long the last messages may take when the worker leaves.
@@ -245,20 +241,13 @@ impl Shell {
     }
 
     fn looked(&mut self, ticket: Ticket, look: Result<Look, FolderError>) {
-        match look {
-            Ok(Look::Clear { finding: finding @ (Finding::Waiting | Finding::Running), .. }) => {
-                self.adopt(ticket, finding);
-            }
-            Ok(Look::Clear { finding, .. }) => self.feed(Input::Examined { ticket, finding }),
-            Ok(Look::Dying { .. }) => self.try_again(Job::Examine { ticket }),
-            Ok(Look::HalfMade) => {
-                let finding = Finding::Lost { loss: Loss::RunnerLost, detail: "its folder was removed".to_owned() };
-                self.feed(Input::Examined { ticket, finding });
-            }
-            Err(error) => {
-                tracing::warn!(attempt = %ticket.attempt, %error, "an attempt's folder cannot be read yet");
-                self.try_after(UNREADABLE_PAUSE, Job::Examine { ticket });
-            }
+        if let Err(error) = &look {
+            tracing::warn!(attempt = %ticket.attempt, %error, "an attempt's folder cannot be read yet");
+        }
+        match Next::after(look) {
+            Next::Connect(finding) => self.adopt(ticket, finding),
+            Next::Tell(finding) => self.feed(Input::Examined { ticket, finding }),
+            Next::LookAgain { after } => self.try_after(after, Job::Examine { ticket }),
         }
     }
 

@@ -1,5 +1,7 @@
 //! Folders as runners and crashes leave them. Dead ones are written by hand; the living are in `tests/`.
 
+mod paper;
+
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
@@ -36,16 +38,7 @@ impl Attempts {
     fn make(&self, claim: Option<Claim>) -> PathBuf {
         let ticket = Ticket { attempt: Uuid::from_u128(7), fence: 9 };
         let folder = self.places().attempt(ticket);
-        let local = Local {
-            log_lines_max: 10,
-            log_bytes_max: 10,
-            cgroup_parent: None,
-            base_env: Default::default(),
-            rules: Default::default(),
-            caretaker: None,
-            ends_with_worker: false,
-        };
-        folder_io::create(&folder, &FolderSpec::new(spec(ticket), local)).expect("writable");
+        folder_io::create(&folder, &FolderSpec::new(spec(ticket), local())).expect("writable");
         if let Some(claim) = claim {
             folder_io::claim(&folder, claim, false).expect("writable");
         }
@@ -76,6 +69,18 @@ fn spec(ticket: Ticket) -> AttemptSpec {
         on_disconnect: Default::default(),
         lease_ms: None,
         stop: StopPlan::default(),
+    }
+}
+
+fn local() -> Local {
+    Local {
+        log_lines_max: 10,
+        log_bytes_max: 10,
+        cgroup_parent: None,
+        base_env: Default::default(),
+        rules: Default::default(),
+        caretaker: None,
+        ends_with_worker: false,
     }
 }
 

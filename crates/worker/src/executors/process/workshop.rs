@@ -12,7 +12,7 @@ use runner::folder_io::{self, FolderError};
 use runner::remains::Remains;
 
 use super::prepare::{Prepare, PrepareError};
-use crate::adopt::{self, Look};
+use crate::adopt::{self, Look, OnDisk};
 use crate::state::Places;
 
 /// Starting a process keeps a core busy in the kernel for most of its time; more threads than this only get in each
@@ -94,10 +94,12 @@ impl Bench {
                 Done::Claimed { ticket, claim: folder_io::claim(&self.places.attempt(ticket), Claim::Void, true) }
             }
             Job::EndLease { ticket } => {
-                Done::LeaseEnded { ticket, remains: adopt::end_lease(&self.places.attempt(ticket)) }
+                Done::LeaseEnded { ticket, remains: adopt::end_lease(&mut OnDisk(&self.places.attempt(ticket))) }
             }
             // In this boot: a worker does not live through a restart of its machine.
-            Job::Examine { ticket } => Done::Looked { ticket, look: adopt::look(&self.places.attempt(ticket), false) },
+            Job::Examine { ticket } => {
+                Done::Looked { ticket, look: adopt::look(&mut OnDisk(&self.places.attempt(ticket)), false) }
+            }
         }
     }
 }

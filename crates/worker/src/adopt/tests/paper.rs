@@ -1,0 +1,222 @@
+//! Folders on paper: what a disk and the processes on it say, in the order in which they are asked.
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind};
+use std::time::Duration;
+
+use protocol::attempt::{OnDisconnect, Ticket};
+use protocol::folder::{Claim, ExitError, FolderSpec, Ownership, Tally};
+use protocol::link::Loss;
+use protocol::log::Span;
+use runner::folder_io::{FolderError, Recorded};
+use runner::remains::Remains;
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::{end, local, spec};
+use crate::adopt::{
+    DYING_PATIENCE, Examined, Folder, Look, Next, NotedLoss, RETRY_PAUSE, UNREADABLE_PAUSE, end_lease, examine, look,
+};
+use crate::agent::{Finding, FoundLease};
+
+const ID: Uuid = Uuid::from_u128(7);
+
+/// By default: a whole folder, never claimed, without a living runner and without remains.
+struct Paper {
+    spec: FolderSpec,
+    /// Whether the runner lives, each time that it is asked; the last answer stays.
+    lives: VecDeque<bool>,
+    claim: Option<Claim>,
+    /// A runner that claims the start just before the worker can.
+    claims_first: bool,
+    recorded: Recorded,
+    torn: bool,
+    unreadable: bool,
+    loss: Option<NotedLoss>,
+    remains: Remains,
+    killed: u32,
+}
+
+impl Paper {
+    fn new() -> Self {
+        let ticket = Ticket { attempt: ID, fence: 9 };
+        Paper {
+            spec: FolderSpec::new(spec(ticket), local()),
+            lives: VecDeque::from([false]),
+            claim: None,
+            claims_first: false,
+            recorded: Recorded::default(),
+            torn: false,
+            unreadable: false,
+            loss: None,
+            remains: Remains::None,
+            killed: 0,
+        }
+    }
+
+    /// It may have run, and its runner is dead.
+    fn dead() -> Self {
+        Paper { claim: Some(Claim::Intent), ..Paper::new() }
+    }
+
+    fn finding(&mut self, rebooted: bool) -> Option<Finding> {
+        match look(self, rebooted).expect("readable") {
+            Look::Clear { finding, .. } => Some(finding),
+            Look::Dying { .. } | Look::HalfMade => None,
+        }
+    }
+
+    fn loss(&mut self, rebooted: bool) -> Option<Loss> {
+        match self.finding(rebooted) {
+            Some(Finding::Lost { loss, .. }) => Some(loss),
+            _ => None,
+        }
+    }
+}
+
+impl Folder for Paper {
+    fn read_spec(&mut self) -> Result<FolderSpec, FolderError> {
+        if self.unreadable { Err(FolderError::UnknownFormat(99)) } else { Ok(self.spec.clone()) }
+    }
+
+    fn glimpse_spec(&mut self) -> Value {
+        Value::Null
+    }
+
+    fn runner_lives(&mut self) -> Result<bool, FolderError> {
+        let last = self.lives.len() == 1;
+        Ok(if last { self.lives[0] } else { self.lives.pop_front().expect("at least one answer") })
+    }
+
+    fn read_claim(&mut self) -> Result<Option<Claim>, FolderError> {
+        Ok(self.claim)
+    }
+
+    fn claim_void(&mut self) -> Result<Claim, FolderError> {
+        let first = if self.claims_first { Claim::Intent } else { Claim::Void };
+        Ok(*self.claim.get_or_insert(first))
+    }
+
+    fn read_record(&mut self) -> Result<Recorded, FolderError> {
+        if self.torn { Err(ExitError::Torn.into()) } else { Ok(self.recorded.clone()) }
+    }
+
+    fn read_loss(&mut self) -> Option<NotedLoss> {
+        self.loss.clone()
+    }
+
+    fn write_loss(&mut self, loss: &NotedLoss) -> io::Result<()> {
+        self.loss = Some(loss.clone());
+        Ok(())
+    }
+
+    fn kill_remains(&mut self, _: &FolderSpec, _: Option<Tally>) -> Remains {
+        self.killed += 1;
+        self.remains
+    }
+
+    fn kill_with_runner(&mut self, _: &FolderSpec, _: Option<Tally>) -> Result<Remains, FolderError> {
+        self.killed += 1;
+        self.lives = VecDeque::from([false]);
+        Ok(Remains::Dying)
+    }
+
+    fn log_bounds(&mut self) -> io::Result<Option<Span>> {
+        Err(ErrorKind::Interrupted.into())
+    }
+}
+
+#[test]
+fn a_runner_that_comes_to_its_lock_late_is_kept_from_starting_or_found_running() {
+    let mut late = Paper::new();
+    assert!(matches!(late.finding(false), Some(Finding::NeverStarted { .. })));
+    assert_eq!(late.claim, Some(Claim::Void), "so it cannot start any more");
+
+    let mut quicker = Paper { lives: VecDeque::from([false, true]), claims_first: true, ..Paper::new() };
+    assert_eq!(quicker.finding(false), Some(Finding::Running));
+    assert_eq!(quicker.killed, 0);
+}
+
+#[test]
+fn a_living_runner_is_believed_and_never_claimed_against() {
+    for (claim, expected) in
+        [(None, Finding::Waiting), (Some(Claim::Intent), Finding::Running), (Some(Claim::Void), Finding::Waiting)]
+    {
+        let mut paper = Paper { lives: VecDeque::from([true]), claim, ..Paper::new() };
+        assert_eq!(paper.finding(false), Some(expected));
+        assert_eq!((paper.claim, paper.killed), (claim, 0));
+    }
+}
+
+#[test]
+fn nothing_is_lost_before_its_remains_are_gone() {
+    let mut paper = Paper { remains: Remains::Dying, ..Paper::dead() };
+    assert_eq!(paper.finding(false), None);
+    paper.remains = Remains::None;
+    assert_eq!(paper.loss(false), Some(Loss::RunnerLost));
+}
+
+#[test]
+fn after_a_reboot_nobody_is_killed_by_an_old_number() {
+    let mut paper = Paper { remains: Remains::Dying, ..Paper::dead() };
+    assert_eq!(paper.loss(true), Some(Loss::MachineRebooted));
+    assert_eq!(paper.loss(false), Some(Loss::MachineRebooted), "the next worker of the new boot");
+    assert_eq!(paper.killed, 0);
+
+    let mut torn = Paper { torn: true, ..Paper::dead() };
+    assert_eq!(torn.loss(true), Some(Loss::ResultNotAvailable), "it had ended");
+}
+
+#[test]
+fn a_lease_that_was_ended_from_outside_is_told_as_such_once_all_is_dead() {
+    let mut paper = Paper { lives: VecDeque::from([true]), remains: Remains::Dying, ..Paper::dead() };
+    assert_eq!(end_lease(&mut paper).expect("readable"), Remains::Dying);
+    assert_eq!(paper.finding(false), None, "the runner is dead, its step is not");
+    paper.remains = Remains::None;
+    assert_eq!(paper.loss(false), Some(Loss::LeaseExpired));
+}
+
+#[test]
+fn a_runner_that_ended_its_step_at_the_last_moment_is_not_killed_for_its_lease() {
+    let recorded = Recorded { end: Some(end()), ..Recorded::default() };
+    let mut paper = Paper { lives: VecDeque::from([true]), recorded, ..Paper::dead() };
+    assert_eq!(end_lease(&mut paper).expect("readable"), Remains::None);
+    assert_eq!((paper.killed, paper.loss), (0, None));
+}
+
+#[test]
+fn what_keeps_dying_counts_as_running_when_patience_is_over() {
+    let mut paper = Paper { remains: Remains::Dying, ..Paper::dead() };
+    let mut at = |waited| examine(&mut paper, ID, false, waited, Duration::ZERO);
+    assert_eq!(at(DYING_PATIENCE / 2), Examined::Dying);
+    let Examined::Found(found) = at(DYING_PATIENCE) else { panic!("it waits on") };
+    assert_eq!(found.finding, Finding::Running);
+}
+
+#[test]
+fn a_lease_goes_as_far_as_the_record_says_or_begins_now() {
+    let mut paper = Paper::dead();
+    paper.spec.attempt.lease_ms = Some(96_000);
+    let lease = |paper: &mut Paper| match examine(paper, ID, false, Duration::ZERO, Duration::from_secs(50)) {
+        Examined::Found(found) => found.lease,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(lease(&mut paper), None, "it does not end with it");
+    paper.spec.attempt.on_disconnect = OnDisconnect::Stop;
+    let length = Duration::from_secs(96);
+    assert_eq!(lease(&mut paper), Some(FoundLease { length, from: Duration::from_secs(50) }));
+    paper.recorded.ownership = Some(Ownership { confirmed_ms: 30_000, until_ms: 126_000 });
+    assert_eq!(lease(&mut paper), Some(FoundLease { length, from: Duration::from_secs(30) }));
+}
+
+#[test]
+fn what_follows_from_a_look() {
+    let next = |paper: &mut Paper| Next::after(look(paper, false));
+    assert_eq!(next(&mut Paper { lives: VecDeque::from([true]), ..Paper::dead() }), Next::Connect(Finding::Running));
+    assert!(matches!(next(&mut Paper::dead()), Next::Tell(Finding::Lost { .. })));
+    let mut dying = Paper { remains: Remains::Dying, ..Paper::dead() };
+    assert_eq!(next(&mut dying), Next::LookAgain { after: RETRY_PAUSE });
+    let mut unreadable = Paper { unreadable: true, ..Paper::dead() };
+    assert_eq!(next(&mut unreadable), Next::LookAgain { after: UNREADABLE_PAUSE });
+    assert!(matches!(Next::after(Ok(Look::HalfMade)), Next::Tell(Finding::Lost { loss: Loss::RunnerLost, .. })));
+}
