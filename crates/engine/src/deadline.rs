@@ -2,7 +2,6 @@
 //!
 //! Every state that is not final has one: the functions here are total, so nothing can be left without.
 
-use std::fmt;
 use std::time::Duration;
 
 use crate::definition::{Patience, StepDef};
@@ -242,11 +241,5 @@ impl Action {
 
     pub fn from_word(word: &str) -> Option<Action> {
         Action::ALL.into_iter().find(|action| action.word() == word)
-    }
-}
-
-impl fmt::Display for Action {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
     }
 }

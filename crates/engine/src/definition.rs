@@ -2,7 +2,7 @@
 //!
 //! `spec` builds it from a task file; the ledger hands it to the engine with every job.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub struct Definition {
     pub expires: Option<Duration>,
     pub priority: i32,
     steps: Vec<StepDef>,
-    by_name: HashMap<Arc<str>, StepIx>,
+    by_name: BTreeMap<Arc<str>, StepIx>,
     dependents: Vec<Vec<StepIx>>,
 }
 
@@ -41,7 +41,7 @@ pub struct DefinitionParts {
 impl Definition {
     pub fn new(parts: DefinitionParts) -> Result<Definition, GraphError> {
         let dependents = graph::dependents(&parts.steps)?;
-        let mut by_name = HashMap::with_capacity(parts.steps.len());
+        let mut by_name = BTreeMap::new();
         for (index, step) in parts.steps.iter().enumerate() {
             if by_name.insert(step.name.clone(), StepIx::of(index)).is_some() {
                 return Err(GraphError::DuplicateName { name: step.name.clone() });

@@ -92,6 +92,13 @@ mod tests {
         assert_eq!(find_cycle(&[vec![1], vec![2], vec![1], vec![]]), Some(vec![1, 2, 1]));
     }
 
+    /// Steps that can run hide no circle: neither one that comes before it, nor one that its members need as well.
+    #[test]
+    fn finds_a_cycle_behind_steps_that_can_run() {
+        assert_eq!(find_cycle(&[vec![], vec![0], vec![3], vec![2]]), Some(vec![2, 3, 2]));
+        assert_eq!(find_cycle(&[vec![], vec![0, 2], vec![0, 1]]), Some(vec![1, 2, 1]));
+    }
+
     #[test]
     fn a_long_chain_is_no_cycle() {
         let needs: Vec<Vec<usize>> = (0..20_000).map(|i: usize| i.checked_sub(1).into_iter().collect()).collect();

@@ -124,11 +124,6 @@ impl Job {
             self.steps[ix.get()] = step.clone();
         }
     }
-
-    /// The step that this attempt is, or was offered, for.
-    pub fn step_of(&self, attempt: crate::ids::AttemptId) -> Option<StepIx> {
-        self.steps.iter().position(|s| s.state.ticket().is_some_and(|(id, _)| id == attempt)).map(StepIx::of)
-    }
 }
 
 impl Step {

@@ -133,4 +133,45 @@ mod tests {
         assert_eq!(told(1_763_208_000, 250_900), "2025-11-15T12:00:00.250Z");
         assert_eq!(told(-1, 0), "1969-12-31T23:59:59Z");
     }
+
+    /// The calendar as everybody knows it, day by day, over a whole round of leap years.
+    #[test]
+    fn every_day_is_followed_by_the_next() {
+        let is_leap = |year: i64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+        let length = |year: i64, month: i64| match month {
+            2 => 28 + i64::from(is_leap(year)),
+            4 | 6 | 9 | 11 => 30,
+            _ => 31,
+        };
+        let mut expected = (1970, 1, 1);
+        for days in 0..147_000 {
+            assert_eq!(civil(days), expected, "day {days}");
+            expected = match expected {
+                (year, 12, 31) => (year + 1, 1, 1),
+                (year, month, day) if day == length(year, month) => (year, month + 1, 1),
+                (year, month, day) => (year, month, day + 1),
+            };
+        }
+    }
+
+    #[test]
+    fn milliseconds_are_whole_ones_also_before_1970() {
+        assert_eq!([1_999, 2_000, 0, -1].map(|micros| Time(micros).millis()), [1, 2, 0, -1]);
+    }
+
+    #[test]
+    fn what_is_not_after_is_no_time_after() {
+        assert_eq!(Heard(7).since(Heard(4)), Duration::from_micros(3));
+        assert_eq!(Heard(4).since(Heard(7)), Duration::ZERO);
+        assert_eq!(Time(i64::MIN).since(Time::MAX), Duration::ZERO);
+    }
+
+    /// The quiet stretch is over at the very moment from which on verdicts are allowed.
+    #[test]
+    fn a_quiet_stretch_is_when_nobody_may_be_judged() {
+        for heard in 99..=101 {
+            let clocks = Clocks { now: Time(500), heard: Heard(heard), verdicts_from: Heard(100) };
+            assert_eq!(clocks.is_quiet_stretch(), !clocks.may_judge(Heard::MIN), "at {heard}");
+        }
+    }
 }

@@ -2,6 +2,7 @@
 
 mod support;
 
+mod definition;
 mod matrix;
 mod properties;
 mod purity;
@@ -9,3 +10,4 @@ mod stories;
 mod table;
 mod verdict;
 mod why;
+mod words;

@@ -2,7 +2,7 @@
 //!
 //! What the engine's own code may not call is in its `clippy.toml`.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -51,8 +51,8 @@ fn the_lists_bite() {
 
 /// The normal dependencies of every package on this platform.
 struct Tree {
-    names: HashMap<String, String>,
-    edges: HashMap<String, Vec<String>>,
+    names: BTreeMap<String, String>,
+    edges: BTreeMap<String, Vec<String>>,
 }
 
 impl Tree {

@@ -62,10 +62,3 @@ fn nothing_leaves_a_final_state() {
         assert!(Verb::ALL.into_iter().all(|verb| targets(from, verb).is_empty()), "{from}");
     }
 }
-
-#[test]
-fn words_go_there_and_back() {
-    for state in StateName::ALL {
-        assert_eq!(StateName::from_word(state.word()), Some(state));
-    }
-}

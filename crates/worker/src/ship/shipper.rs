@@ -3,7 +3,7 @@
 //! Round-robin between attempts, one frame each, so that a flood in one log does not hold up the others. Only frames
 //! that are on their way count in memory; the rest stays on disk.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use protocol::attempt::Ticket;
 use protocol::link::{LOG_WINDOW_BYTES, LogHeader, MissingCause, encode_log};
@@ -14,7 +14,8 @@ use crate::state::Places;
 
 pub(crate) struct Shipper {
     places: Places,
-    logs: HashMap<Ticket, Shipment>,
+    /// In order, so that the same logs are looked at in the same turn.
+    logs: BTreeMap<Ticket, Shipment>,
     /// Logs that may have something to send; each at most once.
     turns: VecDeque<Ticket>,
     unacknowledged: usize,
@@ -51,7 +52,7 @@ enum LogEnd {
 
 impl Shipper {
     pub(crate) fn new(places: Places) -> Self {
-        Shipper { places, logs: HashMap::new(), turns: VecDeque::new(), unacknowledged: 0, buffer: Vec::new() }
+        Shipper { places, logs: BTreeMap::new(), turns: VecDeque::new(), unacknowledged: 0, buffer: Vec::new() }
     }
 
     /// Sends this log from the line after `after_seq`, whatever was sent before. It gets its first turn when it has
