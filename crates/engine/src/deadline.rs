@@ -159,9 +159,7 @@ impl Step {
             (State::Queued(queued), Action::WithdrawOffer) => {
                 queued.offer.map_or(check.at, |offer| clocks.wall(offer.answer_by))
             }
-            (State::Queued(_), Action::DecideUnmatched) if clocks.is_quiet_stretch() => {
-                check.at.max(clocks.wall(clocks.verdicts_from))
-            }
+            (State::Queued(_), Action::DecideUnmatched) => check.at.max(clocks.wall(clocks.verdicts_from)),
             _ => check.at,
         };
         Some(Deadline { at, ..check })

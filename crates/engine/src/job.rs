@@ -175,18 +175,15 @@ impl Counts {
 
     /// The state of a job with these counts that is not final.
     pub(crate) fn open_state(&self, cancelled: bool, started: bool) -> JobState {
-        use StateName::{Cancelling, Held, Queued, Recovering, Running, Waiting};
+        use StateName::{Cancelling, Queued, Recovering, Running, Waiting};
         let moving = [Running, Queued, Waiting, Cancelling].into_iter().any(|s| self.get(s) > 0);
-        if cancelled {
-            JobState::Cancelling
-        } else if !moving && self.get(Recovering) > 0 {
-            JobState::Recovering
-        } else if !moving && self.get(Held) > 0 {
-            JobState::Held
-        } else if started {
-            JobState::Running
-        } else {
-            JobState::Pending
+        match (cancelled, moving, started) {
+            (true, ..) => JobState::Cancelling,
+            (false, true, true) => JobState::Running,
+            (false, true, false) => JobState::Pending,
+            (false, false, _) if self.get(Recovering) > 0 => JobState::Recovering,
+            // What is pending waits for a step that is not, so one of those is left: a held one.
+            (false, false, _) => JobState::Held,
         }
     }
 }
@@ -233,5 +230,21 @@ impl JobState {
 impl fmt::Display for JobState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.word())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Counts come back from a row as they went into it.
+    #[test]
+    fn counts_are_what_they_were_set_to() {
+        let mut counts = Counts::default();
+        for (number, state) in (1..).zip(StateName::ALL) {
+            counts.set(state, number);
+        }
+        assert_eq!(StateName::ALL.map(|state| counts.get(state)), [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
+        assert_eq!(counts.open(), 1 + 2 + 3 + 4 + 5 + 6 + 7);
     }
 }

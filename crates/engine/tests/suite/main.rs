@@ -2,6 +2,7 @@
 
 mod support;
 
+mod deadlines;
 mod definition;
 mod matrix;
 mod properties;
