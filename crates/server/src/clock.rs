@@ -22,9 +22,9 @@ pub struct Clock {
 
 /// What was read, and by the clock that runs on while the machine sleeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Reading {
-    tick: Tick,
-    boot: Duration,
+pub struct Reading {
+    pub tick: Tick,
+    pub boot: Duration,
 }
 
 /// Both clocks of this machine, read together.
@@ -57,7 +57,7 @@ impl Clock {
 
 /// A clock that was set back is waited for: ours goes on a little slower until it has caught up. One that was set ahead is
 /// followed a little faster.
-fn follow(last: Reading, read: Reading) -> Reading {
+pub fn follow(last: Reading, read: Reading) -> Reading {
     let passed = read.boot.saturating_sub(last.boot);
     let ahead = read.tick.now.since(last.tick.now).saturating_sub(passed);
     let now = if read.tick.now < last.tick.now {

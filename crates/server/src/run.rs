@@ -142,7 +142,8 @@ impl Server {
     }
 }
 
-fn core_config(config: &ServerConfig) -> CoreConfig {
+/// The ledger's rules as an installation's file has them.
+pub fn core_config(config: &ServerConfig) -> CoreConfig {
     let recovery = &config.recovery;
     let millis = |d: std::time::Duration| u64::try_from(d.as_millis()).unwrap_or(u64::MAX);
     CoreConfig {

@@ -9,7 +9,7 @@ pub(crate) const ASKED_FROM: u64 = 1 << 52;
 pub(super) const UNANSWERED_MAX: u32 = 3;
 
 #[derive(Debug, Default)]
-pub(super) struct Machine {
+pub struct Machine {
     greeted: bool,
     /// Pings sent since anything was heard.
     unanswered: u32,
@@ -18,7 +18,7 @@ pub(super) struct Machine {
 
 /// What a frame comes to.
 #[derive(Debug)]
-pub(super) enum Inbound {
+pub enum Inbound {
     Hello(Box<Hello>),
     Messages(Vec<WorkerMessage>),
     Log(LogHeader, Vec<u8>),
@@ -28,14 +28,14 @@ pub(super) enum Inbound {
 
 /// What to do when nothing was heard for one ping interval.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Silence {
+pub enum Silence {
     Ping(u64),
     Lost,
 }
 
 /// Why a link must end.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Fault {
+pub enum Fault {
     #[error("the first message must be a hello")]
     NoHello,
     #[error("a second hello on one link")]
@@ -51,7 +51,7 @@ pub(super) enum Fault {
 }
 
 impl Fault {
-    pub(super) fn code(&self) -> RefusedCode {
+    pub fn code(&self) -> RefusedCode {
         match self {
             Fault::Protocol { .. } => RefusedCode::UnsupportedProtocol,
             Fault::NoHello | Fault::SecondHello | Fault::Frame(_) | Fault::Blocks(_) | Fault::Span { .. } => {
@@ -62,7 +62,7 @@ impl Fault {
 }
 
 impl Machine {
-    pub(super) fn text(&mut self, frame: &str) -> Result<Vec<Inbound>, Fault> {
+    pub fn text(&mut self, frame: &str) -> Result<Vec<Inbound>, Fault> {
         self.unanswered = 0;
         let mut inbound = Vec::new();
         let mut rest = Vec::new();
@@ -93,7 +93,7 @@ impl Machine {
     }
 
     /// Blocks are checked here, on the link's own task, so that the ledger can take them as they are.
-    pub(super) fn binary(&mut self, frame: &[u8]) -> Result<Inbound, Fault> {
+    pub fn binary(&mut self, frame: &[u8]) -> Result<Inbound, Fault> {
         self.unanswered = 0;
         if !self.greeted {
             return Err(Fault::NoHello);
@@ -109,11 +109,11 @@ impl Machine {
     }
 
     /// Anything else that came in, such as a WebSocket's own ping.
-    pub(super) fn other(&mut self) {
+    pub fn other(&mut self) {
         self.unanswered = 0;
     }
 
-    pub(super) fn silence(&mut self) -> Silence {
+    pub fn silence(&mut self) -> Silence {
         if self.unanswered >= UNANSWERED_MAX {
             return Silence::Lost;
         }

@@ -1,0 +1,174 @@
+//! The one database of the world, as servers see it: real SQL or plain tables, with a switch for everything that can go
+//! wrong with a database, and a window through which the checkers see every commit.
+//!
+//! A server process gets a [`Handle`]; when it dies, the handle goes and the database stays.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
+use store::rows::{NewWorker, QueuedStep, StoredJob, TaskRow, TokenRow, WorkerRow};
+use store::{Batch, Committed, Due, DueLog, Enrolled, HeldStep, Reader, Store, StoreError};
+use uuid::Uuid;
+
+/// What the checkers hear of every batch that is in the database.
+pub(crate) trait Witness: Send {
+    fn committed(&mut self, server: usize, batch: &Batch, committed: &Committed);
+}
+
+/// The database itself.
+#[derive(Clone)]
+pub(crate) struct Database {
+    store: Arc<Mutex<Box<dyn Store>>>,
+    faults: Arc<Mutex<Vec<Trouble>>>,
+    witness: Arc<Mutex<dyn Witness>>,
+}
+
+/// How the database treats one server at the moment.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Trouble {
+    /// Nothing can be read or written.
+    pub away: bool,
+    /// The next commits happen, and their answers are lost.
+    pub answers_lost: u32,
+    /// The next commits are refused, as if one row of them could never be written.
+    pub refusals: u32,
+    /// So many commits went through since the world began.
+    pub commits: u64,
+}
+
+impl Database {
+    pub(crate) fn new(store: Box<dyn Store>, servers: usize, witness: Arc<Mutex<dyn Witness>>) -> Database {
+        let faults = Arc::new(Mutex::new(vec![Trouble::default(); servers]));
+        Database { store: Arc::new(Mutex::new(store)), faults, witness }
+    }
+
+    pub(crate) fn open(&self, server: usize) -> Handle {
+        Handle { server, database: self.clone() }
+    }
+
+    pub(crate) fn trouble<T>(&self, server: usize, change: impl FnOnce(&mut Trouble) -> T) -> T {
+        change(&mut lock(&self.faults)[server])
+    }
+
+    /// For the checkers, whatever servers can see.
+    pub(crate) fn store(&self) -> MutexGuard<'_, Box<dyn Store>> {
+        lock(&self.store)
+    }
+
+    pub(crate) fn reader(&self) -> Arc<dyn Reader> {
+        self.store().reader()
+    }
+}
+
+/// Nobody panics while holding one, short of the end of the whole world.
+fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// One server's connection.
+pub(crate) struct Handle {
+    server: usize,
+    database: Database,
+}
+
+impl Handle {
+    fn reach(&self) -> Result<MutexGuard<'_, Box<dyn Store>>, StoreError> {
+        if lock(&self.database.faults)[self.server].away {
+            return Err(away());
+        }
+        Ok(lock(&self.database.store))
+    }
+}
+
+fn away() -> StoreError {
+    StoreError::Unavailable { message: "the simulated database is away".to_owned() }
+}
+
+impl Store for Handle {
+    fn commit(&mut self, batch: &Batch) -> Result<Committed, StoreError> {
+        let mut store = self.reach()?;
+        let mut faults = lock(&self.database.faults);
+        let trouble = &mut faults[self.server];
+        if trouble.refusals > 0 {
+            trouble.refusals -= 1;
+            return Err(StoreError::Refused { message: "a simulated constraint failed".to_owned() });
+        }
+        let committed = store.commit(batch)?;
+        trouble.commits += 1;
+        let lost = trouble.answers_lost > 0;
+        trouble.answers_lost = trouble.answers_lost.saturating_sub(1);
+        drop(faults);
+        drop(store);
+        lock(&self.database.witness).committed(self.server, batch, &committed);
+        if lost { Err(away()) } else { Ok(committed) }
+    }
+
+    fn load_job(&mut self, id: JobId) -> Result<Option<StoredJob>, StoreError> {
+        self.reach()?.load_job(id)
+    }
+
+    fn place_of(&mut self, attempt: AttemptId) -> Result<Option<(JobId, StepIx)>, StoreError> {
+        self.reach()?.place_of(attempt)
+    }
+
+    fn due(&mut self, now: Time, limit: usize) -> Result<Vec<Due>, StoreError> {
+        self.reach()?.due(now, limit)
+    }
+
+    fn due_logs(&mut self, now: Time, limit: usize) -> Result<Vec<DueLog>, StoreError> {
+        self.reach()?.due_logs(now, limit)
+    }
+
+    fn next_check(&mut self) -> Result<Option<Time>, StoreError> {
+        self.reach()?.next_check()
+    }
+
+    fn queued(&mut self) -> Result<Vec<QueuedStep>, StoreError> {
+        self.reach()?.queued()
+    }
+
+    fn held(&mut self) -> Result<Vec<(JobId, StepIx)>, StoreError> {
+        self.reach()?.held()
+    }
+
+    fn held_steps(&mut self) -> Result<Vec<HeldStep>, StoreError> {
+        self.reach()?.held_steps()
+    }
+
+    fn reserve_fences(&mut self, count: u64, floor: u64) -> Result<u64, StoreError> {
+        self.reach()?.reserve_fences(count, floor)
+    }
+
+    fn worker(&mut self, id: WorkerId) -> Result<Option<WorkerRow>, StoreError> {
+        self.reach()?.worker(id)
+    }
+
+    fn prune_beats(&mut self, before: Time, limit: usize) -> Result<usize, StoreError> {
+        self.reach()?.prune_beats(before, limit)
+    }
+
+    fn put_token(&mut self, token: &TokenRow) -> Result<(), StoreError> {
+        self.reach()?.put_token(token)
+    }
+
+    fn revoke_token(&mut self, id: Uuid, now: Time) -> Result<bool, StoreError> {
+        self.reach()?.revoke_token(id, now)
+    }
+
+    fn enroll(&mut self, token_hash: &[u8; 32], worker: &NewWorker, now: Time) -> Result<Enrolled, StoreError> {
+        self.reach()?.enroll(token_hash, worker, now)
+    }
+
+    fn put_task(&mut self, task: &TaskRow) -> Result<(), StoreError> {
+        self.reach()?.put_task(task)
+    }
+
+    fn set_meta(&mut self, key: &str, value: &str) -> Result<(), StoreError> {
+        self.reach()?.set_meta(key, value)
+    }
+
+    fn reader(&self) -> Arc<dyn Reader> {
+        // Readers have connections of their own; what they miss while the database is away is a look, not a change.
+        lock(&self.database.store).reader()
+    }
+}

@@ -1,0 +1,112 @@
+//! A worker's disk: the state folder with its attempts, as far as decisions read and write it. What was not synced may be
+//! gone after a power cut.
+
+use std::collections::BTreeMap;
+
+use protocol::attempt::{End, Ticket};
+use protocol::folder::{Claim, FolderSpec, Ownership, Tally};
+use protocol::link::Loss;
+use protocol::log::{BlockEncoder, LineEnd, Stream};
+use protocol::state::NoCaretaker;
+use runner::folder_io::{Claimed, Recorded};
+use uuid::Uuid;
+
+#[derive(Debug, Clone)]
+pub(crate) struct Disk {
+    pub state_id: Uuid,
+    pub machine: String,
+    /// The boot in which the attempts were last looked at.
+    pub boot_id: String,
+    pub last_epoch: u64,
+    pub attempts: BTreeMap<Ticket, Folder>,
+    pub word: Option<NoCaretaker>,
+    pub full: bool,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Folder {
+    pub spec: FolderSpec,
+    pub claim: Option<Claim>,
+    /// Who holds the lock: the runner's number.
+    pub runner: Option<u32>,
+    pub tally: Option<Tally>,
+    pub ownership: Option<Ownership>,
+    pub end: Option<End>,
+    pub loss: Option<(Loss, String)>,
+    pub log: LogFile,
+}
+
+/// A log: lines with their numbers. Old ones may have been dropped.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct LogFile {
+    pub lines: Vec<(u64, String)>,
+    /// The number of the last line that was printed, written or not.
+    pub last_seq: u64,
+}
+
+impl Folder {
+    pub(crate) fn new(spec: FolderSpec) -> Folder {
+        Folder {
+            spec,
+            claim: None,
+            runner: None,
+            tally: None,
+            ownership: None,
+            end: None,
+            loss: None,
+            log: LogFile::default(),
+        }
+    }
+
+    /// Whoever comes first decides; everyone learns who that was.
+    pub(crate) fn claim(&mut self, wanted: Claim) -> Claim {
+        *self.claim.get_or_insert(wanted)
+    }
+
+    pub(crate) fn try_claim(&mut self, wanted: Claim) -> Claimed {
+        match self.claim {
+            Some(earlier) => Claimed::Earlier(earlier),
+            None => {
+                self.claim = Some(wanted);
+                Claimed::Ours
+            }
+        }
+    }
+
+    pub(crate) fn recorded(&self) -> Recorded {
+        Recorded { tally: self.tally, ownership: self.ownership, end: self.end.clone() }
+    }
+}
+
+impl LogFile {
+    pub(crate) fn print(&mut self, text: String, written: bool) {
+        self.last_seq += 1;
+        if written {
+            self.lines.push((self.last_seq, text));
+        }
+    }
+
+    pub(crate) fn first(&self) -> u64 {
+        self.lines.first().map_or(0, |(seq, _)| *seq)
+    }
+
+    pub(crate) fn last(&self) -> u64 {
+        self.lines.last().map_or(0, |(seq, _)| *seq)
+    }
+
+    /// Lines after `after`, up to so many, as one block per run without a gap.
+    pub(crate) fn block_after(&self, after: u64, lines_max: usize) -> Option<(u64, u64, Vec<u8>)> {
+        let from = self.lines.partition_point(|(seq, _)| *seq <= after);
+        let (first, _) = self.lines.get(from)?;
+        let mut encoder = BlockEncoder::new(*first);
+        let mut last = first - 1;
+        for (seq, text) in self.lines[from..].iter().take(lines_max) {
+            if *seq != last + 1 {
+                break;
+            }
+            encoder.push(0, Stream::Stdout, LineEnd::Newline, text.as_bytes());
+            last = *seq;
+        }
+        Some((*first, last, encoder.seal()?.to_vec()))
+    }
+}

@@ -1,0 +1,27 @@
+//! A simulator: servers, workers, runners, network, disks, clocks and the database in one process, one thread, from one
+//! seed. What decides is the product's own code; what is simulated is only what surrounds it.
+//!
+//! In reading order: [`world`] (the loop), [`setup`] and [`workload`] (what a seed is), `servers`, `hosts`, `runners`
+//! (the shells around the product's decisions), `net`, `disk`, `database` (what they stand on), [`faults`] and `users` (what
+//! happens to them), [`check`] (what must hold).
+
+pub mod check;
+pub mod faults;
+pub mod setup;
+pub mod story;
+pub mod workload;
+pub mod world;
+
+mod agenda;
+mod database;
+mod dice;
+mod disk;
+mod hosts;
+mod net;
+mod runners;
+mod servers;
+mod shipping;
+mod users;
+
+pub use servers::Ambush;
+pub use users::Act;

@@ -1,0 +1,440 @@
+//! Runners, their steps' processes and the guards: the product's decisions, with simulated processes around them.
+
+use std::time::Duration;
+
+use protocol::attempt::{End, EndResult, Program, Ticket};
+use protocol::folder::{Claim, FromRunner, RunnerPhase, Status, Tally, ToRunner};
+use runner::fence::{self, Answer};
+use runner::life::sentry::Sentry;
+use runner::life::{Action, Input, Life, WordLeft, may_wake};
+
+use crate::hosts::{HostEvent, LOCAL, WorkerEvent};
+use crate::workload::Behaviour;
+use crate::world::{Event, World};
+
+const SIGTERM: i32 = 15;
+const SIGKILL: i32 = 9;
+
+/// From exec to the first thing that a program does.
+const EXEC: Duration = Duration::from_millis(1);
+
+pub(crate) struct RunnerProcess {
+    pub ticket: Ticket,
+    life: Life,
+    /// The connection to a worker, and that worker's life.
+    line: Option<(u64, u64)>,
+    /// Events for a runner that is stopped.
+    pub frozen: Option<Vec<Event>>,
+    tick_at: Duration,
+}
+
+/// The processes of one step.
+pub(crate) struct Group {
+    behaviour: Behaviour,
+    execution: u32,
+    pub runner: u32,
+    printed: u64,
+    /// The step's own process; it dies with its runner.
+    leader: bool,
+    guard: Option<Sentry>,
+    /// KILL was sent to all of it.
+    pub doomed: bool,
+}
+
+#[derive(Debug)]
+pub(crate) enum RunnerEvent {
+    LineOpened { line: u64, life: u64 },
+    LineClosed(u64),
+    Told { line: u64, message: ToRunner },
+    Tick,
+    Output(String),
+    StepEnded(EndResult),
+    Thaw,
+}
+
+/// What a step's processes do by themselves.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum GroupEvent {
+    Prints,
+    Ends,
+    /// It was asked to stop.
+    Yields,
+    GuardWakes,
+}
+
+impl World {
+    /// The nursery forks a runner for this folder.
+    pub(crate) fn start_runner(&mut self, at: usize, ticket: Ticket) -> u32 {
+        let host = &mut self.hosts[at];
+        host.next_pid += 1;
+        let pid = host.next_pid;
+        let Some(folder) = host.disk.attempts.get_mut(&ticket) else { return pid };
+        folder.runner = Some(pid);
+        let life = Life::new(&folder.spec, pid);
+        let process = RunnerProcess { ticket, life, line: None, frozen: None, tick_at: Duration::MAX };
+        host.runners.insert(pid, process);
+        pid
+    }
+
+    pub(crate) fn runner_event_for(&mut self, at: usize, pid: u32, what: RunnerEvent) {
+        let host = &mut self.hosts[at];
+        let Some(runner) = host.runners.get_mut(&pid) else { return };
+        if let RunnerEvent::Thaw = what {
+            let backlog = runner.frozen.take().unwrap_or_default();
+            backlog.into_iter().for_each(|event| self.agenda.after(Duration::ZERO, event));
+            return;
+        }
+        match host.asleep.as_mut().or(runner.frozen.as_mut()) {
+            Some(backlog) => backlog.push(Event::Runner { host: at, pid, what }),
+            None => self.runner_event(at, pid, what),
+        }
+    }
+
+    fn runner_event(&mut self, at: usize, pid: u32, event: RunnerEvent) {
+        let now = self.agenda.now();
+        let host = &mut self.hosts[at];
+        let Some(runner) = host.runners.get_mut(&pid) else { return };
+        match event {
+            RunnerEvent::LineOpened { line, life } => {
+                if host.process.as_ref().is_none_or(|process| process.life != life) {
+                    return;
+                }
+                runner.line = Some((line, life));
+                self.live(at, pid, Input::Connected);
+            }
+            RunnerEvent::LineClosed(line) => {
+                if runner.line.is_some_and(|(number, _)| number == line) {
+                    runner.line = None;
+                    self.live(at, pid, Input::Disconnected);
+                }
+            }
+            RunnerEvent::Told { line, message } => {
+                if runner.line.is_some_and(|(number, _)| number == line) {
+                    self.live(at, pid, Input::Heard(message));
+                }
+            }
+            RunnerEvent::Tick => {
+                if runner.tick_at != now {
+                    return;
+                }
+                runner.tick_at = Duration::MAX;
+            }
+            RunnerEvent::Output(text) => self.take_output(at, pid, text),
+            RunnerEvent::StepEnded(result) => {
+                let ticket = runner.ticket;
+                // What it left behind does not live on.
+                self.kill_group(at, ticket);
+                self.live(at, pid, Input::StepEnded { result });
+                self.live(at, pid, Input::Drained);
+            }
+            RunnerEvent::Thaw => {}
+        }
+        self.live(at, pid, Input::Tick);
+    }
+
+    fn take_output(&mut self, at: usize, pid: u32, text: String) {
+        let host = &mut self.hosts[at];
+        let Some(runner) = host.runners.get(&pid) else { return };
+        let ticket = runner.ticket;
+        let written = !host.disk.full;
+        let Some(folder) = host.disk.attempts.get_mut(&ticket) else { return };
+        folder.log.print(text.clone(), written);
+        let (seq, first) = (folder.log.last_seq, folder.log.first());
+        let line = runner.line;
+        self.check(|checks| checks.printed(ticket, seq, text, written));
+        if let Some((line, life)) = line {
+            let said = FromRunner::Log { first_seq: first, last_seq: seq, bytes: seq * 20 };
+            let what = WorkerEvent::Heard { ticket, line, said: Some(said) };
+            self.agenda.after(LOCAL, Event::Worker { host: at, life, what });
+        }
+    }
+
+    /// Lets the runner decide, and does what it says.
+    fn live(&mut self, at: usize, pid: u32, input: Input) {
+        let now = self.agenda.now();
+        let boot_now = self.hosts[at].boot_now(now);
+        let Some(runner) = self.hosts[at].runners.get_mut(&pid) else { return };
+        let actions = runner.life.handle(input, boot_now);
+        for action in actions {
+            self.runner_acts(at, pid, action);
+        }
+        let Some(runner) = self.hosts[at].runners.get_mut(&pid) else { return };
+        if let Some(deadline) = runner.life.deadline() {
+            let due = (now + deadline.saturating_sub(boot_now)).max(now + Duration::from_micros(1));
+            if due < runner.tick_at || runner.tick_at <= now {
+                runner.tick_at = due;
+                self.agenda.at(due, Event::Runner { host: at, pid, what: RunnerEvent::Tick });
+            }
+        }
+    }
+
+    fn runner_acts(&mut self, at: usize, pid: u32, action: Action) {
+        let now = self.agenda.now();
+        let host = &mut self.hosts[at];
+        let Some(runner) = host.runners.get(&pid) else { return };
+        let ticket = runner.ticket;
+        match action {
+            Action::Send(said) => self.say(at, pid, said),
+            Action::SendStatus(phase) => {
+                let status = self.status(at, ticket, pid, phase);
+                self.say(at, pid, FromRunner::Status { status });
+            }
+            Action::SendLog => {
+                let Some(folder) = host.disk.attempts.get(&ticket) else { return };
+                let (first_seq, last_seq) = (folder.log.first(), folder.log.last_seq);
+                self.say(at, pid, FromRunner::Log { first_seq, last_seq, bytes: last_seq * 20 });
+            }
+            Action::LogAcked { .. } => {}
+            Action::LookIfWanted => {
+                let folder = host.disk.attempts.get(&ticket);
+                if folder.is_none_or(|folder| folder.claim == Some(Claim::Void)) {
+                    self.live(at, pid, Input::Unwanted);
+                }
+            }
+            Action::DeclareVoid => {
+                if let Some(folder) = host.disk.attempts.get_mut(&ticket) {
+                    folder.claim(Claim::Void);
+                }
+            }
+            Action::Claim { .. } => {
+                let answer = match host.disk.attempts.get_mut(&ticket) {
+                    Some(folder) => Input::Claimed(folder.try_claim(Claim::Intent)),
+                    None => Input::StartFailed { message: "the folder is gone".to_owned() },
+                };
+                self.live(at, pid, answer);
+            }
+            Action::Spawn { guard_until } => self.spawn(at, pid, ticket, guard_until),
+            Action::SetOwnership(ownership) => {
+                if let Some(folder) = host.disk.attempts.get_mut(&ticket) {
+                    folder.ownership = Some(ownership);
+                }
+            }
+            Action::Signal(_) => {
+                if host.groups.contains_key(&ticket) {
+                    self.group_later(at, ticket, LOCAL, GroupEvent::Yields);
+                }
+            }
+            Action::Kill => self.kill_leader(at, ticket, SIGKILL),
+            Action::WakeCaretaker => {
+                let word = host.disk.word.clone().map_or(WordLeft::Nothing, WordLeft::Word);
+                let now_ms = u64::try_from(host.boot_now(now).as_millis()).unwrap_or(u64::MAX);
+                if may_wake(&word, host.process.is_some(), &host.boot_id(), now_ms) {
+                    let what = HostEvent::StartCaretaker;
+                    self.agenda.after(Duration::from_millis(20), Event::Host { host: at, what });
+                }
+            }
+            Action::Record { result, stopped, ran_for } => {
+                let Some(folder) = host.disk.attempts.get_mut(&ticket) else {
+                    return self.runner_gone(at, pid);
+                };
+                let behaviour = behaviour(&folder.spec.attempt.program);
+                let mut output = std::collections::BTreeMap::new();
+                if let (EndResult::Exited { .. }, Some(behaviour)) = (&result, behaviour) {
+                    output.insert("n".to_owned(), serde_json::json!(behaviour.output));
+                }
+                let end = End {
+                    result,
+                    stopped,
+                    log_last_seq: folder.log.last_seq,
+                    output,
+                    output_error: None,
+                    duration_ms: u64::try_from(ran_for.as_millis()).unwrap_or(u64::MAX),
+                    cpu_ms: 1,
+                    memory_bytes_max: 1,
+                };
+                folder.end = Some(end.clone());
+                self.live(at, pid, Input::Recorded { end: Box::new(end) });
+            }
+            Action::Leave => self.runner_gone(at, pid),
+        }
+    }
+
+    fn say(&mut self, at: usize, pid: u32, said: FromRunner) {
+        let Some(runner) = self.hosts[at].runners.get(&pid) else { return };
+        if let Some((line, life)) = runner.line {
+            let what = WorkerEvent::Heard { ticket: runner.ticket, line, said: Some(said) };
+            self.agenda.after(LOCAL, Event::Worker { host: at, life, what });
+        }
+    }
+
+    fn status(&self, at: usize, ticket: Ticket, pid: u32, phase: RunnerPhase) -> Status {
+        let last_seq = self.hosts[at].disk.attempts.get(&ticket).map_or(0, |folder| folder.log.last_seq);
+        Status {
+            phase,
+            runner_pid: pid,
+            pid: pid + 500_000,
+            start_time: 1,
+            last_seq,
+            log_bytes: 0,
+            dropped_lines: 0,
+            lost_lines: 0,
+        }
+    }
+
+    fn spawn(&mut self, at: usize, pid: u32, ticket: Ticket, guard_until: Option<Duration>) {
+        let now = self.agenda.now();
+        let host = &mut self.hosts[at];
+        let Some(folder) = host.disk.attempts.get_mut(&ticket) else { return };
+        let attempt = &folder.spec.attempt;
+        let (job, step, execution) = (attempt.job, attempt.step.clone(), attempt.number);
+        let Some(behaviour) = behaviour(&attempt.program) else {
+            return self.live(at, pid, Input::StartFailed { message: "no such program".to_owned() });
+        };
+        let (child, start_time) = (pid + 500_000, u64::try_from(now.as_millis()).unwrap_or(0));
+        folder.tally = Some(Tally { pid: child, start_time, ..Tally::default() });
+        let guard = guard_until.map(Sentry::new);
+        let guarded = guard.is_some();
+        let group = Group { behaviour, execution, runner: pid, printed: 0, leader: true, guard, doomed: false };
+        host.groups.insert(ticket, group);
+        self.tell(|| format!("host {at}: step {step} of {job} runs, attempt {execution}"));
+        self.check(|checks| checks.child_started(now, at, ticket));
+        self.group_later(at, ticket, EXEC, GroupEvent::Prints);
+        self.group_later(at, ticket, behaviour.takes.max(EXEC), GroupEvent::Ends);
+        if guarded {
+            self.group_later(at, ticket, LOCAL, GroupEvent::GuardWakes);
+        }
+        self.live(at, pid, Input::Started { pid: child, start_time });
+    }
+
+    fn group_later(&mut self, at: usize, ticket: Ticket, pause: Duration, what: GroupEvent) {
+        self.agenda.after(pause, Event::Group { host: at, ticket, what });
+    }
+
+    pub(crate) fn group_event(&mut self, at: usize, ticket: Ticket, event: GroupEvent) {
+        let host = &mut self.hosts[at];
+        if let Some(backlog) = &mut host.asleep {
+            return backlog.push(Event::Group { host: at, ticket, what: event });
+        }
+        let Some(group) = host.groups.get_mut(&ticket) else { return };
+        match event {
+            GroupEvent::Prints => self.group_prints(at, ticket),
+            GroupEvent::Ends => {
+                let code = group.behaviour.code(group.execution);
+                self.leader_ends(at, ticket, EndResult::Exited { code });
+            }
+            GroupEvent::Yields => {
+                if !group.behaviour.stubborn {
+                    self.leader_ends(at, ticket, EndResult::Signaled { signal: SIGTERM, oom: false });
+                }
+            }
+            GroupEvent::GuardWakes => self.guard_wakes(at, ticket),
+        }
+    }
+
+    fn group_prints(&mut self, at: usize, ticket: Ticket) {
+        let Some(group) = self.hosts[at].groups.get_mut(&ticket) else { return };
+        if !group.leader || group.printed >= group.behaviour.lines {
+            return;
+        }
+        group.printed += 1;
+        let (pid, text) = (group.runner, format!("line {} of {}", group.printed, ticket.attempt));
+        let pause = group.behaviour.takes / u32::try_from(group.behaviour.lines + 1).unwrap_or(u32::MAX);
+        self.agenda.after(Duration::ZERO, Event::Runner { host: at, pid, what: RunnerEvent::Output(text) });
+        self.group_later(at, ticket, pause, GroupEvent::Prints);
+    }
+
+    /// The step's own process ends; its runner hears of it.
+    fn leader_ends(&mut self, at: usize, ticket: Ticket, result: EndResult) {
+        let Some(group) = self.hosts[at].groups.get_mut(&ticket) else { return };
+        if !std::mem::take(&mut group.leader) {
+            return;
+        }
+        let pid = group.runner;
+        if !group.behaviour.stray {
+            self.group_gone(at, ticket);
+        }
+        self.agenda.after(LOCAL, Event::Runner { host: at, pid, what: RunnerEvent::StepEnded(result) });
+    }
+
+    fn kill_leader(&mut self, at: usize, ticket: Ticket, signal: i32) {
+        if self.hosts[at].groups.contains_key(&ticket) {
+            self.leader_ends(at, ticket, EndResult::Signaled { signal, oom: false });
+            self.kill_group(at, ticket);
+        }
+    }
+
+    /// KILL to everything of a step.
+    pub(crate) fn kill_group(&mut self, at: usize, ticket: Ticket) {
+        let Some(group) = self.hosts[at].groups.get_mut(&ticket) else { return };
+        group.doomed = true;
+        let pid = group.runner;
+        if std::mem::take(&mut group.leader) {
+            let result = EndResult::Signaled { signal: SIGKILL, oom: false };
+            self.agenda.after(LOCAL, Event::Runner { host: at, pid, what: RunnerEvent::StepEnded(result) });
+        }
+        self.group_gone(at, ticket);
+    }
+
+    fn group_gone(&mut self, at: usize, ticket: Ticket) {
+        let now = self.agenda.now();
+        if self.hosts[at].groups.remove(&ticket).is_some() {
+            self.check(|checks| checks.child_ended(now, at, ticket));
+        }
+    }
+
+    fn guard_wakes(&mut self, at: usize, ticket: Ticket) {
+        let now = self.agenda.now();
+        let host = &mut self.hosts[at];
+        let boot_now = host.boot_now(now);
+        let recorded = host.disk.attempts.get(&ticket).map(|folder| folder.recorded());
+        let Some(group) = host.groups.get_mut(&ticket) else { return };
+        let runner_lives = host.runners.contains_key(&group.runner);
+        let Some(guard) = &mut group.guard else { return };
+        let ask = || recorded.and_then(|recorded| fence::judge(&recorded, boot_now)).unwrap_or(Answer::CannotTell);
+        match guard.turn(runner_lives, boot_now, ask) {
+            Some(until) => {
+                let pause = until.saturating_sub(boot_now).max(LOCAL);
+                self.group_later(at, ticket, pause, GroupEvent::GuardWakes);
+            }
+            None => self.kill_group(at, ticket),
+        }
+    }
+
+    /// SIGKILL to a runner. Its step's process dies with it, what that has left behind does not.
+    pub(crate) fn kill_runner(&mut self, at: usize, pid: u32) {
+        let Some(runner) = self.hosts[at].runners.get(&pid) else { return };
+        let ticket = runner.ticket;
+        self.tell(|| format!("host {at}: the runner of {} is killed", ticket.attempt));
+        self.runner_gone(at, pid);
+        let Some(group) = self.hosts[at].groups.get_mut(&ticket) else { return };
+        group.leader = false;
+        let (stray, guarded) = (group.behaviour.stray, group.guard.is_some());
+        if !stray {
+            self.group_gone(at, ticket);
+        } else if guarded {
+            self.group_later(at, ticket, LOCAL, GroupEvent::GuardWakes);
+        }
+    }
+
+    /// Its process is no more: the lock is free, its line closed.
+    pub(crate) fn runner_gone(&mut self, at: usize, pid: u32) {
+        let host = &mut self.hosts[at];
+        let Some(runner) = host.runners.remove(&pid) else { return };
+        if let Some(folder) = host.disk.attempts.get_mut(&runner.ticket)
+            && folder.runner == Some(pid)
+        {
+            folder.runner = None;
+        }
+        if let Some((line, life)) = runner.line {
+            let what = WorkerEvent::Heard { ticket: runner.ticket, line, said: None };
+            self.agenda.after(LOCAL, Event::Worker { host: at, life, what });
+        }
+    }
+
+    pub(crate) fn freeze_runner(&mut self, at: usize, pid: u32, time: Duration) {
+        if let Some(runner) = self.hosts[at].runners.get_mut(&pid)
+            && runner.frozen.is_none()
+        {
+            runner.frozen = Some(Vec::new());
+            self.tell(|| format!("host {at}: runner {pid} is frozen for {time:?}"));
+            self.agenda.after(time, Event::Runner { host: at, pid, what: RunnerEvent::Thaw });
+        }
+    }
+}
+
+fn behaviour(program: &Program) -> Option<Behaviour> {
+    match program {
+        Program::Command { argv } => Behaviour::parse(argv),
+        Program::Script { .. } => None,
+    }
+}

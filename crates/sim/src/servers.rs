@@ -1,0 +1,476 @@
+//! Servers: the product's ledger, link machines and clock, with simulated sockets around them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::{Time, WorkerId};
+use protocol::link::{RefusedCode, ServerMessage, encode_text};
+use server::bus::Bus;
+use server::clock::{Reading, Tick, follow};
+use server::dispatch::LinkId;
+use server::ledger::{Command, Commit, Core, Definitions, LinkEvent, LinkOut, LinkSender, LogFrame};
+use server::link::{Inbound, Machine, Silence};
+use server::metrics::Metrics;
+use server::random::Random;
+use tokio::sync::mpsc;
+
+use crate::database::Handle;
+use crate::net::{ConnId, Parcel, Way};
+use crate::users::Reply;
+use crate::world::{Event, World};
+
+/// When the world begins, by a clock that is right.
+pub(crate) const DAWN: Time = Time(1_700_000_000_000_000);
+
+/// As the ledger's thread has them.
+const RETRY_FIRST: Duration = Duration::from_millis(50);
+const RETRY_MAX: Duration = Duration::from_secs(2);
+
+/// As the link's task has it.
+const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A machine for a server, and the process on it, if one runs.
+pub(crate) struct ServerNode {
+    pub process: Option<ServerProcess>,
+    pub lives: u64,
+    /// How far its clock is from the right time.
+    pub skew_us: i64,
+    /// Events for a process that is stopped.
+    pub frozen: Option<Vec<Event>>,
+    /// What is to happen at its next commit.
+    pub ambush: Option<Ambush>,
+}
+
+impl ServerNode {
+    pub(crate) fn new() -> ServerNode {
+        ServerNode { process: None, lives: 0, skew_us: 0, frozen: None, ambush: None }
+    }
+}
+
+/// A fault that waits for the next commit that writes something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ambush {
+    DieBefore,
+    /// Committed, and nobody is told.
+    DieAfter,
+    /// Committed, and stopped for so long before anybody is told.
+    FreezeAfter(Duration),
+}
+
+pub(crate) struct ServerProcess {
+    pub life: u64,
+    pub core: Core<Handle>,
+    clock: Reading,
+    started: Duration,
+    /// Time that its machine slept, which the monotonic clock does not count.
+    pub slept: Duration,
+    inbox: Vec<Command>,
+    sockets: BTreeMap<ConnId, Socket>,
+    links: BTreeMap<LinkId, ConnId>,
+    turn_is_due: bool,
+    wake_at: Duration,
+    /// The database is away, and the same batch is tried again after this pause.
+    retry: Option<Duration>,
+    pub replies: Vec<Reply>,
+}
+
+struct Socket {
+    link: LinkId,
+    machine: Machine,
+    sender: LinkSender,
+    outgoing: mpsc::Receiver<LinkOut>,
+    greeted: bool,
+    heard_at: Duration,
+}
+
+#[derive(Debug)]
+pub(crate) enum ServerEvent {
+    Turn,
+    Wake,
+    /// The same batch again.
+    Retry,
+    Knock(ConnId),
+    /// Whether this link has been silent for too long.
+    Listen(ConnId),
+    Parcel(ConnId, Parcel),
+}
+
+impl World {
+    /// A server process comes to life, if the database lets it.
+    pub(crate) fn start_server(&mut self, at: usize) {
+        if self.servers[at].process.is_some() {
+            return;
+        }
+        let now = self.agenda.now();
+        let node = &mut self.servers[at];
+        node.lives += 1;
+        let life = node.lives;
+        let reader = self.database.reader();
+        let away = self.database.trouble(at, |trouble| trouble.away);
+        let floor = reader.hearing().ok().flatten().map(|row| row.mark_at).unwrap_or_default();
+        let tick = Tick { now: floor.max(wall(now, node.skew_us)), mono: Duration::ZERO };
+        let clock = Reading { tick, boot: now };
+        let mut seed = [0; 32];
+        seed[..8].copy_from_slice(&self.seed.to_le_bytes());
+        seed[8..16].copy_from_slice(&(at as u64).to_le_bytes());
+        seed[16..24].copy_from_slice(&life.to_le_bytes());
+        let core = if away {
+            None
+        } else {
+            Core::new(
+                self.database.open(at),
+                self.setup.core.clone(),
+                Arc::new(Definitions::default()),
+                Bus::default(),
+                Arc::new(Metrics::default()),
+                Random::from_seed(seed),
+                tick,
+            )
+            .ok()
+        };
+        let Some(core) = core else {
+            self.tell(|| format!("server {at} cannot start: the database is away"));
+            // Whoever supervises it tries again.
+            self.agenda.after(Duration::from_secs(2), Event::StartServer(at));
+            return;
+        };
+        self.tell(|| format!("server {at} starts, life {life}"));
+        let process = ServerProcess {
+            life,
+            core,
+            clock,
+            started: now,
+            slept: Duration::ZERO,
+            inbox: Vec::new(),
+            sockets: BTreeMap::new(),
+            links: BTreeMap::new(),
+            turn_is_due: false,
+            wake_at: Duration::MAX,
+            retry: None,
+            replies: Vec::new(),
+        };
+        self.servers[at].process = Some(process);
+        self.wake_server_in_time(at);
+    }
+
+    /// The process is gone, with all that it only knew. Its kernel closes its connections.
+    pub(crate) fn kill_server(&mut self, at: usize) {
+        let node = &mut self.servers[at];
+        node.frozen = None;
+        node.ambush = None;
+        let Some(process) = node.process.take() else { return };
+        self.tell(|| format!("server {at} dies"));
+        let ServerProcess { life, core, replies, .. } = process;
+        drop(core);
+        for reply in replies {
+            self.unanswered(&reply);
+        }
+        for conn in self.net.of_server(at, life) {
+            self.net.drop_unread(conn, Way::ToHost);
+            self.send(conn, Way::ToHost, Parcel::End);
+        }
+    }
+
+    /// An orderly stop: workers are told to come back, what was sent is committed.
+    pub(crate) fn stop_server(&mut self, at: usize) {
+        let Some(process) = &mut self.servers[at].process else { return };
+        for socket in process.sockets.values() {
+            let message = "the server is stopping; come back".to_owned();
+            socket.sender.send(ServerMessage::Refused { code: RefusedCode::GoingAway, message });
+        }
+        self.turn_server(at);
+        self.flush_server(at);
+        self.kill_server(at);
+    }
+
+    pub(crate) fn server_event(&mut self, at: usize, event: ServerEvent) {
+        match event {
+            ServerEvent::Turn => self.turn_server(at),
+            ServerEvent::Wake => {
+                let now = self.agenda.now();
+                if self.servers[at].process.as_ref().is_some_and(|process| process.wake_at == now) {
+                    self.turn_server(at);
+                }
+            }
+            ServerEvent::Retry => self.commit_server(at),
+            ServerEvent::Knock(conn) => self.knock(at, conn),
+            ServerEvent::Listen(conn) => self.listen(at, conn),
+            ServerEvent::Parcel(conn, parcel) => self.hear(at, conn, parcel),
+        }
+    }
+
+    /// Hands the ledger a command; it is decided with what else is there.
+    pub(crate) fn command(&mut self, at: usize, command: Command) {
+        let Some(process) = &mut self.servers[at].process else { return };
+        process.inbox.push(command);
+        if !process.turn_is_due && process.retry.is_none() {
+            process.turn_is_due = true;
+            let pause = self.setup.commit_time;
+            self.later_at_server(at, pause, ServerEvent::Turn);
+        }
+    }
+
+    fn turn_server(&mut self, at: usize) {
+        let now = self.agenda.now();
+        let skew = self.servers[at].skew_us;
+        let Some(process) = &mut self.servers[at].process else { return };
+        if process.retry.is_some() {
+            return;
+        }
+        process.turn_is_due = false;
+        let tick = process.tick(now, skew);
+        let commands = std::mem::take(&mut process.inbox);
+        process.core.begin(commands, tick);
+        self.commit_server(at);
+    }
+
+    fn commit_server(&mut self, at: usize) {
+        if self.servers[at].ambush == Some(Ambush::DieBefore) {
+            return self.kill_server(at);
+        }
+        let commits = self.database.trouble(at, |trouble| trouble.commits);
+        let done = self.carry_out(at);
+        let wrote = self.database.trouble(at, |trouble| trouble.commits) > commits;
+        match self.servers[at].ambush.filter(|_| wrote) {
+            Some(Ambush::DieAfter) => return self.kill_server(at),
+            Some(Ambush::FreezeAfter(time)) => {
+                self.servers[at].ambush = None;
+                self.freeze_server(at, time);
+            }
+            Some(Ambush::DieBefore) | None => {}
+        }
+        if done {
+            self.flush_server(at);
+        }
+    }
+
+    /// Commits what was begun and all pieces of it. False while the database is away.
+    fn carry_out(&mut self, at: usize) -> bool {
+        let now = self.agenda.now();
+        let skew = self.servers[at].skew_us;
+        let Some(process) = &mut self.servers[at].process else { return false };
+        let mut pieces = false;
+        loop {
+            match process.core.commit() {
+                Commit::Split => continue,
+                Commit::Retry(_) => {
+                    let pause = process.retry.map_or(RETRY_FIRST, |pause| (pause * 2).min(RETRY_MAX));
+                    process.retry = Some(pause);
+                    self.later_at_server(at, pause, ServerEvent::Retry);
+                    return false;
+                }
+                Commit::Done => {}
+            }
+            let tick = process.tick(now, skew);
+            match process.core.take_split() {
+                Some(piece) => {
+                    process.core.begin(piece, tick);
+                    pieces = true;
+                }
+                // Pieces hand nothing out; what they queued goes out now.
+                None if std::mem::take(&mut pieces) => process.core.begin(Vec::new(), tick),
+                None => break,
+            }
+        }
+        process.retry = None;
+        true
+    }
+
+    /// Sends what the ledger has for workers, gives users their answers, and sees when the ledger wants to be called.
+    pub(crate) fn flush_server(&mut self, at: usize) {
+        if self.servers[at].frozen.is_some() {
+            return;
+        }
+        let Some(process) = &mut self.servers[at].process else { return };
+        let mut parcels = Vec::new();
+        for (conn, socket) in &mut process.sockets {
+            let (messages, close) = socket.take_outgoing();
+            if !messages.is_empty() {
+                parcels.push((*conn, Parcel::Text(encode_text(&messages))));
+            }
+            if close {
+                parcels.push((*conn, Parcel::End));
+            }
+        }
+        for (conn, parcel) in parcels {
+            let ends = matches!(parcel, Parcel::End);
+            self.send(conn, Way::ToHost, parcel);
+            if ends {
+                self.close_socket(at, conn);
+            }
+        }
+        self.collect_replies(at);
+        let Some(process) = &mut self.servers[at].process else { return };
+        if !process.inbox.is_empty() && !process.turn_is_due {
+            process.turn_is_due = true;
+            let pause = self.setup.commit_time;
+            self.later_at_server(at, pause, ServerEvent::Turn);
+        }
+        self.wake_server_in_time(at);
+    }
+
+    fn wake_server_in_time(&mut self, at: usize) {
+        let now = self.agenda.now();
+        let Some(process) = &mut self.servers[at].process else { return };
+        let ahead = process.core.wake_at().since(process.clock.tick.now);
+        // The ledger's thread never sleeps for longer than a minute, nor for less than it takes to turn around.
+        let pause = ahead.clamp(Duration::from_millis(1), Duration::from_secs(60));
+        process.wake_at = now + pause;
+        self.later_at_server(at, pause, ServerEvent::Wake);
+    }
+
+    fn later_at_server(&mut self, at: usize, pause: Duration, what: ServerEvent) {
+        let Some(life) = self.servers[at].process.as_ref().map(|process| process.life) else { return };
+        self.agenda.after(pause, Event::Server { server: at, life, what });
+    }
+
+    fn knock(&mut self, at: usize, conn: ConnId) {
+        let now = self.agenda.now();
+        let Some(process) = &mut self.servers[at].process else { return };
+        self.next_link += 1;
+        let link = LinkId(self.next_link);
+        let (sender, outgoing) = LinkSender::channel();
+        let socket = Socket { link, machine: Machine::default(), sender, outgoing, greeted: false, heard_at: now };
+        process.sockets.insert(conn, socket);
+        process.links.insert(link, conn);
+        self.send(conn, Way::ToHost, Parcel::Accepted);
+        self.later_at_server(at, HELLO_TIMEOUT, ServerEvent::Listen(conn));
+    }
+
+    /// The link's task wakes up when nothing came for a while.
+    fn listen(&mut self, at: usize, conn: ConnId) {
+        let now = self.agenda.now();
+        let ping = Duration::from_millis(self.setup.core.link.ping_ms);
+        let Some(process) = &mut self.servers[at].process else { return };
+        let Some(socket) = process.sockets.get_mut(&conn) else { return };
+        let patience = if socket.greeted { ping } else { HELLO_TIMEOUT };
+        let quiet_until = socket.heard_at + patience;
+        if now < quiet_until {
+            return self.later_at_server(at, quiet_until - now, ServerEvent::Listen(conn));
+        }
+        let silence = if socket.greeted { socket.machine.silence() } else { Silence::Lost };
+        match silence {
+            Silence::Ping(n) => {
+                socket.sender.send(ServerMessage::Ping { n });
+                socket.heard_at = now;
+                self.later_at_server(at, ping, ServerEvent::Listen(conn));
+                self.flush_server(at);
+            }
+            Silence::Lost => {
+                self.tell(|| format!("server {at} gives up a silent link"));
+                self.send(conn, Way::ToHost, Parcel::End);
+                self.close_socket(at, conn);
+            }
+        }
+    }
+
+    fn hear(&mut self, at: usize, conn: ConnId, parcel: Parcel) {
+        let now = self.agenda.now();
+        let Some(process) = &mut self.servers[at].process else { return };
+        let Some(socket) = process.sockets.get_mut(&conn) else { return };
+        let inbound = match parcel {
+            Parcel::Accepted => return,
+            Parcel::End => return self.close_socket(at, conn),
+            Parcel::Text(text) => socket.machine.text(&text),
+            Parcel::Binary(bytes) => socket.machine.binary(&bytes).map(|inbound| vec![inbound]),
+        };
+        // Silence before counts from the last ping as well.
+        socket.heard_at = now;
+        match inbound {
+            Ok(inbound) => {
+                for inbound in inbound {
+                    self.pass_on(at, conn, inbound);
+                }
+            }
+            Err(fault) => {
+                let refused = ServerMessage::Refused { code: fault.code(), message: fault.to_string() };
+                socket.sender.send(refused);
+                socket.sender.close();
+                self.flush_server(at);
+            }
+        }
+    }
+
+    fn pass_on(&mut self, at: usize, conn: ConnId, inbound: Inbound) {
+        let worker = self.net.get(conn).map(|conn| self.hosts[conn.host].worker);
+        let Some(process) = &mut self.servers[at].process else { return };
+        let (Some(worker), Some(socket)) = (worker, process.sockets.get_mut(&conn)) else { return };
+        let link = socket.link;
+        match inbound {
+            Inbound::Reply(message) => {
+                socket.sender.send(message);
+                self.flush_server(at);
+            }
+            Inbound::Hello(hello) => {
+                socket.greeted = true;
+                let sender = socket.sender.clone();
+                let worker = WorkerId(worker);
+                self.later_at_server(at, Duration::from_millis(1), ServerEvent::Listen(conn));
+                self.command(at, Command::Link(LinkEvent::Hello { link, worker, hello, sender }));
+            }
+            Inbound::Messages(messages) => self.command(at, Command::Link(LinkEvent::Messages { link, messages })),
+            Inbound::Log(header, blocks) => {
+                self.command(at, Command::Link(LinkEvent::Log(LogFrame { link, header, blocks })));
+            }
+        }
+    }
+
+    /// The server's end of a connection is closed; the ledger is told whatever the reason.
+    fn close_socket(&mut self, at: usize, conn: ConnId) {
+        let Some(process) = &mut self.servers[at].process else { return };
+        let Some(socket) = process.sockets.remove(&conn) else { return };
+        process.links.remove(&socket.link);
+        self.send(conn, Way::ToHost, Parcel::End);
+        self.command(at, Command::Link(LinkEvent::Closed { link: socket.link }));
+    }
+
+    /// Its process is stopped (SIGSTOP), and goes on where it was after a while.
+    pub(crate) fn freeze_server(&mut self, at: usize, time: Duration) {
+        let Some(process) = &self.servers[at].process else { return };
+        let life = process.life;
+        if self.servers[at].frozen.is_none() {
+            self.tell(|| format!("server {at} is frozen for {time:?}"));
+            self.servers[at].frozen = Some(Vec::new());
+            self.agenda.after(time, Event::ThawServer { server: at, life });
+        }
+    }
+
+    pub(crate) fn thaw_server(&mut self, at: usize) {
+        let Some(backlog) = self.servers[at].frozen.take() else { return };
+        self.tell(|| format!("server {at} goes on"));
+        for event in backlog {
+            self.agenda.after(Duration::ZERO, event);
+        }
+        // What was decided and not sent before goes out first.
+        self.flush_server(at);
+    }
+}
+
+impl ServerProcess {
+    fn tick(&mut self, now: Duration, skew_us: i64) -> Tick {
+        let mono = (now - self.started).saturating_sub(self.slept);
+        let read = Reading { tick: Tick { now: wall(now, skew_us), mono }, boot: now };
+        self.clock = follow(self.clock, read);
+        self.clock.tick
+    }
+}
+
+impl Socket {
+    fn take_outgoing(&mut self) -> (Vec<ServerMessage>, bool) {
+        let mut messages = Vec::new();
+        while let Ok(out) = self.outgoing.try_recv() {
+            match out {
+                LinkOut::Message(message) => messages.push(message),
+                LinkOut::Close => return (messages, true),
+            }
+        }
+        (messages, false)
+    }
+}
+
+/// What a clock shows that is off by so much.
+pub(crate) fn wall(now: Duration, skew_us: i64) -> Time {
+    let micros = i64::try_from(now.as_micros()).expect("a world lives for hours, not for ages");
+    Time(DAWN.0 + micros + skew_us)
+}

@@ -1,0 +1,79 @@
+//! How large a world is and by which rules it lives.
+
+use std::time::Duration;
+
+use server::ledger::CoreConfig;
+use server::run::core_config;
+use spec::config::server::ServerConfig;
+
+use crate::dice::Dice;
+
+/// Where rows are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Backing {
+    /// Real SQL, in memory.
+    Sqlite,
+}
+
+#[derive(Debug, Clone)]
+pub struct Setup {
+    pub backing: Backing,
+    pub servers: usize,
+    pub hosts: Vec<HostSetup>,
+    pub core: CoreConfig,
+    pub jobs: usize,
+    /// How long faults and users go on.
+    pub length: Duration,
+    /// How long everything may take after that.
+    pub patience: Duration,
+    /// From a command to its commit.
+    pub commit_time: Duration,
+    /// Lines that a runner keeps unacknowledged before it drops the oldest.
+    pub log_lines_max: u64,
+}
+
+#[derive(Debug, Clone)]
+pub struct HostSetup {
+    pub tags: Vec<String>,
+    pub slots: u32,
+    pub no_reconnect: bool,
+    pub ephemeral: bool,
+}
+
+impl Setup {
+    /// As this seed wants it: every seed its own size and mix.
+    pub fn of(seed: u64) -> Setup {
+        let mut dice = Dice::new(seed, "setup");
+        let hosts = dice.between(2, 8) as usize;
+        let hosts = (0..hosts).map(|number| HostSetup::roll(number, &mut dice)).collect();
+        Setup {
+            backing: Backing::Sqlite,
+            servers: 1,
+            hosts,
+            core: core_config(&ServerConfig::default()),
+            jobs: dice.between(20, 40) as usize,
+            length: Duration::from_secs(3600),
+            patience: Duration::from_secs(4 * 3600),
+            commit_time: Duration::from_millis(1),
+            log_lines_max: 10_000,
+        }
+    }
+}
+
+impl HostSetup {
+    fn roll(number: usize, dice: &mut Dice) -> HostSetup {
+        let mut tags = vec!["script".to_owned()];
+        // The first two can do everything, so that no step is without a worker by design.
+        for tag in ["gpu", "big"] {
+            if number < 2 || dice.chance(0.4) {
+                tags.push(tag.to_owned());
+            }
+        }
+        HostSetup {
+            tags,
+            slots: dice.between(1, 4) as u32,
+            no_reconnect: number >= 2 && dice.chance(0.05),
+            ephemeral: number >= 2 && dice.chance(0.1),
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! Those who use the servers: they submit jobs and repeat what was not answered, and they act at bad moments.
+
+use std::time::Duration;
+
+use engine::{Event as JobEvent, JobId, StepIx, WorkerId};
+use server::ledger::{
+    Again, AgainError, Command, EventError, FleetAnswer, FleetError, FleetOrder, Forsake, How, IdempotencyKey,
+    RecoverOrder, ResolveOrder, RetryOrder, Settled, Submit, SubmitError, Submitted,
+};
+use server::settings::DefinitionSettings;
+use store::read::StaleAttempt;
+use store::rows::DefinitionRow;
+use tokio::sync::oneshot;
+use uuid::Uuid;
+
+use crate::dice::Dice;
+use crate::setup::Setup;
+use crate::workload::JobPlan;
+use crate::world::{Event, World};
+
+/// Whoever submits in this world has one token.
+const TOKEN: Uuid = Uuid::from_u128(0x70_6b65);
+
+pub(crate) struct Users {
+    pub plans: Vec<JobPlan>,
+    /// The job of each plan, once a server has said so.
+    pub jobs: Vec<Option<JobId>>,
+    dice: Dice,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum UserEvent {
+    Submit(usize),
+    Act(Act),
+    /// Whatever only a person can move is moved from now on.
+    Peace,
+    Tend,
+}
+
+/// What an operator does to whatever is there at the moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Act {
+    Cancel { force: bool },
+    Approve,
+    Reject,
+    ResolveRecovering,
+    Retry { from_failed: bool },
+    Drain,
+    Undrain,
+    Remove,
+    Pause,
+    Resume,
+    Recover,
+}
+
+/// An answer that somebody waits for.
+pub(crate) enum Reply {
+    Submit(usize, oneshot::Receiver<Result<Submitted, SubmitError>>),
+    Event(oneshot::Receiver<Result<(), EventError>>),
+    Again(oneshot::Receiver<Result<Settled, AgainError>>),
+    Recover(oneshot::Receiver<Result<Vec<StaleAttempt>, EventError>>),
+    Fleet(oneshot::Receiver<Result<FleetAnswer, FleetError>>),
+}
+
+impl Users {
+    pub(crate) fn new(seed: u64, setup: &Setup) -> Users {
+        let mut dice = Dice::new(seed, "users");
+        let within = setup.length.mul_f64(0.9);
+        let plans: Vec<JobPlan> = (0..setup.jobs).map(|number| JobPlan::roll(number, within, &mut dice)).collect();
+        Users { jobs: vec![None; plans.len()], plans, dice }
+    }
+
+    pub(crate) fn submitted(&self) -> usize {
+        self.jobs.iter().flatten().count()
+    }
+}
+
+impl World {
+    pub(crate) fn plan_users(&mut self) {
+        for plan in 0..self.users.plans.len() {
+            let at = self.users.plans[plan].at;
+            self.agenda.at(at, Event::User(UserEvent::Submit(plan)));
+        }
+    }
+
+    pub(crate) fn user_event(&mut self, event: UserEvent) {
+        match event {
+            UserEvent::Submit(plan) => self.submit(plan),
+            UserEvent::Act(act) => self.act(act),
+            UserEvent::Peace => {
+                let servers = self.servers.len();
+                self.fleet_everywhere(&FleetOrder::Resume, servers);
+                for host in 0..self.hosts.len() {
+                    let worker = WorkerId(self.hosts[host].worker);
+                    self.fleet_everywhere(&FleetOrder::Drain { worker, on: false }, servers);
+                }
+                self.user_event(UserEvent::Tend);
+            }
+            UserEvent::Tend => {
+                self.act(Act::Approve);
+                self.agenda.after(Duration::from_secs(20), Event::User(UserEvent::Tend));
+            }
+        }
+    }
+
+    /// Some server that a user can reach.
+    fn a_server(&mut self) -> Option<usize> {
+        let up: Vec<usize> = (0..self.servers.len()).filter(|at| self.servers[*at].process.is_some()).collect();
+        self.users.dice.pick(&up).copied()
+    }
+
+    fn submit(&mut self, plan: usize) {
+        if self.users.jobs[plan].is_some() {
+            return;
+        }
+        let Some(server) = self.a_server() else { return self.submit_later(plan) };
+        let text = self.users.plans[plan].text();
+        let settings = DefinitionSettings::default();
+        let (task, problems) = spec::task::parse(&text, "plan", &settings.options());
+        let Some(task) = task else { panic!("the world made a bad task: {problems:?}\n{text}") };
+        let hash = *blake3::hash(text.as_bytes()).as_bytes();
+        let row = DefinitionRow { hash, source: text, settings: settings.to_json() };
+        let submit = Submit {
+            definition: task.definition,
+            row,
+            input: serde_json::json!({}),
+            submitted_by: "ann".to_owned(),
+            idempotency: Some(IdempotencyKey { token: TOKEN, key: plan.to_string(), request_hash: hash }),
+        };
+        let (reply, answer) = oneshot::channel();
+        self.ask(server, Command::Submit(Box::new(submit), reply), Reply::Submit(plan, answer));
+    }
+
+    fn submit_later(&mut self, plan: usize) {
+        let pause = self.users.dice.duration(Duration::from_millis(500), Duration::from_secs(5));
+        self.agenda.after(pause, Event::User(UserEvent::Submit(plan)));
+    }
+
+    fn ask(&mut self, server: usize, command: Command, reply: Reply) {
+        if let Some(process) = &mut self.servers[server].process {
+            process.replies.push(reply);
+            self.command(server, command);
+        }
+    }
+
+    /// Takes the answers that this server has given.
+    pub(crate) fn collect_replies(&mut self, server: usize) {
+        let Some(process) = &mut self.servers[server].process else { return };
+        let waiting = std::mem::take(&mut process.replies);
+        let mut open = Vec::new();
+        for reply in waiting {
+            match reply {
+                Reply::Submit(plan, mut answer) => match answer.try_recv() {
+                    Ok(Ok(submitted)) => self.acknowledged(plan, submitted),
+                    Ok(Err(error)) => {
+                        self.tell(|| format!("submit of job {plan} was refused: {error}"));
+                        self.submit_later(plan);
+                    }
+                    Err(oneshot::error::TryRecvError::Empty) => open.push(Reply::Submit(plan, answer)),
+                    Err(oneshot::error::TryRecvError::Closed) => self.submit_later(plan),
+                },
+                Reply::Event(mut answer) => keep(&answer.try_recv(), || open.push(Reply::Event(answer))),
+                Reply::Again(mut answer) => keep(&answer.try_recv(), || open.push(Reply::Again(answer))),
+                Reply::Recover(mut answer) => keep(&answer.try_recv(), || open.push(Reply::Recover(answer))),
+                Reply::Fleet(mut answer) => keep(&answer.try_recv(), || open.push(Reply::Fleet(answer))),
+            }
+        }
+        if let Some(process) = &mut self.servers[server].process {
+            process.replies.extend(open);
+        }
+    }
+
+    fn acknowledged(&mut self, plan: usize, submitted: Submitted) {
+        let job = submitted.job;
+        self.tell(|| format!("job {plan} is {job}"));
+        let earlier = self.users.jobs[plan].replace(job);
+        self.check(|checks| checks.submitted(plan, job, earlier));
+    }
+
+    /// The server died before it answered. Whoever submits repeats it, with the same key.
+    pub(crate) fn unanswered(&mut self, reply: &Reply) {
+        if let Reply::Submit(plan, _) = reply {
+            self.submit_later(*plan);
+        }
+    }
+
+    fn act(&mut self, act: Act) {
+        let Some(server) = self.a_server() else { return };
+        let by = "ann".to_owned();
+        let worker = |world: &mut World| {
+            let host = world.users.dice.below(world.hosts.len());
+            WorkerId(world.hosts[host].worker)
+        };
+        match act {
+            Act::Cancel { force } => {
+                if let Some(job) = self.an_open_job() {
+                    self.check(|checks| checks.cancel_asked(job));
+                    self.tell(|| format!("ann cancels {job}"));
+                    self.job_event(server, job, JobEvent::Cancel { by, force });
+                }
+            }
+            Act::Approve | Act::Reject => {
+                if let Some((job, step)) = self.a_step_in("held") {
+                    let event = match act {
+                        Act::Approve => JobEvent::Approve { step, by },
+                        _ => JobEvent::Reject { step, by, reason: "no".to_owned() },
+                    };
+                    self.job_event(server, job, event);
+                }
+            }
+            Act::ResolveRecovering => self.resolve(server),
+            Act::Retry { from_failed } => {
+                if let Some(job) = self.a_failed_job() {
+                    let order = RetryOrder { job, from_failed, confirm_dead: false, by };
+                    let (reply, answer) = oneshot::channel();
+                    self.ask(server, Command::Again(Box::new(Again::Retry(order)), reply), Reply::Again(answer));
+                }
+            }
+            Act::Drain | Act::Undrain => {
+                let order = FleetOrder::Drain { worker: worker(self), on: act == Act::Drain };
+                self.fleet(server, order);
+            }
+            Act::Remove => {
+                let order = FleetOrder::Remove { worker: worker(self), by };
+                self.fleet(server, order);
+            }
+            Act::Pause => self.fleet(server, FleetOrder::Pause { by }),
+            Act::Resume => self.fleet(server, FleetOrder::Resume),
+            Act::Recover => {
+                let what = if self.users.dice.chance(0.5) { Forsake::Claimed } else { Forsake::Running };
+                let order = RecoverOrder { what: Some(what), older_than: Duration::from_secs(300), by };
+                let (reply, answer) = oneshot::channel();
+                self.ask(server, Command::Recover(order, reply), Reply::Recover(answer));
+            }
+        }
+    }
+
+    fn fleet_everywhere(&mut self, order: &FleetOrder, servers: usize) {
+        for server in 0..servers {
+            self.fleet(server, order.clone());
+        }
+    }
+
+    fn fleet(&mut self, server: usize, order: FleetOrder) {
+        self.tell(|| format!("ann orders {order:?}"));
+        let (reply, answer) = oneshot::channel();
+        self.ask(server, Command::Fleet(order, reply), Reply::Fleet(answer));
+    }
+
+    pub(crate) fn job_event(&mut self, server: usize, job: JobId, event: JobEvent) {
+        let (reply, answer) = oneshot::channel();
+        self.ask(server, Command::Event { job, event, reply }, Reply::Event(answer));
+    }
+
+    fn resolve(&mut self, server: usize) {
+        let Some((job, step)) = self.a_step_in("recovering") else { return };
+        let attempts = self.database.reader().attempts(job).unwrap_or_default();
+        let attempt = attempts.iter().rfind(|attempt| attempt.ix == step).map(|attempt| attempt.id);
+        let how = match self.users.dice.below(3) {
+            0 => How::Succeeded { output: serde_json::json!({ "n": 1 }) },
+            1 => How::Failed { reason: "it is enough".to_owned() },
+            _ => How::Rerun,
+        };
+        self.tell(|| format!("ann resolves {job} step {} as {how:?}", step.0));
+        self.check(|checks| checks.resolved(job, step));
+        let order =
+            ResolveOrder { job, step, how, attempt, late_outcome: None, confirm_dead: false, by: "ann".to_owned() };
+        let (reply, answer) = oneshot::channel();
+        self.ask(server, Command::Again(Box::new(Again::Resolve(order)), reply), Reply::Again(answer));
+    }
+
+    fn an_open_job(&mut self) -> Option<JobId> {
+        let open = self.checks.lock().expect("no checker panics").open_jobs();
+        self.users.dice.pick(&open).copied()
+    }
+
+    fn a_failed_job(&mut self) -> Option<JobId> {
+        let failed = self.checks.lock().expect("no checker panics").failed_jobs();
+        self.users.dice.pick(&failed).copied()
+    }
+
+    fn a_step_in(&mut self, state: &str) -> Option<(JobId, StepIx)> {
+        let steps = self.checks.lock().expect("no checker panics").steps_in(state);
+        self.users.dice.pick(&steps).copied()
+    }
+}
+
+impl Users {
+    /// Every plan has its job, and no job is open.
+    pub(crate) fn all_is_over(&self, checks: &crate::check::Checks) -> bool {
+        self.jobs.iter().all(Option::is_some) && !checks.has_open_jobs()
+    }
+}
+
+fn keep<T>(answer: &Result<T, oneshot::error::TryRecvError>, wait: impl FnOnce()) {
+    if matches!(answer, Err(oneshot::error::TryRecvError::Empty)) {
+        wait();
+    }
+}

@@ -1,0 +1,319 @@
+//! Random tasks: graphs with everything that a task file can say, and programs whose behaviour is written on their command
+//! line, so that a runner reads it there and the model here.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use crate::dice::Dice;
+
+/// One job that is to be submitted.
+#[derive(Debug, Clone)]
+pub struct JobPlan {
+    pub at: Duration,
+    pub name: String,
+    pub timeout: Option<Duration>,
+    pub expires: Option<Duration>,
+    pub priority: i32,
+    pub steps: Vec<StepPlan>,
+}
+
+#[derive(Debug, Clone)]
+pub struct StepPlan {
+    pub name: String,
+    pub needs: Vec<NeedPlan>,
+    pub condition: Condition,
+    pub kind: Kind,
+    pub effects: &'static str,
+    pub stop: bool,
+    pub timeout: Option<Duration>,
+    pub retry: Option<RetryPlan>,
+    pub allow_failure: bool,
+    pub tag: Option<&'static str>,
+    pub waits_for_worker: bool,
+    pub grace: Duration,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Work(Behaviour),
+    Approve,
+}
+
+#[derive(Debug, Clone)]
+pub struct NeedPlan {
+    pub step: usize,
+    pub on: Vec<&'static str>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Condition {
+    Success,
+    Failure,
+    Always,
+    /// Whether the output `n` of a step is above a number.
+    OutputAbove {
+        step: usize,
+        number: i64,
+    },
+}
+
+#[derive(Debug, Clone)]
+pub struct RetryPlan {
+    pub attempts: u32,
+    pub on: Vec<&'static str>,
+    pub delay: Duration,
+}
+
+/// What a step's program does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Behaviour {
+    pub takes: Duration,
+    /// Spread over its time.
+    pub lines: u64,
+    /// How it ends, unless somebody ends it before: the code of its first executions, and of the others.
+    pub first_code: i32,
+    pub later_code: i32,
+    /// How many executions end with the first code.
+    pub first_times: u32,
+    /// It does not end when it is asked to, only when it is killed.
+    pub stubborn: bool,
+    /// It leaves a process in its group that outlives it.
+    pub stray: bool,
+    /// What it writes to its output as `n`.
+    pub output: i64,
+}
+
+impl Behaviour {
+    pub fn code(&self, execution: u32) -> i32 {
+        if execution <= self.first_times { self.first_code } else { self.later_code }
+    }
+
+    pub fn argv(&self) -> Vec<String> {
+        let Behaviour { takes, lines, first_code, later_code, first_times, stubborn, stray, output } = self;
+        vec![
+            "work".to_owned(),
+            takes.as_millis().to_string(),
+            lines.to_string(),
+            first_code.to_string(),
+            later_code.to_string(),
+            first_times.to_string(),
+            u8::from(*stubborn).to_string(),
+            u8::from(*stray).to_string(),
+            output.to_string(),
+        ]
+    }
+
+    /// Reads what [`Behaviour::argv`] wrote.
+    pub fn parse(argv: &[String]) -> Option<Behaviour> {
+        let number = |at: usize| argv.get(at)?.parse::<i64>().ok();
+        Some(Behaviour {
+            takes: Duration::from_millis(u64::try_from(number(1)?).ok()?),
+            lines: u64::try_from(number(2)?).ok()?,
+            first_code: i32::try_from(number(3)?).ok()?,
+            later_code: i32::try_from(number(4)?).ok()?,
+            first_times: u32::try_from(number(5)?).ok()?,
+            stubborn: number(6)? != 0,
+            stray: number(7)? != 0,
+            output: number(8)?,
+        })
+    }
+
+    fn roll(dice: &mut Dice) -> Behaviour {
+        let fails = dice.chance(0.15);
+        let recovers = dice.chance(0.5);
+        Behaviour {
+            takes: dice.skewed(Duration::from_millis(5), Duration::from_secs(600)),
+            lines: if dice.chance(0.7) { dice.between(0, 12) } else { dice.between(0, 120) },
+            first_code: if fails { *dice.pick(&[1, 2, 75]).unwrap_or(&1) } else { 0 },
+            later_code: if fails && !recovers { 1 } else { 0 },
+            first_times: dice.between(1, 2) as u32,
+            stubborn: dice.chance(0.1),
+            stray: dice.chance(0.1),
+            output: dice.between(0, 9) as i64,
+        }
+    }
+}
+
+impl JobPlan {
+    pub fn roll(number: usize, within: Duration, dice: &mut Dice) -> JobPlan {
+        let count = if dice.chance(0.8) { dice.between(1, 6) } else { dice.between(6, 16) } as usize;
+        let steps = (0..count).map(|ix| StepPlan::roll(ix, dice)).collect();
+        JobPlan {
+            at: Duration::from_secs(1) + dice.duration(Duration::ZERO, within),
+            name: format!("job-{number}"),
+            timeout: dice.chance(0.05).then(|| dice.duration(Duration::from_secs(30), Duration::from_secs(900))),
+            expires: dice.chance(0.05).then(|| dice.duration(Duration::from_secs(5), Duration::from_secs(300))),
+            priority: dice.between(0, 4) as i32 - 2,
+            steps,
+        }
+    }
+
+    /// The task file.
+    pub fn text(&self) -> String {
+        let mut text = format!("name: {}\npriority: {}\n", self.name, self.priority);
+        if let Some(timeout) = self.timeout {
+            let _ = writeln!(text, "timeout: {}ms", timeout.as_millis());
+        }
+        if let Some(expires) = self.expires {
+            let _ = writeln!(text, "expires: {}ms", expires.as_millis());
+        }
+        text.push_str("steps:\n");
+        for step in &self.steps {
+            step.write(&self.steps, &mut text);
+        }
+        text
+    }
+}
+
+impl StepPlan {
+    fn roll(ix: usize, dice: &mut Dice) -> StepPlan {
+        let mut needs = Vec::new();
+        for step in 0..ix {
+            if dice.chance(1.6 / ix as f64) {
+                needs.push(NeedPlan { step, on: roll_on(dice) });
+            }
+        }
+        let condition = roll_condition(&needs, dice);
+        let kind = if dice.chance(0.06) { Kind::Approve } else { Kind::Work(Behaviour::roll(dice)) };
+        let retry = dice.chance(0.3).then(|| RetryPlan::roll(dice));
+        StepPlan {
+            name: format!("s{ix}"),
+            needs,
+            condition,
+            kind,
+            effects: dice.pick(&["none", "idempotent", "writes", "writes"]).unwrap_or(&"writes"),
+            stop: dice.chance(0.25),
+            timeout: dice.chance(0.15).then(|| dice.skewed(Duration::from_secs(1), Duration::from_secs(400))),
+            retry,
+            allow_failure: dice.chance(0.1),
+            tag: dice.chance(0.3).then(|| *dice.pick(&["gpu", "big"]).unwrap_or(&"gpu")),
+            waits_for_worker: dice.chance(0.5),
+            grace: dice.duration(Duration::from_millis(100), Duration::from_secs(30)),
+        }
+    }
+
+    fn write(&self, steps: &[StepPlan], text: &mut String) {
+        let _ = writeln!(text, "  {}:", self.name);
+        match self.kind {
+            Kind::Approve => text.push_str("    approve: { message: go on? }\n"),
+            Kind::Work(behaviour) => self.write_work(&behaviour, text),
+        }
+        if !self.needs.is_empty() {
+            let needs: Vec<String> = self.needs.iter().map(|need| need.text(steps)).collect();
+            let _ = writeln!(text, "    needs: [{}]", needs.join(", "));
+        }
+        let condition = match self.condition {
+            Condition::Success => None,
+            Condition::Failure => Some("failure()".to_owned()),
+            Condition::Always => Some("always()".to_owned()),
+            Condition::OutputAbove { step, number } => {
+                Some(format!("success() and (steps.{}.output.n | int) > {number}", steps[step].name))
+            }
+        };
+        if let Some(condition) = condition {
+            let _ = writeln!(text, "    if: \"{condition}\"");
+        }
+        if self.allow_failure {
+            text.push_str("    allow_failure: true\n");
+        }
+    }
+
+    fn write_work(&self, behaviour: &Behaviour, text: &mut String) {
+        let argv: Vec<String> = behaviour.argv().iter().map(|word| format!("\"{word}\"")).collect();
+        let _ = writeln!(text, "    run: [{}]", argv.join(", "));
+        let _ = writeln!(text, "    effects: {}", self.effects);
+        let _ = writeln!(text, "    on_disconnect: {}", if self.stop { "stop" } else { "keep" });
+        let _ = writeln!(text, "    cancel: {{ signal: TERM, grace: {}ms }}", self.grace.as_millis());
+        if let Some(timeout) = self.timeout {
+            let _ = writeln!(text, "    timeout: {}ms", timeout.as_millis());
+        }
+        if let Some(retry) = &self.retry {
+            let _ = writeln!(
+                text,
+                "    retry: {{ attempts: {}, on: [{}], delay: {}ms, backoff: 2, jitter: true }}",
+                retry.attempts,
+                retry.on.join(", "),
+                retry.delay.as_millis()
+            );
+        }
+        if let Some(tag) = self.tag {
+            let _ = writeln!(text, "    tags: [{tag}]");
+        }
+        if self.waits_for_worker {
+            text.push_str("    unmatched: wait\n");
+        }
+    }
+}
+
+impl NeedPlan {
+    fn text(&self, steps: &[StepPlan]) -> String {
+        let name = &steps[self.step].name;
+        if self.on == ["success"] { name.clone() } else { format!("{{ step: {name}, on: [{}] }}", self.on.join(", ")) }
+    }
+}
+
+impl RetryPlan {
+    fn roll(dice: &mut Dice) -> RetryPlan {
+        let mut on: Vec<&'static str> = Vec::new();
+        for reason in ["failure", "timeout", "worker_lost", "\"exit:75\""] {
+            if dice.chance(0.5) {
+                on.push(reason);
+            }
+        }
+        if on.is_empty() {
+            on.push("failure");
+        }
+        RetryPlan {
+            attempts: dice.between(2, 4) as u32,
+            on,
+            delay: dice.duration(Duration::from_millis(100), Duration::from_secs(20)),
+        }
+    }
+}
+
+fn roll_on(dice: &mut Dice) -> Vec<&'static str> {
+    if dice.chance(0.8) {
+        return vec!["success"];
+    }
+    let mut on: Vec<&'static str> =
+        ["success", "failed", "cancelled", "skipped"].into_iter().filter(|_| dice.chance(0.5)).collect();
+    if on.is_empty() {
+        on.push("success");
+    }
+    on
+}
+
+fn roll_condition(needs: &[NeedPlan], dice: &mut Dice) -> Condition {
+    let need = dice.pick(needs).map(|need| need.step);
+    match (need, dice.below(10)) {
+        (Some(_), 0) => Condition::Failure,
+        (Some(_), 1) => Condition::Always,
+        (Some(step), 2) => Condition::OutputAbove { step, number: dice.between(0, 6) as i64 },
+        _ => Condition::Success,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_plan_is_a_good_task_file() {
+        for seed in 0..300 {
+            let mut dice = Dice::new(seed, "plan");
+            let plan = JobPlan::roll(1, Duration::from_secs(3600), &mut dice);
+            let text = plan.text();
+            let (task, problems) = spec::task::parse(&text, "plan", &spec::task::Options::default());
+            assert!(task.is_some(), "{problems:?}\n{text}");
+        }
+    }
+
+    #[test]
+    fn a_behaviour_is_what_its_command_line_says() {
+        let mut dice = Dice::new(3, "behaviour");
+        for _ in 0..100 {
+            let behaviour = Behaviour::roll(&mut dice);
+            assert_eq!(Behaviour::parse(&behaviour.argv()).map(|b| b.argv()), Some(behaviour.argv()));
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! The world: everything that lives in one simulation, and the loop that lets it happen.
+//!
+//! ```text
+//!  users ──► servers (ledger, links) ◄═ net ═► hosts (agent, disk) ──► runners ──► children
+//!                 │                                                        │
+//!                 └──► database ──► witness ──► checks ◄──── lived ◄───────┘
+//! ```
+//! One thread, one agenda. Whatever happens is an [`Event`]; what a party does about it is decided by the product's code.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use protocol::attempt::Ticket;
+use store::Store;
+
+use crate::agenda::Agenda;
+use crate::check::Checks;
+use crate::database::Database;
+use crate::dice::Dice;
+use crate::faults::{Fault, FaultEvent};
+use crate::hosts::{Host, HostEvent};
+use crate::net::{ConnId, Network, Parcel, Way};
+use crate::runners::{GroupEvent, RunnerEvent};
+use crate::servers::{ServerEvent, ServerNode};
+use crate::setup::{Backing, Setup};
+use crate::story::Story;
+use crate::users::{UserEvent, Users};
+
+pub struct World {
+    pub(crate) seed: u64,
+    pub(crate) setup: Setup,
+    pub(crate) agenda: Agenda<Event>,
+    pub(crate) database: Database,
+    pub(crate) servers: Vec<ServerNode>,
+    pub(crate) hosts: Vec<Host>,
+    pub(crate) net: Network,
+    pub(crate) users: Users,
+    pub(crate) checks: Arc<Mutex<Checks>>,
+    pub(crate) story: Story,
+    pub(crate) dice: Dice,
+    pub(crate) next_link: u64,
+    pub(crate) next_life: u64,
+    at_peace: bool,
+    /// Faults that had an effect.
+    pub(crate) fired: usize,
+    /// Events so far; with the seed they name a moment.
+    pub(crate) events: u64,
+}
+
+/// Something that happens. The lives say which process it was meant for: nobody opens a dead one's letters.
+pub(crate) enum Event {
+    StartServer(usize),
+    Server {
+        server: usize,
+        life: u64,
+        what: ServerEvent,
+    },
+    ThawServer {
+        server: usize,
+        life: u64,
+    },
+    Host {
+        host: usize,
+        what: HostEvent,
+    },
+    /// For the worker process of a host.
+    Worker {
+        host: usize,
+        life: u64,
+        what: crate::hosts::WorkerEvent,
+    },
+    Runner {
+        host: usize,
+        pid: u32,
+        what: RunnerEvent,
+    },
+    Group {
+        host: usize,
+        ticket: Ticket,
+        what: GroupEvent,
+    },
+    Arrive {
+        conn: ConnId,
+        way: Way,
+    },
+    User(UserEvent),
+    Fault(FaultEvent),
+}
+
+/// How a simulation ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    pub seed: u64,
+    /// What is wrong, in the order in which it was found; empty if nothing is.
+    pub findings: Vec<crate::check::Finding>,
+    pub jobs: usize,
+    pub faults_fired: usize,
+    pub events: u64,
+    pub simulated: Duration,
+}
+
+impl World {
+    /// A world as this seed wants it, before anything has happened.
+    pub fn new(seed: u64, setup: Setup, faults: Vec<Fault>) -> World {
+        let checks = Arc::new(Mutex::new(Checks::new(&setup)));
+        let store: Box<dyn Store> = match setup.backing {
+            Backing::Sqlite => {
+                Box::new(store_sqlite::SqliteStore::open_in_memory().expect("a database in memory can always be made"))
+            }
+        };
+        let database = Database::new(store, setup.servers, checks.clone());
+        let mut world = World {
+            seed,
+            agenda: Agenda::new(),
+            database,
+            servers: (0..setup.servers).map(|_| ServerNode::new()).collect(),
+            hosts: Vec::new(),
+            net: Network::new(Dice::new(seed, "net")),
+            users: Users::new(seed, &setup),
+            checks,
+            story: Story::default(),
+            dice: Dice::new(seed, "world"),
+            next_link: 0,
+            next_life: 0,
+            at_peace: false,
+            fired: 0,
+            events: 0,
+            setup,
+        };
+        world.enrol_hosts();
+        for server in 0..world.setup.servers {
+            world.agenda.at(Duration::from_millis(10 * server as u64), Event::StartServer(server));
+        }
+        for host in 0..world.hosts.len() {
+            let at = Duration::from_millis(200 + 37 * host as u64);
+            world.agenda.at(at, Event::Host { host, what: HostEvent::StartWorker });
+        }
+        world.plan_users();
+        world.plan_faults(faults);
+        world
+    }
+
+    /// Tells the story of what happens from now on.
+    #[must_use]
+    pub fn telling(mut self) -> World {
+        self.story.tell();
+        self
+    }
+
+    /// Lets the world run its course: its hour with faults, then peace until every job is over. Stops before event
+    /// `until`.
+    pub fn run(mut self, until: Option<u64>) -> (Verdict, Story) {
+        let peace = self.setup.length;
+        let end = peace + self.setup.patience;
+        while let Some(next_at) = self.agenda.next_at() {
+            if next_at > end || until.is_some_and(|until| self.events >= until) || self.has_findings() {
+                break;
+            }
+            if !self.at_peace && next_at >= peace {
+                self.at_peace = true;
+                self.make_peace();
+                continue;
+            }
+            if self.at_peace && self.users.all_is_over(&self.checks.lock().expect("no checker panics")) {
+                break;
+            }
+            let Some(event) = self.agenda.next() else { break };
+            self.events += 1;
+            self.happens(event);
+        }
+        if until.is_none() && !self.has_findings() {
+            self.last_look();
+        }
+        let findings = self.checks.lock().expect("no checker panics").findings().to_vec();
+        let verdict = Verdict {
+            seed: self.seed,
+            findings,
+            jobs: self.users.submitted(),
+            faults_fired: self.fired,
+            events: self.events,
+            simulated: self.agenda.now(),
+        };
+        (verdict, self.story)
+    }
+
+    fn has_findings(&self) -> bool {
+        !self.checks.lock().expect("no checker panics").findings().is_empty()
+    }
+
+    /// What can only be seen when all is over.
+    fn last_look(&mut self) {
+        let unacknowledged = self.users.plans.len() - self.users.submitted();
+        self.check(|checks| checks.at_the_end(unacknowledged));
+    }
+
+    fn happens(&mut self, event: Event) {
+        match event {
+            Event::StartServer(server) => self.start_server(server),
+            Event::Server { server, life, what } => {
+                let node = &mut self.servers[server];
+                if node.process.as_ref().is_none_or(|process| process.life != life) {
+                    return;
+                }
+                match &mut node.frozen {
+                    Some(backlog) => backlog.push(Event::Server { server, life, what }),
+                    None => self.server_event(server, what),
+                }
+            }
+            Event::ThawServer { server, life } => {
+                if self.servers[server].process.as_ref().is_some_and(|process| process.life == life) {
+                    self.thaw_server(server);
+                }
+            }
+            Event::Host { host, what } => self.host_event(host, what),
+            Event::Worker { host, life, what } => self.worker_event_for(host, life, what),
+            Event::Runner { host, pid, what } => self.runner_event_for(host, pid, what),
+            Event::Group { host, ticket, what } => self.group_event(host, ticket, what),
+            Event::Arrive { conn, way } => self.arrive(conn, way),
+            Event::User(what) => self.user_event(what),
+            Event::Fault(what) => self.fault_event(what),
+        }
+    }
+
+    pub(crate) fn send(&mut self, conn: ConnId, way: Way, parcel: Parcel) {
+        let now = self.agenda.now();
+        if let Some(due) = self.net.send(conn, way, parcel, now) {
+            self.agenda.at(due.at, Event::Arrive { conn, way });
+        }
+    }
+
+    fn arrive(&mut self, conn: ConnId, way: Way) {
+        let Some(parcel) = self.net.arrive(conn, way) else { return };
+        let Some(ends) = self.net.get(conn) else { return };
+        match way {
+            Way::ToServer => {
+                let (server, life) = (ends.server, ends.server_life);
+                if self.servers[server].process.as_ref().is_some_and(|process| process.life == life) {
+                    self.agenda
+                        .after(Duration::ZERO, Event::Server { server, life, what: ServerEvent::Parcel(conn, parcel) });
+                } else if !matches!(parcel, Parcel::End) {
+                    // The kernel answers for a process that is no more.
+                    self.send(conn, Way::ToHost, Parcel::End);
+                }
+            }
+            Way::ToHost => {
+                let (host, life) = (ends.host, ends.worker_life);
+                if self.hosts[host].has_worker(life) {
+                    let what = crate::hosts::WorkerEvent::Parcel(conn, parcel);
+                    self.agenda.after(Duration::ZERO, Event::Worker { host, life, what });
+                } else if !matches!(parcel, Parcel::End) && self.hosts[host].is_on() {
+                    self.send(conn, Way::ToServer, Parcel::End);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn tell(&mut self, words: impl FnOnce() -> String) {
+        let (now, events) = (self.agenda.now(), self.events);
+        self.story.add(now, events, words);
+    }
+
+    pub(crate) fn check(&self, look: impl FnOnce(&mut Checks)) {
+        look(&mut self.checks.lock().expect("no checker panics"));
+    }
+}
