@@ -2,8 +2,11 @@
 //!
 //! The tests of a store give it a [`Fixture`] and call [`conformance_tests!`](crate::conformance_tests), which makes
 //! one test of every case. A case opens a database of its own, and asks only through the two traits.
+//!
+//! [`alike::play`] is for pairs of stores: it has both do the same random things, and compares every answer.
 
 pub mod access;
+pub mod alike;
 pub mod beats;
 pub mod checks;
 pub mod events;

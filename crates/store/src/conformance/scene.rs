@@ -46,6 +46,7 @@ pub(super) fn after(seconds: u64) -> Time {
 }
 
 /// A job as one server knows it: every change is applied, committed, and only then believed.
+#[derive(Clone)]
 pub(super) struct Life {
     pub(super) job: Job,
     pub(super) meta: JobMeta,
@@ -85,10 +86,15 @@ impl Life {
     /// What an event would change, and the batch that would save it; the job itself stays.
     pub(super) fn change(&mut self, event: &Event) -> (Changes, Batch) {
         self.now = self.now + Duration::from_millis(1);
-        let changes = engine::apply(&self.job, event, &ctx(self.now, &Rules::default())).expect("a legal event");
+        self.try_change(event).expect("a legal event")
+    }
+
+    /// The same, now, and none where the job is in no state for it.
+    pub(super) fn try_change(&self, event: &Event) -> Option<(Changes, Batch)> {
+        let changes = engine::apply(&self.job, event, &ctx(self.now, &Rules::default())).ok()?;
         let mut batch = Batch { now: self.now, ..Batch::default() };
         self.write(&mut batch, &changes, Some(self.job.header.version));
-        (changes, batch)
+        Some((changes, batch))
     }
 
     pub(super) fn offer(&mut self, store: &mut dyn Store, ix: StepIx, attempt: u64, worker: u64) -> Ticket {
@@ -207,7 +213,7 @@ pub(super) fn definition_row(definition: &Definition) -> DefinitionRow {
     DefinitionRow { hash: *blake3::hash(source.as_bytes()).as_bytes(), source, settings: "{}".to_owned() }
 }
 
-fn report(exit_code: i32) -> Report {
+pub(super) fn report(exit_code: i32) -> Report {
     Report {
         outcome: Outcome::Exited(exit_code),
         stopped: None,
