@@ -19,7 +19,7 @@ mod machine;
 mod options;
 mod run;
 mod shell;
-mod ship;
+pub mod ship;
 mod state;
 
 pub use agent::StopLevel;

@@ -3,18 +3,20 @@
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use protocol::attempt::Ticket;
 use protocol::folder::{LOG_FOLDER, segment_name, segment_number};
 use protocol::link::MissingCause;
 use protocol::log::{BLOCK_BYTES_MAX, Block, Blocks, LogError, Span, trim_to};
 
-/// A place in a log. Opening it costs nothing; files are opened when there is something to read.
+use super::shipper::{Logs, Piece};
+use crate::state::Places;
+
+/// A place in a log. Having one costs nothing; files are opened when there is something to read.
 #[derive(Debug)]
 pub(crate) struct Cursor {
-    folder: PathBuf,
     segment: Option<Segment>,
-    next_seq: u64,
     /// What took the lines before the next piece, if some are missing.
     cause: MissingCause,
 }
@@ -26,45 +28,44 @@ struct Segment {
     offset: u64,
 }
 
-/// Some whole blocks whose lines follow each other without a gap.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Piece {
-    pub(crate) span: Span,
-    pub(crate) blocks: Vec<u8>,
-    /// Why lines are missing before it; without meaning where none are.
-    pub(crate) cause: MissingCause,
+impl Default for Cursor {
+    fn default() -> Self {
+        Cursor { segment: None, cause: MissingCause::Unwritten }
+    }
+}
+
+impl Logs for Places {
+    type Cursor = Cursor;
+
+    fn read(
+        &mut self,
+        ticket: Ticket,
+        next_seq: u64,
+        cursor: &mut Cursor,
+        buffer: &mut Vec<u8>,
+    ) -> io::Result<Option<Piece>> {
+        cursor.read(&self.attempt(ticket).join(LOG_FOLDER), next_seq, buffer)
+    }
 }
 
 impl Cursor {
-    /// Begins after line `after_seq` of the attempt in `attempt_folder`.
-    pub(crate) fn new(attempt_folder: &Path, after_seq: u64) -> Self {
-        let (folder, next_seq) = (attempt_folder.join(LOG_FOLDER), after_seq.saturating_add(1));
-        Cursor { folder, segment: None, next_seq, cause: MissingCause::Unwritten }
-    }
-
-    /// The number of the next line to read, unless that one is missing.
-    pub(crate) fn next_seq(&self) -> u64 {
-        self.next_seq
-    }
-
-    /// The next lines, in at most one block's greatest size; `None` if there are no more for now. `buffer` is only
-    /// lent, so that many cursors need one.
-    pub(crate) fn read(&mut self, buffer: &mut Vec<u8>) -> io::Result<Option<Piece>> {
+    /// The next lines of the log in `folder`, from `next_seq` on, which is where the last ones ended.
+    fn read(&mut self, folder: &Path, next_seq: u64, buffer: &mut Vec<u8>) -> io::Result<Option<Piece>> {
         loop {
-            if self.segment.is_none() && !self.open()? {
+            if self.segment.is_none() && !self.open(folder, next_seq)? {
                 return Ok(None);
             }
-            match self.read_segment(buffer)? {
+            match self.read_segment(folder, next_seq, buffer)? {
                 Progress::Piece(piece) => return Ok(Some(piece)),
                 Progress::Skipped => {}
                 Progress::Nothing => {
                     // The next segment is looked for first, and this one read again: what was written to it before
                     // the runner went on to the next is then surely seen.
-                    let Some(next) = self.following()? else { return Ok(None) };
-                    match self.read_segment(buffer)? {
+                    let Some(next) = self.following(folder)? else { return Ok(None) };
+                    match self.read_segment(folder, next_seq, buffer)? {
                         Progress::Piece(piece) => return Ok(Some(piece)),
                         Progress::Skipped => {}
-                        Progress::Nothing => self.move_on(next)?,
+                        Progress::Nothing => self.move_on(folder, next)?,
                     }
                 }
             }
@@ -72,7 +73,7 @@ impl Cursor {
     }
 
     /// Reads from the current segment and moves on within it.
-    fn read_segment(&mut self, buffer: &mut Vec<u8>) -> io::Result<Progress> {
+    fn read_segment(&mut self, folder: &Path, next_seq: u64, buffer: &mut Vec<u8>) -> io::Result<Progress> {
         let Some(segment) = &mut self.segment else { return Ok(Progress::Nothing) };
         fill(&segment.file, segment.offset, buffer)?;
         let (mut skipped, mut taken) = (0, 0);
@@ -83,7 +84,7 @@ impl Cursor {
                 Err(LogError::Incomplete { .. } | LogError::Gap { .. }) => break,
                 Err(error) => {
                     if taken + skipped == 0 {
-                        tracing::warn!(folder = %self.folder.display(), segment = segment.number, %error, "the rest of a log segment is skipped");
+                        tracing::warn!(folder = %folder.display(), segment = segment.number, %error, "the rest of a log segment is skipped");
                     }
                     if taken == 0 && self.cause == MissingCause::Unwritten {
                         self.cause = MissingCause::Damaged;
@@ -92,7 +93,7 @@ impl Cursor {
                 }
             };
             match &mut span {
-                None if block.last_seq() < self.next_seq => {
+                None if block.last_seq() < next_seq => {
                     skipped += block.bytes().len();
                     continue;
                 }
@@ -107,22 +108,20 @@ impl Cursor {
             return Ok(if skipped > 0 { Progress::Skipped } else { Progress::Nothing });
         };
         let blocks = &buffer[skipped..skipped + taken];
-        let blocks =
-            trim_to(blocks, self.next_seq - 1).map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
-        span.first_seq = span.first_seq.max(self.next_seq);
-        self.next_seq = span.last_seq + 1;
+        let blocks = trim_to(blocks, next_seq - 1).map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
+        span.first_seq = span.first_seq.max(next_seq);
         let cause = std::mem::replace(&mut self.cause, MissingCause::Unwritten);
         Ok(Progress::Piece(Piece { span, blocks: blocks.into_owned(), cause }))
     }
 
     /// Opens the segment that holds the next line, or the first one after it. `false`: there is no segment yet.
-    fn open(&mut self) -> io::Result<bool> {
-        let numbers = segments(&self.folder)?;
+    fn open(&mut self, folder: &Path, next_seq: u64) -> io::Result<bool> {
+        let numbers = segments(folder)?;
         let mut chosen = numbers.first().copied();
         // Backwards, since a resumed log is mostly acknowledged.
-        if self.next_seq > 1 {
+        if next_seq > 1 {
             for number in numbers.iter().rev() {
-                if first_block_seq(&self.folder, *number)?.is_some_and(|first_seq| first_seq <= self.next_seq) {
+                if first_block_seq(folder, *number)?.is_some_and(|first_seq| first_seq <= next_seq) {
                     chosen = Some(*number);
                     break;
                 }
@@ -133,22 +132,22 @@ impl Cursor {
             // The segments before this one were there once: the log outgrew its limit.
             self.cause = MissingCause::Limit;
         }
-        self.segment = open_segment(&self.folder, number)?;
+        self.segment = open_segment(folder, number)?;
         Ok(self.segment.is_some())
     }
 
     /// This segment holds no more: on to the next one that is there.
-    fn move_on(&mut self, next: u64) -> io::Result<()> {
+    fn move_on(&mut self, folder: &Path, next: u64) -> io::Result<()> {
         if self.segment.as_ref().is_some_and(|current| next > current.number + 1) {
             self.cause = MissingCause::Limit;
         }
-        self.segment = open_segment(&self.folder, next)?;
+        self.segment = open_segment(folder, next)?;
         Ok(())
     }
 
-    fn following(&self) -> io::Result<Option<u64>> {
+    fn following(&self, folder: &Path) -> io::Result<Option<u64>> {
         let Some(current) = &self.segment else { return Ok(None) };
-        Ok(segments(&self.folder)?.into_iter().find(|number| *number > current.number))
+        Ok(segments(folder)?.into_iter().find(|number| *number > current.number))
     }
 }
 

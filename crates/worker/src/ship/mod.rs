@@ -7,6 +7,8 @@
 //!  shell ──orders──► thread: Shipper ─► Cursor ─► log/000001.seg …
 //!                       └──frames──► link
 //! ```
+//!
+//! What is sent when is [`Shipper`]'s decision, which knows no files: [`Logs`] are where lines come from.
 
 mod cursor;
 mod shipper;
@@ -20,13 +22,14 @@ use std::time::Duration;
 
 use protocol::attempt::Ticket;
 
+use cursor::Cursor;
 pub(crate) use cursor::bounds;
-use shipper::Shipper;
+pub use shipper::{Logs, Piece, Shipper};
 
 use crate::state::Places;
 
 /// A log whose runner gives no hints is looked at this often.
-const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+pub const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Where frames go: the link's channel for logs.
 pub(crate) type FrameSender = tokio::sync::mpsc::Sender<Vec<u8>>;
@@ -51,7 +54,7 @@ impl Shipping {
     pub(crate) fn start(places: Places) -> io::Result<(Self, JoinHandle<()>)> {
         let (orders, inbox) = mpsc::channel();
         let thread = std::thread::Builder::new().name("bowline-ship".to_owned());
-        let handle = thread.spawn(move || ship(Shipper::new(places), &inbox))?;
+        let handle = thread.spawn(move || ship(places, &inbox))?;
         Ok((Shipping { orders }, handle))
     }
 
@@ -61,10 +64,11 @@ impl Shipping {
     }
 }
 
-fn ship(mut shipper: Shipper, inbox: &Receiver<Order>) {
+fn ship(mut places: Places, inbox: &Receiver<Order>) {
+    let mut shipper = Shipper::default();
     let mut link: Option<FrameSender> = None;
     loop {
-        let frame = if link.is_some() { shipper.next_frame() } else { None };
+        let frame = if link.is_some() { shipper.next_frame(&mut places) } else { None };
         let order = match frame {
             Some(frame) => {
                 if let Some(sender) = &link
@@ -100,7 +104,7 @@ fn next_order(inbox: &Receiver<Order>, watching: bool) -> Result<Order, RecvTime
     if watching { inbox.recv_timeout(LOOK_INTERVAL) } else { inbox.recv().map_err(|_| RecvTimeoutError::Disconnected) }
 }
 
-fn carry_out(order: Order, shipper: &mut Shipper, link: &mut Option<FrameSender>) {
+fn carry_out(order: Order, shipper: &mut Shipper<Cursor>, link: &mut Option<FrameSender>) {
     match order {
         Order::LinkUp(sender) => {
             shipper.stop_all();

@@ -1,29 +1,54 @@
 //! Which log is sent next, and how much may be on its way.
 //!
 //! Round-robin between attempts, one frame each, so that a flood in one log does not hold up the others. Only frames
-//! that are on their way count in memory; the rest stays on disk.
+//! that are on their way count in memory; the rest stays on disk. No files here: lines come from [`Logs`].
 
 use std::collections::{BTreeMap, VecDeque};
+use std::io;
 
 use protocol::attempt::Ticket;
 use protocol::link::{LOG_WINDOW_BYTES, LogHeader, MissingCause, encode_log};
-use protocol::log::BLOCK_BYTES_MAX;
+use protocol::log::{BLOCK_BYTES_MAX, Span};
 
-use super::cursor::Cursor;
-use crate::state::Places;
+/// Where the attempts' logs are: in their runners' files, or in what stands for those in a simulation.
+pub trait Logs {
+    /// A place in one log, as its reader remembers it. It begins anywhere.
+    type Cursor: Default;
 
-pub(crate) struct Shipper {
-    places: Places,
+    /// The next lines of this log from `next_seq` on, or from the first after it that is there, in at most one block's
+    /// greatest size; `None` if there are no more for now. `buffer` is only lent, so that many logs need one.
+    fn read(
+        &mut self,
+        ticket: Ticket,
+        next_seq: u64,
+        cursor: &mut Self::Cursor,
+        buffer: &mut Vec<u8>,
+    ) -> io::Result<Option<Piece>>;
+}
+
+/// Some whole blocks whose lines follow each other without a gap.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Piece {
+    pub span: Span,
+    pub blocks: Vec<u8>,
+    /// Why lines are missing before it; without meaning where none are.
+    pub cause: MissingCause,
+}
+
+/// Decides what is sent next. `Cursor` is that of the [`Logs`] it reads from.
+pub struct Shipper<Cursor> {
     /// In order, so that the same logs are looked at in the same turn.
-    logs: BTreeMap<Ticket, Shipment>,
+    logs: BTreeMap<Ticket, Shipment<Cursor>>,
     /// Logs that may have something to send; each at most once.
     turns: VecDeque<Ticket>,
     unacknowledged: usize,
     buffer: Vec<u8>,
 }
 
-struct Shipment {
+struct Shipment<Cursor> {
     cursor: Cursor,
+    /// The number of the next line to send, unless that one is missing.
+    next_seq: u64,
     end: LogEnd,
     on_the_way: VecDeque<Sent>,
     /// Answers that are still to come to frames from before the last rewind. Every frame is answered once.
@@ -50,18 +75,20 @@ enum LogEnd {
     WhereFilesEnd,
 }
 
-impl Shipper {
-    pub(crate) fn new(places: Places) -> Self {
-        Shipper { places, logs: BTreeMap::new(), turns: VecDeque::new(), unacknowledged: 0, buffer: Vec::new() }
+impl<Cursor> Default for Shipper<Cursor> {
+    fn default() -> Self {
+        Shipper { logs: BTreeMap::new(), turns: VecDeque::new(), unacknowledged: 0, buffer: Vec::new() }
     }
+}
 
+impl<Cursor: Default> Shipper<Cursor> {
     /// Sends this log from the line after `after_seq`, whatever was sent before. It gets its first turn when it has
     /// grown or ended: most logs are empty then, and cost nothing.
-    pub(crate) fn start(&mut self, ticket: Ticket, after_seq: u64) {
+    pub fn start(&mut self, ticket: Ticket, after_seq: u64) {
         self.stop(ticket);
-        let cursor = Cursor::new(&self.places.attempt(ticket), after_seq);
         let shipment = Shipment {
-            cursor,
+            cursor: Cursor::default(),
+            next_seq: after_seq.saturating_add(1),
             end: LogEnd::Open,
             on_the_way: VecDeque::new(),
             old_answers: 0,
@@ -71,18 +98,21 @@ impl Shipper {
         self.logs.insert(ticket, shipment);
     }
 
-    pub(crate) fn grew(&mut self, ticket: Ticket) {
+    /// There may be more of it.
+    pub fn grew(&mut self, ticket: Ticket) {
         self.give_turn(ticket);
     }
 
-    pub(crate) fn ended(&mut self, ticket: Ticket, last_seq: Option<u64>) {
+    /// No more lines come after `last_seq`. `None`: the log ends where its files end.
+    pub fn ended(&mut self, ticket: Ticket, last_seq: Option<u64>) {
         if let Some(shipment) = self.logs.get_mut(&ticket) {
             shipment.end = last_seq.map_or(LogEnd::WhereFilesEnd, LogEnd::At);
             self.give_turn(ticket);
         }
     }
 
-    pub(crate) fn acknowledged(&mut self, ticket: Ticket, seq: u64) {
+    /// The server has answered a frame: it has the log up to this line.
+    pub fn acknowledged(&mut self, ticket: Ticket, seq: u64) {
         let Some(shipment) = self.logs.get_mut(&ticket) else { return };
         let mut taken = false;
         while let Some(sent) = shipment.on_the_way.pop_front_if(|sent| sent.last_seq <= seq) {
@@ -108,26 +138,27 @@ impl Shipper {
         self.give_turn(ticket);
     }
 
-    pub(crate) fn stop(&mut self, ticket: Ticket) {
+    /// Nothing more of this log is sent.
+    pub fn stop(&mut self, ticket: Ticket) {
         if let Some(shipment) = self.logs.remove(&ticket) {
             self.unacknowledged -= shipment.on_the_way.iter().map(|sent| sent.bytes).sum::<usize>();
         }
     }
 
     /// The link is gone, and with it all that was on its way.
-    pub(crate) fn stop_all(&mut self) {
+    pub fn stop_all(&mut self) {
         self.logs.clear();
         self.turns.clear();
         self.unacknowledged = 0;
     }
 
     /// Whether a log may grow without a word, so that it is worth looking.
-    pub(crate) fn is_watching(&self) -> bool {
+    pub fn is_watching(&self) -> bool {
         self.logs.values().any(|shipment| !shipment.complete)
     }
 
     /// The floor under lost hints.
-    pub(crate) fn look_at_all(&mut self) {
+    pub fn look_at_all(&mut self) {
         let open: Vec<Ticket> = self.logs.iter().filter(|(_, log)| !log.complete).map(|(ticket, _)| *ticket).collect();
         for ticket in open {
             self.give_turn(ticket);
@@ -135,12 +166,12 @@ impl Shipper {
     }
 
     /// The next frame to send; `None` if there is none or too much is on its way.
-    pub(crate) fn next_frame(&mut self) -> Option<Vec<u8>> {
+    pub fn next_frame(&mut self, logs: &mut impl Logs<Cursor = Cursor>) -> Option<Vec<u8>> {
         while self.unacknowledged + BLOCK_BYTES_MAX <= LOG_WINDOW_BYTES {
             let ticket = self.turns.pop_front()?;
             let Some(shipment) = self.logs.get_mut(&ticket) else { continue };
             shipment.has_turn = false;
-            let frame = shipment.next_frame(ticket, &mut self.buffer);
+            let frame = shipment.next_frame(ticket, logs, &mut self.buffer);
             if let Some(frame) = frame {
                 self.unacknowledged += frame.weight;
                 self.give_turn(ticket);
@@ -167,17 +198,22 @@ struct Frame {
     weight: usize,
 }
 
-impl Shipment {
-    fn next_frame(&mut self, ticket: Ticket, buffer: &mut Vec<u8>) -> Option<Frame> {
+impl<Cursor> Shipment<Cursor> {
+    fn next_frame(
+        &mut self,
+        ticket: Ticket,
+        logs: &mut impl Logs<Cursor = Cursor>,
+        buffer: &mut Vec<u8>,
+    ) -> Option<Frame> {
         // An empty log, or one that was sent whole before its end was known, needs no look at the disk.
-        let all_sent = matches!(self.end, LogEnd::At(last_seq) if self.cursor.next_seq() > last_seq);
-        let expected = self.cursor.next_seq();
-        let piece = if all_sent { None } else { self.read(ticket, buffer)? };
+        let all_sent = matches!(self.end, LogEnd::At(last_seq) if self.next_seq > last_seq);
+        let piece = if all_sent { None } else { self.read(ticket, logs, buffer)? };
         let Some(piece) = piece else {
             return self.completion(ticket);
         };
-        let missing = piece.span.first_seq - expected;
+        let missing = piece.span.first_seq - self.next_seq;
         let last_seq = piece.span.last_seq;
+        self.next_seq = last_seq + 1;
         self.complete = self.end == LogEnd::At(last_seq);
         self.on_the_way.push_back(Sent { last_seq, bytes: piece.blocks.len() });
         let (first_seq, cause, complete) = (piece.span.first_seq, piece.cause, self.complete);
@@ -186,8 +222,13 @@ impl Shipment {
     }
 
     /// The outer `None`: cannot be read now, try again later.
-    fn read(&mut self, ticket: Ticket, buffer: &mut Vec<u8>) -> Option<Option<super::cursor::Piece>> {
-        match self.cursor.read(buffer) {
+    fn read(
+        &mut self,
+        ticket: Ticket,
+        logs: &mut impl Logs<Cursor = Cursor>,
+        buffer: &mut Vec<u8>,
+    ) -> Option<Option<Piece>> {
+        match logs.read(ticket, self.next_seq, &mut self.cursor, buffer) {
             Ok(piece) => Some(piece),
             Err(error) => {
                 tracing::warn!(attempt = %ticket.attempt, %error, "a log cannot be read now");
@@ -201,12 +242,12 @@ impl Shipment {
         let last_seq = match self.end {
             LogEnd::Open => return None,
             LogEnd::At(last_seq) => last_seq,
-            LogEnd::WhereFilesEnd => self.cursor.next_seq() - 1,
+            LogEnd::WhereFilesEnd => self.next_seq - 1,
         };
         self.complete = true;
         self.on_the_way.push_back(Sent { last_seq, bytes: 0 });
         // The disk was full to the end: the last lines were printed, and are nowhere.
-        let missing = (last_seq + 1).saturating_sub(self.cursor.next_seq());
+        let missing = (last_seq + 1).saturating_sub(self.next_seq);
         let cause = if missing > 0 { MissingCause::Unwritten } else { MissingCause::default() };
         let header = LogHeader { ticket, first_seq: last_seq + 1, last_seq, missing, cause, complete: true };
         Some(Frame { bytes: encode_log(&header, &[]), weight: 0 })
