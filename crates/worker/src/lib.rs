@@ -1,13 +1,15 @@
 //! The worker: the long-lived agent on a machine that has steps executed and tells a server about them.
 //!
-//! [`run`] is all that `bowline worker` and `bowline up` call. Decisions are in [`agent`], which does nothing; doing
-//! is in the rest, which decides nothing:
+//! [`run`] is all that `bowline worker` and `bowline up` call. Decisions are pure functions and state machines, public so
+//! that a simulator can drive the very same ones:
 //!
-//! * `run` and `shell`: the life of a worker, and the loop around the agent.
-//! * `link`: the WebSocket to a server, for ever; `enroll`: how a worker gets its credential.
-//! * `executors`: folders and runners; `adopt`: what a folder says about its attempt.
-//! * `ship`: logs, from the runners' files to the link.
-//! * `state`: the folder that makes a worker the same worker after a restart.
+//! * [`agent`]: the worker's half of the protocol. It decides nearly everything, and does nothing.
+//! * [`adopt`]: what an attempt's folder says about it.
+//! * [`ship`]: which lines go to the server next; [`link::Backoff`]: when a lost link is tried again.
+//! * [`state`]: whose the state folder is, and whether it is where it was made; [`shelf`]: what is kept of the past.
+//!
+//! The rest does, and decides nothing: `run` and `shell` (a worker's life, and the loop around the agent), the tasks and
+//! threads in `link`, `ship` and `executors` (folders and runners), `enroll` (how a worker gets its credential).
 
 pub mod adopt;
 pub mod agent;
@@ -18,9 +20,10 @@ pub mod link;
 mod machine;
 mod options;
 mod run;
+pub mod shelf;
 mod shell;
 pub mod ship;
-mod state;
+pub mod state;
 
 pub use agent::StopLevel;
 pub use error::WorkerError;

@@ -18,7 +18,7 @@ use std::time::Duration;
 use pause::Point;
 use protocol::attempt::{StopMode, StopReason, Ticket};
 use protocol::folder::ToRunner;
-use protocol::link::{RefuseReason, RefusedCode, WorkerMessage};
+use protocol::link::RefusedCode;
 use protocol::state::Caretaker;
 use runner::clock;
 use runner::folder_io::FolderError;
@@ -36,6 +36,7 @@ use crate::executors::process::{
 };
 use crate::link::{self, LinkEvent, LinkSender, Reach};
 use crate::options::WorkerOptions;
+use crate::shelf::calls_for_room;
 use crate::ship::{Order, Shipping};
 use crate::state::{Places, State, listen_for_handover};
 
@@ -324,7 +325,7 @@ impl Shell {
     fn perform(&mut self, action: Action) {
         match action {
             Action::Send(message) => {
-                if let WorkerMessage::Refuse { reason: RefuseReason::DiskFull | RefuseReason::Broken, .. } = message {
+                if calls_for_room(&message) {
                     self.broom.order(Sweep::MakeRoom);
                 }
                 if self.link.as_ref().is_some_and(|link| !link.send(message)) {

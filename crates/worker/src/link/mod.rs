@@ -1,6 +1,6 @@
 //! The link to a server: connect, carry messages, and come back for ever when it is lost.
 //!
-//! One task ([`keep`]) owns it. It tells the shell about each connection with a [`LinkEvent::Up`] that holds the way
+//! One task (`keep`) owns it. It tells the shell about each connection with a `LinkEvent::Up` that holds the way
 //! to send on it; dropping that closes the connection. When it comes back is [`Backoff`]'s decision.
 
 pub(crate) mod address;

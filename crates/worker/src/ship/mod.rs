@@ -1,6 +1,6 @@
 //! Sending logs: from the files that runners write, in frames, as fast as the server acknowledges them.
 //!
-//! The shell gives orders through [`Shipping`]; a thread of its own reads the files, so that neither a slow disk nor a
+//! The shell gives orders through `Shipping`; a thread of its own reads the files, so that neither a slow disk nor a
 //! flood of lines ever holds up a decision.
 //!
 //! ```text

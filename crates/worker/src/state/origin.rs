@@ -9,20 +9,18 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
-use runner::folder_io::{self, Recorded};
+use runner::folder_io::{FolderError, Recorded};
 use serde::{Deserialize, Serialize};
-
-use super::Places;
 
 /// Tells a folder from its copies, as far as its file system can. Moving it within the file system changes nothing.
 ///
 /// The device's number is left out: it may change with a reboot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Mark {
-    inode: u64,
+pub struct Mark {
+    pub inode: u64,
     /// `None` where the file system does not tell.
     #[serde(default)]
-    created_us: Option<u64>,
+    pub created_us: Option<u64>,
 }
 
 impl Mark {
@@ -34,22 +32,96 @@ impl Mark {
     }
 
     /// Beyond doubt: some file systems change one of the two when they are mounted again, none both.
-    pub(super) fn is_of_another_folder(self, known: Mark) -> bool {
+    fn is_of_another_folder(self, known: Mark) -> bool {
         let created = matches!((self.created_us, known.created_us), (Some(here), Some(there)) if here != there);
         created && self.inode != known.inode
     }
 }
 
-/// Puts every attempt without an exit record aside, untouched. What has one is as true here as anywhere.
-pub(super) fn set_unfinished_aside(places: &Places) -> io::Result<()> {
-    for entry in fs::read_dir(&places.attempts)? {
-        let entry = entry?;
-        let has_result = matches!(folder_io::read_record(&entry.path()), Ok(Recorded { end: Some(_), .. }));
-        if !has_result {
-            tracing::warn!(folder = %entry.path().display(), "an attempt of another state folder is set aside");
-            fs::create_dir_all(&places.aside)?;
-            fs::rename(entry.path(), places.aside.join(entry.file_name()))?;
+/// Where a folder is, or was when it was last at home. Of a machine without an id of its own nothing is said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place<'a> {
+    pub machine: Option<&'a str>,
+    /// `None`: of a folder that is new, or was made by an earlier version.
+    pub mark: Option<Mark>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Home {
+    AtHome,
+    /// It never had a mark: it gets one, and is at home.
+    Unmarked,
+    /// It came from elsewhere, or its file system changed its mind about it. What has no result may live there: it is
+    /// [set aside](is_set_aside), and the folder is at home here from now on.
+    Moved,
+    /// It certainly is a copy: two workers must not share an identity.
+    Copy,
+}
+
+impl Home {
+    /// `here` is where the folder lies now.
+    pub fn judge(known: Place<'_>, here: Place<'_>) -> Self {
+        let other_machine = matches!((known.machine, here.machine), (Some(known), Some(here)) if known != here);
+        match (known.mark, here.mark) {
+            (Some(known), Some(here)) if here.is_of_another_folder(known) => Home::Copy,
+            (Some(known), Some(here)) if here != known => Home::Moved,
+            _ if other_machine => Home::Moved,
+            (Some(_), _) => Home::AtHome,
+            (None, _) => Home::Unmarked,
         }
     }
-    Ok(())
+}
+
+/// Whether an attempt of a folder that has [moved](Home::Moved) is put aside, untouched, by what its record says. What
+/// has a result is as true here as anywhere.
+pub fn is_set_aside(record: &Result<Recorded, FolderError>) -> bool {
+    !matches!(record, Ok(Recorded { end: Some(_), .. }))
+}
+
+/// Whether the machine has been restarted since it was `looked_at`, a boot's id or nothing.
+pub fn is_rebooted(looked_at: &str, boot_id: &str) -> bool {
+    !looked_at.is_empty() && looked_at != boot_id
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MARK: Mark = Mark { inode: 5, created_us: Some(50) };
+
+    fn at(machine: &str, mark: Mark) -> Place<'_> {
+        Place { machine: Some(machine), mark: Some(mark) }
+    }
+
+    #[test]
+    fn a_folder_is_at_home_where_machine_and_mark_say_so() {
+        let known = at("here", MARK);
+        for (now, expected) in [
+            (known, Home::AtHome),
+            (Place { machine: None, ..known }, Home::AtHome),
+            (at("here", Mark { inode: 6, ..MARK }), Home::Moved),
+            (at("here", Mark { created_us: Some(51), ..MARK }), Home::Moved),
+            (at("here", Mark { inode: 6, created_us: None }), Home::Moved),
+            (at("elsewhere", MARK), Home::Moved),
+            (at("here", Mark { inode: 6, created_us: Some(51) }), Home::Copy),
+            (at("elsewhere", Mark { inode: 6, created_us: Some(51) }), Home::Copy),
+        ] {
+            assert_eq!(Home::judge(known, now), expected, "{now:?}");
+        }
+    }
+
+    #[test]
+    fn a_folder_without_a_mark_gets_one_and_loses_nothing_unless_the_machine_is_another() {
+        let unmarked = Place { machine: Some("here"), mark: None };
+        assert_eq!(Home::judge(unmarked, at("here", MARK)), Home::Unmarked);
+        assert_eq!(Home::judge(unmarked, at("elsewhere", MARK)), Home::Moved);
+        assert_eq!(Home::judge(unmarked, Place { machine: None, mark: Some(MARK) }), Home::Unmarked);
+    }
+
+    #[test]
+    fn a_boot_that_was_never_seen_is_no_restart() {
+        assert!(!is_rebooted("", "now"));
+        assert!(!is_rebooted("now", "now"));
+        assert!(is_rebooted("before", "now"));
+    }
 }

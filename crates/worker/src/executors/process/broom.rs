@@ -1,8 +1,7 @@
-//! Puts away what has ended: attempts that the server has are kept for a while, the rest is removed.
+//! Puts away what has ended: attempts that the server has are kept for as long as the [`Shelf`] says, the rest is removed.
 //!
 //! A thread of its own, because nobody waits for it.
 
-use std::collections::VecDeque;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -15,23 +14,13 @@ use protocol::folder::{LOG_FOLDER, WORK_FOLDER};
 use uuid::Uuid;
 
 use crate::options::Spool;
+use crate::shelf::{Kept, Load, Shelf};
 use crate::state::Places;
 
-/// How often kept attempts are looked at for their age.
-const AGE_INTERVAL: Duration = Duration::from_secs(60);
-/// Kept attempts, however small: each costs some files.
-const KEPT_MAX: usize = 1000;
-/// Under load more are kept, and the surplus goes when it is quiet: ext4 does not give out an inode again within a
-/// minute of its deletion, and searches past all of them whenever a file is made.
-const KEPT_UNDER_LOAD_MAX: usize = 20_000;
 /// How soon a folder that could not be removed is tried again.
 const STUBBORN_INTERVAL: Duration = Duration::from_millis(100);
-/// Nothing to do for this long is quiet.
-const QUIET: Duration = Duration::from_secs(1);
 /// A disk with less than this is full: a step may need as much before it prints anything.
 const ROOM_MIN: u64 = 1024 * 1024;
-/// Removed in one go, so that orders do not wait long.
-const PRUNE_BATCH: usize = 500;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Sweep {
@@ -64,57 +53,40 @@ impl Broom {
 
 struct Sweeper {
     places: Places,
-    spool: Spool,
-    /// Oldest first.
-    kept: VecDeque<Kept>,
-    kept_bytes: u64,
+    shelf: Shelf,
     /// Folders that could not be removed whole, and are tried again.
     stubborn: Vec<PathBuf>,
 }
 
-struct Kept {
-    attempt: Uuid,
-    since: SystemTime,
-    bytes: u64,
-}
-
 impl Sweeper {
     fn new(places: Places, spool: Spool) -> Self {
-        let kept = find_kept(&places.kept);
-        let kept_bytes = kept.iter().map(|kept| kept.bytes).sum();
-        Sweeper { places, spool, kept, kept_bytes, stubborn: Vec::new() }
+        let shelf = Shelf::new(spool, find_kept(&places.kept));
+        Sweeper { places, shelf, stubborn: Vec::new() }
     }
 
     fn work(&mut self, inbox: &Receiver<Sweep>) {
         loop {
             match inbox.recv_timeout(self.patience()) {
                 Ok(sweep) => self.perform(sweep),
-                Err(RecvTimeoutError::Timeout) => self.prune(KEPT_MAX),
+                Err(RecvTimeoutError::Timeout) => self.prune(Load::Quiet),
                 Err(RecvTimeoutError::Disconnected) => return,
             }
             while let Ok(sweep) = inbox.try_recv() {
                 self.perform(sweep);
             }
             self.stubborn.retain(|folder| !remove(folder));
-            self.prune(KEPT_UNDER_LOAD_MAX);
+            self.prune(Load::Busy);
         }
     }
 
     fn patience(&self) -> Duration {
-        if !self.stubborn.is_empty() {
-            STUBBORN_INTERVAL
-        } else if self.kept.len() > KEPT_MAX {
-            QUIET
-        } else {
-            AGE_INTERVAL
-        }
+        if self.stubborn.is_empty() { self.shelf.patience() } else { STUBBORN_INTERVAL }
     }
 
     fn perform(&mut self, sweep: Sweep) {
         match sweep {
-            Sweep::Keep { ticket } if self.spool.keep_after_ack.is_zero() => self.discard(ticket),
-            Sweep::Keep { ticket } => self.keep(ticket),
-            Sweep::Discard { ticket } => self.discard(ticket),
+            Sweep::Keep { ticket } if self.shelf.is_used() => self.keep(ticket),
+            Sweep::Keep { ticket } | Sweep::Discard { ticket } => self.discard(ticket),
             Sweep::MakeRoom => self.make_room(),
         }
     }
@@ -141,50 +113,38 @@ impl Sweeper {
             return;
         }
         let bytes = log_bytes(&path);
-        self.kept_bytes += bytes;
-        self.kept.push_back(Kept { attempt: ticket.attempt, since: SystemTime::now(), bytes });
+        self.shelf.put(Kept { attempt: ticket.attempt, since: SystemTime::now(), bytes });
     }
 
-    /// The server has all of it; a worker without room can do nothing.
     fn make_room(&mut self) {
-        if self.kept.is_empty() || has_room(&self.places.kept) {
-            return;
+        let gone = self.shelf.make_room(|| has_room(&self.places.kept));
+        if !gone.is_empty() {
+            tracing::warn!(attempts = gone.len(), "the disk is full: attempts that the server has are removed");
+            self.remove_kept(&gone);
         }
-        tracing::warn!(attempts = self.kept.len(), "the disk is full: attempts that the server has are removed");
-        for kept in self.kept.drain(..) {
-            remove(&self.places.kept.join(kept.attempt.to_string()));
-        }
-        self.kept_bytes = 0;
     }
 
-    fn prune(&mut self, kept_max: usize) {
-        let now = SystemTime::now();
-        for _ in 0..PRUNE_BATCH {
-            let Some(oldest) = self.kept.front() else { return };
-            let age = now.duration_since(oldest.since).unwrap_or_default();
-            let too_old = age >= self.spool.keep_after_ack;
-            if !too_old && self.kept.len() <= kept_max && self.kept_bytes <= self.spool.log_bytes {
-                return;
-            }
-            remove(&self.places.kept.join(oldest.attempt.to_string()));
-            self.kept_bytes -= oldest.bytes;
-            self.kept.pop_front();
+    fn prune(&mut self, load: Load) {
+        let gone = self.shelf.prune(load, SystemTime::now());
+        self.remove_kept(&gone);
+    }
+
+    fn remove_kept(&self, attempts: &[Uuid]) {
+        for attempt in attempts {
+            remove(&self.places.kept.join(attempt.to_string()));
         }
     }
 }
 
 /// What an earlier worker kept.
-fn find_kept(folder: &Path) -> VecDeque<Kept> {
+fn find_kept(folder: &Path) -> Vec<Kept> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut kept: Vec<Kept> = entries
-        .filter_map(|entry| {
-            let attempt = entry.file_name().to_str()?.parse().ok()?;
-            let since = entry.metadata().and_then(|metadata| metadata.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
-            Some(Kept { attempt, since, bytes: log_bytes(&entry.path()) })
-        })
-        .collect();
-    kept.sort_by_key(|kept| kept.since);
-    kept.into()
+    let kept = entries.filter_map(|entry| {
+        let attempt = entry.file_name().to_str()?.parse().ok()?;
+        let since = entry.metadata().and_then(|metadata| metadata.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
+        Some(Kept { attempt, since, bytes: log_bytes(&entry.path()) })
+    });
+    kept.collect()
 }
 
 /// In doubt it has.

@@ -11,6 +11,8 @@
 //! aside/ID/     attempts that came with the folder when it was copied; nobody here can say what became of them
 //! ```
 
+mod aside;
+mod entry;
 mod handover;
 mod origin;
 
@@ -18,9 +20,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use origin::Mark;
 use protocol::attempt::Ticket;
 use protocol::state::{LOCK_FILE, NO_CARETAKER_FILE};
 use runner::clock;
@@ -39,7 +39,9 @@ const ATTEMPTS_FOLDER: &str = "attempts";
 const KEPT_FOLDER: &str = "kept";
 const ASIDE_FOLDER: &str = "aside";
 
+pub use entry::{Entry, Role};
 pub(crate) use handover::listen as listen_for_handover;
+pub use origin::{Home, Mark, Place, is_rebooted, is_set_aside};
 
 /// An open state folder. No other worker has it.
 #[derive(Debug)]
@@ -85,43 +87,34 @@ impl State {
             Err(error) if error.kind() == ErrorKind::NotFound => None,
             Err(error) => return Err(failed("read worker.json")(error)),
         };
-        let is_new = file.is_none();
         let mark = Mark::of(&root).map_err(failed("look at it"))?;
         let mut state = State { file: file.unwrap_or_else(StateFile::new), root, _lock: lock };
-        if is_new || !state.is_at_home(mark) {
-            state.settle(mark, is_new)?;
-        }
-        if role == Role::Worker {
+        state.settle(mark)?;
+        if role.takes_word_back() {
             state.take_word_back();
         }
         Ok(state)
     }
 
-    /// Whether the folder lies where it was made, as far as can be told.
-    fn is_at_home(&self, mark: Mark) -> bool {
-        let same_machine = machine::machine_id().is_none_or(|machine| machine == self.file.machine);
-        // A folder of an earlier version has no mark.
-        same_machine && self.file.mark == Some(mark)
-    }
-
     /// From now on the folder is at home here. If it came from elsewhere, its attempts may live there.
-    fn settle(&mut self, mark: Mark, is_new: bool) -> Result<(), WorkerError> {
-        if self.file.mark.is_some_and(|known| mark.is_of_another_folder(known)) {
-            return Err(WorkerError::CopiedState { path: self.root.clone() });
+    fn settle(&mut self, mark: Mark) -> Result<(), WorkerError> {
+        let machine = machine::machine_id();
+        let known = Place { machine: Some(&self.file.machine), mark: self.file.mark };
+        match Home::judge(known, Place { machine: machine.as_deref(), mark: Some(mark) }) {
+            Home::AtHome => return Ok(()),
+            Home::Unmarked => {}
+            Home::Moved => {
+                tracing::warn!(
+                    state = %self.root.display(),
+                    "this state folder may be a copy of another one; what may run under that one is left alone"
+                );
+                let failed =
+                    |source| WorkerError::State { path: self.root.clone(), what: "set attempts aside", source };
+                aside::set_unfinished_aside(&self.places()).map_err(failed)?;
+            }
+            Home::Copy => return Err(WorkerError::CopiedState { path: self.root.clone() }),
         }
-        let moved = self.file.mark.is_some_and(|known| known != mark);
-        let other_machine = machine::machine_id().filter(|machine| *machine != self.file.machine);
-        if !is_new && (moved || other_machine.is_some()) {
-            tracing::warn!(
-                state = %self.root.display(),
-                "this state folder may be a copy of another one; what may run under that one is left alone"
-            );
-            let failed = |source| WorkerError::State { path: self.root.clone(), what: "set attempts aside", source };
-            origin::set_unfinished_aside(&self.places()).map_err(failed)?;
-        }
-        if let Some(machine) = other_machine {
-            self.file.machine = machine;
-        }
+        self.file.machine = machine.unwrap_or_else(|| self.file.machine.clone());
         self.file.mark = Some(mark);
         self.save()
     }
@@ -167,7 +160,7 @@ impl State {
 
     /// Whether the machine has been restarted since the attempts were last looked at.
     pub(crate) fn rebooted(&self) -> bool {
-        !self.file.boot_id.is_empty() && self.file.boot_id != machine::boot_id()
+        is_rebooted(&self.file.boot_id, &machine::boot_id())
     }
 
     /// To be called when every attempt of an earlier boot has its verdict in its folder.
@@ -224,13 +217,6 @@ pub(crate) struct Places {
     pub(crate) aside: PathBuf,
 }
 
-/// Who opens a state folder.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Role {
-    Worker,
-    Caretaker,
-}
-
 impl Places {
     pub(crate) fn attempt(&self, ticket: Ticket) -> PathBuf {
         self.attempts.join(ticket.attempt.to_string())
@@ -265,35 +251,31 @@ fn parse(path: &Path, json: &[u8]) -> Result<StateFile, WorkerError> {
     }
 }
 
-/// How often, and how long apart, the lock is tried before another worker is believed to be there.
-const LOCK_TRIES: u32 = 40;
-const LOCK_PAUSE: Duration = Duration::from_millis(50);
-/// A caretaker lets go within two seconds, and may be busy when it is asked.
-const LOCK_TRIES_HANDOVER: u32 = 100;
-
 fn lock(root: &Path, role: Role) -> Result<File, WorkerError> {
     let failed = |source| WorkerError::State { path: root.to_owned(), what: "lock it", source };
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(false).mode(0o600);
     let file = options.open(root.join(LOCK_FILE)).map_err(failed)?;
-    // A worker that ended a moment ago may leave the lock with a process that it was just starting.
-    let mut tries = LOCK_TRIES;
-    let mut asked = role == Role::Caretaker;
-    while tries > 0 {
+    let mut entry = Entry::new(role);
+    loop {
         match file.try_lock() {
             Ok(()) => return Ok(file),
             Err(TryLockError::WouldBlock) => {}
             Err(TryLockError::Error(error)) => return Err(failed(error)),
         }
-        if !asked && handover::ask(root).is_ok() {
-            tracing::info!("a caretaker has the state folder and was asked to hand it over");
-            asked = true;
-            tries = LOCK_TRIES_HANDOVER;
-        }
-        tries -= 1;
-        std::thread::sleep(LOCK_PAUSE);
+        let Some(pause) = entry.refused(|| asked_to_hand_over(root)) else {
+            return Err(WorkerError::StateInUse { path: root.to_owned() });
+        };
+        std::thread::sleep(pause);
     }
-    Err(WorkerError::StateInUse { path: root.to_owned() })
+}
+
+fn asked_to_hand_over(root: &Path) -> bool {
+    let heard = handover::ask(root).is_ok();
+    if heard {
+        tracing::info!("a caretaker has the state folder and was asked to hand it over");
+    }
+    heard
 }
 
 fn make_folder(path: &Path) -> io::Result<()> {
