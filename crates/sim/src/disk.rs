@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use protocol::attempt::{End, Ticket};
 use protocol::folder::{Claim, FolderSpec, Ownership, Tally};
-use protocol::link::Loss;
 use protocol::log::{BlockEncoder, LineEnd, Stream};
 use protocol::state::NoCaretaker;
 use runner::folder_io::{Claimed, Recorded};
 use uuid::Uuid;
+use worker::adopt::NotedLoss;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Disk {
@@ -32,7 +32,9 @@ pub(crate) struct Folder {
     pub tally: Option<Tally>,
     pub ownership: Option<Ownership>,
     pub end: Option<End>,
-    pub loss: Option<(Loss, String)>,
+    pub loss: Option<NotedLoss>,
+    /// The exit record was being written when the power went.
+    pub torn: bool,
     pub log: LogFile,
 }
 
@@ -42,6 +44,10 @@ pub(crate) struct LogFile {
     pub lines: Vec<(u64, String)>,
     /// The number of the last line that was printed, written or not.
     pub last_seq: u64,
+    /// The server has it up to here.
+    pub acked: u64,
+    /// Lines up to here were dropped, because too many waited.
+    pub dropped_to: u64,
 }
 
 impl Folder {
@@ -54,6 +60,7 @@ impl Folder {
             ownership: None,
             end: None,
             loss: None,
+            torn: false,
             log: LogFile::default(),
         }
     }
@@ -79,10 +86,15 @@ impl Folder {
 }
 
 impl LogFile {
-    pub(crate) fn print(&mut self, text: String, written: bool) {
+    /// `lines_max`: so many may wait to be acknowledged, before the oldest half is dropped.
+    pub(crate) fn print(&mut self, text: String, written: bool, lines_max: u64) {
         self.last_seq += 1;
         if written {
             self.lines.push((self.last_seq, text));
+        }
+        if self.last_seq - self.acked > lines_max {
+            self.dropped_to = self.last_seq - lines_max / 2;
+            self.lines.retain(|(seq, _)| *seq > self.dropped_to);
         }
     }
 

@@ -7,24 +7,26 @@ use std::time::Duration;
 use engine::WorkerId;
 use protocol::attempt::{AttemptSpec, StopMode, StopReason, Ticket};
 use protocol::folder::{Claim, FolderSpec, FromRunner, Local, RunnerRules, ToRunner};
-use protocol::link::{Hello, Loss, PROTOCOL_VERSION, RefuseReason, ServerMessage, decode_text, encode_text};
+use protocol::link::{Hello, PROTOCOL_VERSION, RefuseReason, ServerMessage, decode_text, encode_text};
 use protocol::state::Caretaker;
+use runner::remains::Remains;
 use store::rows::{NewWorker, TokenRow};
 use uuid::Uuid;
-use worker::agent::{Action, Agent, ExitReason, Finding, Found, FoundLease, Input, StopLevel, Word};
+use worker::adopt::{Next, RETRY_PAUSE, end_lease, look};
+use worker::agent::{Action, Agent, ExitReason, Input, StopLevel, Word};
 use worker::link::{Backoff, probe_interval};
+use worker::ship::{LOOK_INTERVAL, Shipper};
 
+use crate::attic::{Attic, LogShelf, scan};
 use crate::dice::Dice;
 use crate::disk::{Disk, Folder};
 use crate::net::{CONNECT_TIMEOUT, ConnId, Parcel, Way};
 use crate::runners::{Group, RunnerEvent, RunnerProcess};
 use crate::servers::{DAWN, ServerEvent};
 use crate::setup::HostSetup;
-use crate::shipping::Shipping;
 use crate::world::{Event, World};
 
-/// As the worker's shell has them.
-const RETRY_PAUSE: Duration = Duration::from_millis(200);
+/// As a worker's file has it by default.
 const STOP_GRACE: Duration = Duration::from_secs(600);
 
 /// Between processes of one machine.
@@ -48,6 +50,8 @@ pub(crate) struct Host {
     /// The processes of steps, each with its group.
     pub groups: BTreeMap<Ticket, Group>,
     pub next_pid: u32,
+    /// Runners that were sent KILL.
+    pub doomed_runners: Vec<u32>,
     pub dice: Dice,
     /// The worker is to be started again when it has left.
     pub supervised: bool,
@@ -64,7 +68,9 @@ pub(crate) struct WorkerProcess {
     plan: u64,
     lines: BTreeMap<Ticket, RunnerLine>,
     next_line: u64,
-    pub shipping: Shipping,
+    pub shipper: Shipper<()>,
+    /// Logs are looked at from time to time, whatever hints come.
+    looks_at_logs: bool,
     tick_at: Duration,
     pub caretaker: bool,
 }
@@ -107,6 +113,7 @@ pub(crate) enum WorkerEvent {
     Parcel(ConnId, Parcel),
     Do(Job),
     Heard { ticket: Ticket, line: u64, said: Option<FromRunner> },
+    LookAtLogs,
 }
 
 /// What the worker's workshop does.
@@ -164,6 +171,7 @@ impl World {
                 runners: BTreeMap::new(),
                 groups: BTreeMap::new(),
                 next_pid: 1000,
+                doomed_runners: Vec::new(),
                 dice,
                 supervised: true,
             });
@@ -204,7 +212,8 @@ impl World {
             host.disk.word = None;
         }
         let rebooted = !host.disk.boot_id.is_empty() && host.disk.boot_id != host.boot_id();
-        let found = host.scan(rebooted, now);
+        let boot_now = host.boot_now(now);
+        let found = scan(host, rebooted, boot_now);
         host.disk.boot_id = host.boot_id();
         let adopted: Vec<Ticket> = found.iter().map(|found| found.ticket).collect();
         let hello = host.hello(life, caretaker, now);
@@ -218,7 +227,8 @@ impl World {
             plan: 0,
             lines: BTreeMap::new(),
             next_line: 0,
-            shipping: Shipping::default(),
+            shipper: Shipper::default(),
+            looks_at_logs: false,
             tick_at: Duration::MAX,
             caretaker,
         };
@@ -297,6 +307,7 @@ impl World {
             WorkerEvent::Parcel(conn, parcel) => self.take_parcel(at, conn, parcel),
             WorkerEvent::Do(job) => self.work(at, job),
             WorkerEvent::Heard { ticket, line, said } => self.runner_heard(at, ticket, line, said),
+            WorkerEvent::LookAtLogs => self.look_at_logs(at),
         }
     }
 
@@ -358,7 +369,7 @@ impl World {
         match (process.link, parcel) {
             (Link::Connecting(waits_for), Parcel::Accepted) if waits_for == conn => {
                 process.link = Link::Up(conn);
-                process.shipping.link_up();
+                process.shipper.stop_all();
                 self.net.establish(conn);
                 self.feed(at, Input::LinkUp);
             }
@@ -389,7 +400,7 @@ impl World {
             return;
         }
         process.link = Link::Down;
-        process.shipping.link_down();
+        process.shipper.stop_all();
         let stays_away = self.hosts[at].setup.no_reconnect;
         self.feed(at, Input::LinkDown);
         if !stays_away && self.hosts[at].process.is_some() {
@@ -479,16 +490,16 @@ impl World {
             }
             Action::Bye { ticket } => self.tell_runner(at, ticket, ToRunner::Bye),
             Action::Examine { ticket } => self.order(at, Job::Examine { ticket }, LOCAL),
-            Action::Ship { ticket, after_seq } => self.shipping(at, |shipping| shipping.start(ticket, after_seq)),
-            Action::LogGrew { ticket } => self.shipping(at, |shipping| shipping.grew(ticket)),
+            Action::Ship { ticket, after_seq } => self.ship_with(at, |shipper| shipper.start(ticket, after_seq)),
+            Action::LogGrew { ticket } => self.ship_with(at, |shipper| shipper.grew(ticket)),
             Action::LogAcked { ticket, seq } => {
-                self.shipping(at, |shipping| shipping.acknowledged(ticket, seq));
+                self.ship_with(at, |shipper| shipper.acknowledged(ticket, seq));
                 self.tell_runner(at, ticket, ToRunner::Acked { seq });
             }
-            Action::LogEnded { ticket, last_seq } => self.shipping(at, |shipping| shipping.ended(ticket, last_seq)),
-            Action::StopShipping { ticket } => self.shipping(at, |shipping| shipping.stop(ticket)),
+            Action::LogEnded { ticket, last_seq } => self.ship_with(at, |shipper| shipper.ended(ticket, last_seq)),
+            Action::StopShipping { ticket } => self.ship_with(at, |shipper| shipper.stop(ticket)),
             Action::Forget { ticket } | Action::Discard { ticket } => {
-                self.shipping(at, |shipping| shipping.stop(ticket));
+                self.ship_with(at, |shipper| shipper.stop(ticket));
                 let host = &mut self.hosts[at];
                 host.disk.attempts.remove(&ticket);
                 if let Some(process) = &mut host.process
@@ -500,22 +511,34 @@ impl World {
         }
     }
 
-    fn shipping(&mut self, at: usize, change: impl FnOnce(&mut Shipping)) {
+    fn ship_with(&mut self, at: usize, order: impl FnOnce(&mut Shipper<()>)) {
         if let Some(process) = &mut self.hosts[at].process {
-            change(&mut process.shipping);
+            order(&mut process.shipper);
             self.ship(at);
         }
     }
 
-    /// Sends what the shipping has ready.
+    /// Sends what the shipper has ready.
     fn ship(&mut self, at: usize) {
         loop {
             let host = &mut self.hosts[at];
             let Some(process) = &mut host.process else { return };
             let Link::Up(conn) = process.link else { return };
-            let Some(frame) = process.shipping.next_frame(&host.disk) else { return };
+            let Some(frame) = process.shipper.next_frame(&mut LogShelf(&host.disk)) else { break };
             self.send(conn, Way::ToServer, Parcel::Binary(frame));
         }
+        let Some(process) = &mut self.hosts[at].process else { return };
+        if process.shipper.is_watching() && !process.looks_at_logs {
+            process.looks_at_logs = true;
+            self.later_at_worker(at, LOOK_INTERVAL, WorkerEvent::LookAtLogs);
+        }
+    }
+
+    fn look_at_logs(&mut self, at: usize) {
+        let Some(process) = &mut self.hosts[at].process else { return };
+        process.looks_at_logs = false;
+        process.shipper.look_at_all();
+        self.ship(at);
     }
 
     fn worker_leaves(&mut self, at: usize, reason: &ExitReason) {
@@ -595,32 +618,39 @@ impl World {
     }
 
     fn examine(&mut self, at: usize, ticket: Ticket) {
-        let Some(folder) = self.hosts[at].disk.attempts.get(&ticket) else {
-            let finding = Finding::Lost { loss: Loss::RunnerLost, detail: "its folder was removed".to_owned() };
-            return self.feed(at, Input::Examined { ticket, finding });
-        };
-        let runner = folder.runner;
-        let Some(finding) = self.hosts[at].look(ticket, false) else {
-            self.kill_group(at, ticket);
-            return self.order(at, Job::Examine { ticket }, RETRY_PAUSE);
-        };
-        if let (Finding::Waiting | Finding::Running, Some(pid)) = (&finding, runner) {
-            self.open_line(at, ticket, pid);
-            self.deliver_stop(at, ticket);
+        let look = look(&mut Attic { host: &mut self.hosts[at], ticket }, false);
+        self.carry_out_dooms(at);
+        match Next::after(look) {
+            Next::Tell(finding) => self.feed(at, Input::Examined { ticket, finding }),
+            Next::LookAgain { after } => self.order(at, Job::Examine { ticket }, after),
+            Next::Connect(finding) => {
+                let runner = self.hosts[at].disk.attempts.get(&ticket).and_then(|folder| folder.runner);
+                let Some(pid) = runner else { return self.order(at, Job::Examine { ticket }, RETRY_PAUSE) };
+                self.open_line(at, ticket, pid);
+                self.deliver_stop(at, ticket);
+                self.feed(at, Input::Examined { ticket, finding });
+            }
         }
-        self.feed(at, Input::Examined { ticket, finding });
     }
 
     fn end_lease(&mut self, at: usize, ticket: Ticket) {
-        let Some(folder) = self.hosts[at].disk.attempts.get_mut(&ticket) else { return };
-        if folder.end.is_some() {
-            return;
+        let remains = end_lease(&mut Attic { host: &mut self.hosts[at], ticket });
+        self.carry_out_dooms(at);
+        if !matches!(remains, Ok(Remains::None)) {
+            self.order(at, Job::EndLease { ticket }, RETRY_PAUSE);
         }
-        let detail = "its lease was over, and its runner did not end it".to_owned();
-        folder.loss = Some((Loss::LeaseExpired, detail));
-        let runner = folder.runner;
-        self.kill_group(at, ticket);
-        if let Some(pid) = runner {
+    }
+
+    /// What was sent KILL dies.
+    fn carry_out_dooms(&mut self, at: usize) {
+        let host = &mut self.hosts[at];
+        let doomed = host.groups.iter().filter(|(_, group)| group.doomed).map(|(ticket, _)| *ticket);
+        let groups: Vec<Ticket> = doomed.collect();
+        let runners = std::mem::take(&mut host.doomed_runners);
+        for ticket in groups {
+            self.kill_group(at, ticket);
+        }
+        for pid in runners {
             self.kill_runner(at, pid);
         }
     }
@@ -792,63 +822,5 @@ impl Host {
             offline_ms: 0,
             held: Vec::new(),
         }
-    }
-
-    fn scan(&mut self, rebooted: bool, now: Duration) -> Vec<Found> {
-        let tickets: Vec<Ticket> = self.disk.attempts.keys().copied().collect();
-        let mut all = Vec::new();
-        for ticket in tickets {
-            let finding = self.look(ticket, rebooted).unwrap_or(Finding::Running);
-            let boot_now = self.boot_now(now);
-            let folder = &self.disk.attempts[&ticket];
-            let stop = folder.spec.attempt.on_disconnect == protocol::attempt::OnDisconnect::Stop;
-            let lease = folder.spec.attempt.lease_ms.filter(|_| stop).map(|length| FoundLease {
-                length: Duration::from_millis(length),
-                from: folder.ownership.map_or(boot_now, |owner| Duration::from_millis(owner.confirmed_ms)),
-            });
-            all.push(Found {
-                ticket,
-                job: folder.spec.attempt.job,
-                step: folder.spec.attempt.step.clone(),
-                finding,
-                log_first_seq: folder.log.first(),
-                log_last_seq: folder.log.last(),
-                lease,
-            });
-        }
-        all
-    }
-
-    /// One look at one folder. None while what is left of a dead runner's step still dies.
-    fn look(&mut self, ticket: Ticket, rebooted: bool) -> Option<Finding> {
-        let folder = self.disk.attempts.get_mut(&ticket)?;
-        if folder.runner.is_some() {
-            return Some(match folder.claim {
-                Some(Claim::Intent) => Finding::Running,
-                Some(Claim::Void) | None => Finding::Waiting,
-            });
-        }
-        if folder.claim(Claim::Void) == Claim::Void {
-            let detail = "its runner is gone and had not started it".to_owned();
-            return Some(Finding::NeverStarted { detail });
-        }
-        if let Some(end) = &folder.end {
-            return Some(Finding::Ended(Box::new(end.clone())));
-        }
-        if let Some((loss, detail)) = &folder.loss {
-            return Some(Finding::Lost { loss: *loss, detail: detail.clone() });
-        }
-        if rebooted {
-            let loss = (Loss::MachineRebooted, "the machine was restarted while it ran".to_owned());
-            folder.loss = Some(loss.clone());
-            return Some(Finding::Lost { loss: loss.0, detail: loss.1 });
-        }
-        // KILL was sent to what is left of it; a process takes a moment to die.
-        if let Some(group) = self.groups.get_mut(&ticket) {
-            group.doomed = true;
-            return None;
-        }
-        let (loss, detail) = (Loss::RunnerLost, "its runner died without an exit record".to_owned());
-        Some(Finding::Lost { loss, detail })
     }
 }

@@ -13,6 +13,7 @@ pub mod workload;
 pub mod world;
 
 mod agenda;
+mod attic;
 mod database;
 mod dice;
 mod disk;
@@ -20,7 +21,6 @@ mod hosts;
 mod net;
 mod runners;
 mod servers;
-mod shipping;
 mod users;
 
 pub use servers::Ambush;

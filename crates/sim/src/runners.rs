@@ -138,7 +138,7 @@ impl World {
         let ticket = runner.ticket;
         let written = !host.disk.full;
         let Some(folder) = host.disk.attempts.get_mut(&ticket) else { return };
-        folder.log.print(text.clone(), written);
+        folder.log.print(text.clone(), written, folder.spec.local.log_lines_max);
         let (seq, first) = (folder.log.last_seq, folder.log.first());
         let line = runner.line;
         self.check(|checks| checks.printed(ticket, seq, text, written));
@@ -184,7 +184,11 @@ impl World {
                 let (first_seq, last_seq) = (folder.log.first(), folder.log.last_seq);
                 self.say(at, pid, FromRunner::Log { first_seq, last_seq, bytes: last_seq * 20 });
             }
-            Action::LogAcked { .. } => {}
+            Action::LogAcked { seq } => {
+                if let Some(folder) = host.disk.attempts.get_mut(&ticket) {
+                    folder.log.acked = folder.log.acked.max(seq);
+                }
+            }
             Action::LookIfWanted => {
                 let folder = host.disk.attempts.get(&ticket);
                 if folder.is_none_or(|folder| folder.claim == Some(Claim::Void)) {

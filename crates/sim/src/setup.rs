@@ -13,6 +13,8 @@ use crate::dice::Dice;
 pub enum Backing {
     /// Real SQL, in memory.
     Sqlite,
+    /// Plain tables: quick.
+    Memory,
 }
 
 #[derive(Debug, Clone)]
@@ -47,7 +49,7 @@ impl Setup {
         let hosts = dice.between(2, 8) as usize;
         let hosts = (0..hosts).map(|number| HostSetup::roll(number, &mut dice)).collect();
         Setup {
-            backing: Backing::Sqlite,
+            backing: if dice.chance(0.1) { Backing::Sqlite } else { Backing::Memory },
             servers: 1,
             hosts,
             core: core_config(&ServerConfig::default()),
@@ -55,7 +57,7 @@ impl Setup {
             length: Duration::from_secs(3600),
             patience: Duration::from_secs(4 * 3600),
             commit_time: Duration::from_millis(1),
-            log_lines_max: 10_000,
+            log_lines_max: if dice.chance(0.2) { 30 } else { 10_000 },
         }
     }
 }

@@ -107,6 +107,7 @@ impl World {
             Backing::Sqlite => {
                 Box::new(store_sqlite::SqliteStore::open_in_memory().expect("a database in memory can always be made"))
             }
+            Backing::Memory => Box::new(store_memory::MemoryDatabase::new().open()),
         };
         let database = Database::new(store, setup.servers, checks.clone());
         let mut world = World {

@@ -1,0 +1,151 @@
+//! A host's disk and processes as the worker's code looks at them: the product's questions, answered from the simulation.
+
+use std::io::{self, ErrorKind};
+use std::time::Duration;
+
+use protocol::attempt::Ticket;
+use protocol::folder::{Claim, ExitError, FolderSpec, Tally};
+use protocol::link::MissingCause;
+use protocol::log::Span;
+use runner::folder_io::{FolderError, Recorded};
+use runner::remains::Remains;
+use serde_json::Value;
+use worker::adopt::{self, DYING_PAUSE, Examined, NotedLoss, examine};
+use worker::agent::Found;
+use worker::ship::{Logs, Piece};
+
+use crate::disk::{Disk, Folder};
+use crate::hosts::Host;
+
+/// Lines of one piece: a few, so that windows and acknowledgements have something to do.
+const PIECE_LINES_MAX: usize = 40;
+
+/// One attempt's folder, with the processes that belong to it.
+pub(crate) struct Attic<'a> {
+    pub host: &'a mut Host,
+    pub ticket: Ticket,
+}
+
+impl Attic<'_> {
+    fn folder(&mut self) -> Result<&mut Folder, FolderError> {
+        let missing = || FolderError::Io { what: "read the spec", source: ErrorKind::NotFound.into() };
+        self.host.disk.attempts.get_mut(&self.ticket).ok_or_else(missing)
+    }
+
+    /// KILL is sent now; the world sees to it that they die.
+    fn doom(&mut self, with_runner: bool) -> Remains {
+        let runner = self.host.disk.attempts.get(&self.ticket).and_then(|folder| folder.runner);
+        let mut remains = Remains::None;
+        if let Some(group) = self.host.groups.get_mut(&self.ticket) {
+            group.doomed = true;
+            remains = Remains::Dying;
+        }
+        if let Some(pid) = runner.filter(|_| with_runner) {
+            self.host.doomed_runners.push(pid);
+            remains = Remains::Dying;
+        }
+        remains
+    }
+}
+
+impl adopt::Folder for Attic<'_> {
+    fn read_spec(&mut self) -> Result<FolderSpec, FolderError> {
+        self.folder().map(|folder| folder.spec.clone())
+    }
+
+    fn glimpse_spec(&mut self) -> Value {
+        Value::Null
+    }
+
+    fn runner_lives(&mut self) -> Result<bool, FolderError> {
+        Ok(self.folder().is_ok_and(|folder| folder.runner.is_some()))
+    }
+
+    fn read_claim(&mut self) -> Result<Option<Claim>, FolderError> {
+        Ok(self.folder().ok().and_then(|folder| folder.claim))
+    }
+
+    fn claim_void(&mut self) -> Result<Claim, FolderError> {
+        self.folder().map(|folder| folder.claim(Claim::Void))
+    }
+
+    fn read_record(&mut self) -> Result<Recorded, FolderError> {
+        let folder = self.folder()?;
+        if folder.torn { Err(FolderError::Exit(ExitError::Torn)) } else { Ok(folder.recorded()) }
+    }
+
+    fn read_loss(&mut self) -> Option<NotedLoss> {
+        self.folder().ok().and_then(|folder| folder.loss.clone())
+    }
+
+    fn write_loss(&mut self, loss: &NotedLoss) -> io::Result<()> {
+        if self.host.disk.full {
+            return Err(ErrorKind::StorageFull.into());
+        }
+        if let Ok(folder) = self.folder() {
+            folder.loss = Some(loss.clone());
+        }
+        Ok(())
+    }
+
+    fn kill_remains(&mut self, _spec: &FolderSpec, _tally: Option<Tally>) -> Remains {
+        self.doom(false)
+    }
+
+    fn kill_with_runner(&mut self, _spec: &FolderSpec, _tally: Option<Tally>) -> Result<Remains, FolderError> {
+        Ok(self.doom(true))
+    }
+
+    fn log_bounds(&mut self) -> io::Result<Option<Span>> {
+        let log = self.folder().ok().map(|folder| &folder.log);
+        Ok(log.filter(|log| log.last() > 0).map(|log| Span { first_seq: log.first(), last_seq: log.last() }))
+    }
+}
+
+/// What a worker that starts finds. What dies meanwhile is waited for, as far as a worker waits.
+pub(crate) fn scan(host: &mut Host, rebooted: bool, boot_now: Duration) -> Vec<Found> {
+    let tickets: Vec<Ticket> = host.disk.attempts.keys().copied().collect();
+    let mut all = Vec::new();
+    for ticket in tickets {
+        let mut waited = Duration::ZERO;
+        loop {
+            let mut attic = Attic { host: &mut *host, ticket };
+            match examine(&mut attic, ticket.attempt, rebooted, waited, boot_now) {
+                Examined::Found(found) => {
+                    all.push(*found);
+                    break;
+                }
+                Examined::Dying => waited += DYING_PAUSE,
+                Examined::HalfMade => {
+                    host.disk.attempts.remove(&ticket);
+                    break;
+                }
+            }
+        }
+    }
+    all
+}
+
+/// The logs of a disk, to be shipped.
+pub(crate) struct LogShelf<'a>(pub &'a Disk);
+
+impl Logs for LogShelf<'_> {
+    type Cursor = ();
+
+    fn read(
+        &mut self,
+        ticket: Ticket,
+        next_seq: u64,
+        _cursor: &mut (),
+        _buffer: &mut Vec<u8>,
+    ) -> io::Result<Option<Piece>> {
+        let Some(folder) = self.0.attempts.get(&ticket) else { return Ok(None) };
+        let Some((first_seq, last_seq, blocks)) = folder.log.block_after(next_seq - 1, PIECE_LINES_MAX) else {
+            return Ok(None);
+        };
+        let dropped = first_seq <= folder.log.dropped_to + 1 && first_seq > next_seq;
+        let cause = if dropped { MissingCause::Limit } else { MissingCause::Unwritten };
+        let cause = if first_seq == next_seq { MissingCause::default() } else { cause };
+        Ok(Some(Piece { span: Span { first_seq, last_seq }, blocks, cause }))
+    }
+}
