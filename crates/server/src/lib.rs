@@ -3,6 +3,7 @@
 //! * [`ledger`]: the one way in, and the only caller of `engine::apply`.
 //! * [`dispatch`]: which queued step goes to which worker.
 //! * [`link`]: the workers' WebSockets. [`http`]: the API.
+//! * [`explain`]: why a job is where it is.
 //! * [`tasks`]: the task folder and pushed tasks. [`access`]: tokens.
 
 pub mod access;
@@ -10,6 +11,7 @@ pub mod app;
 pub mod bus;
 pub mod clock;
 pub mod dispatch;
+pub mod explain;
 pub mod http;
 pub mod ledger;
 pub mod link;

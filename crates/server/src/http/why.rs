@@ -1,60 +1,31 @@
-//! `GET /api/jobs/{id}/why`: the engine explains, over the job as it is stored and the fleet as it is now.
+//! `GET /api/jobs/{id}/why`: the explanation, as a request gets it.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use api::{Why, WhyNext, WhyStep};
 use axum::extract::State;
 use axum::response::Response;
-use engine::why::{LooseEnd, MatchView, PauseView, Refusal, Roster, StepWhy, WorkerView};
-use engine::workers::Unwilling;
-use engine::{JobId, StepIx, Time, WorkerId};
+use engine::why::StepWhy;
 use http::StatusCode;
-use store::read::Lineage;
-use store::rows::{BeatRole, WorkerRow};
 
 use crate::app::App;
-use crate::dispatch::{self, Pause, TagSet};
+use crate::explain::{Live, explain};
 
 use super::error::ApiError;
 use super::extract::Path;
 use super::{answer, ids};
 
-/// The verb of a refused offer in a job's history.
-const REFUSED: &str = "refused";
-
-/// Events that are read at once.
-const EVENTS_PAGE: usize = 1_000;
-
 pub(super) async fn get(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Response, ApiError> {
-    let look = |roster: &dispatch::Roster| Live {
-        members: roster.iter().map(|(id, worker)| (id, Member::of(worker))).collect(),
-        pause: roster.pause().cloned(),
-    };
-    let live = app.ledger.inspect(look).await?;
-    let why = app.read(move |app| explain(app, &id, live)).await?;
+    let live = app.ledger.inspect(Live::of).await?;
+    let why = app.read(move |app| look(app, &id, live)).await?;
     Ok(answer(StatusCode::OK, &why))
 }
 
-fn explain(app: &App, id: &str, live: Live) -> Result<Why, ApiError> {
+fn look(app: &App, id: &str, live: Live) -> Result<Why, ApiError> {
     let id = ids::resolve(app, id)?;
-    let stored = app.reader.job(id)?.ok_or_else(|| ids::no_such_job(&id.to_string()))?;
-    let (job, _) = app.definitions.load(&stored)?;
-    let mut fleet = Fleet::new(live, app.reader.workers()?);
-    if fleet.members.values().any(|member| member.blocked) {
-        fleet.hear_refusals(app, id)?;
-    }
-    fleet.hear_attempts(app, &job)?;
-    let why = engine::why::why(&job, &fleet, &app.clocks()?);
-    let summary = why.summary + &kin(&app.reader.lineage(id)?);
-    Ok(Why { summary, steps: why.steps.into_iter().map(step).collect() })
-}
-
-/// Where the job stands among those that went on from each other.
-fn kin(lineage: &Lineage) -> String {
-    let before = lineage.continues.map(|job| format!(" It continues job {job}.")).unwrap_or_default();
-    let after = lineage.resolved_by.map(|job| format!(" Job {job} goes on where it ended.")).unwrap_or_default();
-    before + &after
+    let why = explain(app.reader.as_ref(), &app.definitions, &app.clocks()?, id, live)?;
+    let why = why.ok_or_else(|| ids::no_such_job(&id.to_string()))?;
+    Ok(Why { summary: why.summary, steps: why.steps.into_iter().map(step).collect() })
 }
 
 fn step(step: StepWhy) -> WhyStep {
@@ -65,197 +36,5 @@ fn step(step: StepWhy) -> WhyStep {
         last_sign_of_life: step.last_sign_of_life.map(Into::into),
         reason: step.reason,
         next: step.next.map(|next| WhyNext { at: next.at.into(), action: next.action }),
-    }
-}
-
-/// Every worker that was not removed: those that the ledger knows as they are now, the rest as they were last.
-struct Fleet {
-    members: HashMap<WorkerId, Member>,
-    pause: Option<Pause>,
-    loose_ends: HashMap<StepIx, Vec<LooseEnd>>,
-    runners: HashMap<StepIx, Time>,
-}
-
-/// What the ledger knows now.
-struct Live {
-    members: HashMap<WorkerId, Member>,
-    pause: Option<Pause>,
-}
-
-struct Member {
-    name: String,
-    host: String,
-    tags: TagSet,
-    connected: bool,
-    /// Why it gets no new work at all, if so.
-    unwilling: Option<&'static str>,
-    has_room: bool,
-    /// It refused an offer, and gets no other before its next heartbeat.
-    blocked: bool,
-    /// Why, if the offer was one of this job.
-    refusal: Option<String>,
-    slots: u32,
-    held: u32,
-    last_seen: Option<Time>,
-}
-
-impl Member {
-    fn of(worker: &dispatch::Worker) -> Member {
-        Member {
-            name: worker.name.clone(),
-            host: worker.hostname.clone(),
-            tags: worker.tags.clone(),
-            connected: worker.link.is_some(),
-            unwilling: worker.unwilling(),
-            has_room: worker.has_room(),
-            blocked: worker.blocked,
-            refusal: None,
-            slots: worker.slots,
-            held: u32::try_from(worker.held.len()).unwrap_or(u32::MAX).min(worker.slots),
-            last_seen: worker.last_seen,
-        }
-    }
-
-    fn away(row: WorkerRow) -> Member {
-        Member {
-            tags: TagSet::new(row.tags.into_iter().map(Arc::from)),
-            name: row.name,
-            host: row.hostname,
-            connected: false,
-            unwilling: dispatch::unwilling(false, row.draining),
-            has_room: false,
-            blocked: false,
-            refusal: None,
-            slots: row.slots,
-            held: 0,
-            last_seen: row.last_seen_at,
-        }
-    }
-}
-
-impl Fleet {
-    fn new(mut live: Live, rows: Vec<WorkerRow>) -> Fleet {
-        let here = rows.into_iter().filter(|row| row.removed_at.is_none());
-        let members = here.map(|row| {
-            let id = row.id;
-            // The ledger knows some only by what they hold; without a link the row says more.
-            let member = match live.members.remove(&id).filter(|member| member.connected) {
-                Some(mut member) => {
-                    member.last_seen = member.last_seen.max(row.last_seen_at);
-                    member
-                }
-                None => Member::away(row),
-            };
-            (id, member)
-        });
-        let (loose_ends, runners) = (HashMap::new(), HashMap::new());
-        Fleet { members: members.collect(), pause: live.pause, loose_ends, runners }
-    }
-
-    /// What is known of attempts beyond their steps' states.
-    fn hear_attempts(&mut self, app: &App, job: &engine::Job) -> Result<(), ApiError> {
-        for attempt in app.reader.attempts(job.id)? {
-            let live = job.step(attempt.ix).state.live().is_some_and(|live| live.attempt == attempt.id);
-            if live {
-                let beats = app.reader.beats(attempt.id)?;
-                let seen = beats.iter().filter(|beat| beat.role == BeatRole::Runner).map(|beat| beat.last_at).max();
-                self.runners.extend(seen.map(|seen| (attempt.ix, seen)));
-            } else if !attempt.confirmed || attempt.late_outcome.is_some() {
-                let worker = attempt.worker_name.unwrap_or_else(|| attempt.worker.to_string());
-                let (number, confirmed) = (attempt.number, attempt.confirmed);
-                let (given_up_at, late) = (attempt.ended_at, attempt.late_outcome);
-                let end = LooseEnd { number, worker, given_up_at, confirmed, late };
-                self.loose_ends.entry(attempt.ix).or_default().push(end);
-            }
-        }
-        Ok(())
-    }
-
-    /// Takes from the job's history why workers refused its offers; their last word counts.
-    fn hear_refusals(&mut self, app: &App, job: JobId) -> Result<(), ApiError> {
-        let mut after = 0;
-        loop {
-            let events = app.reader.events(Some(job), after, EVENTS_PAGE)?;
-            let Some(last) = events.last() else { return Ok(()) };
-            after = last.id;
-            for event in events.iter().filter(|event| event.verb.as_deref() == Some(REFUSED)) {
-                if let Some(member) = event.worker.and_then(|worker| self.members.get_mut(&worker)) {
-                    member.refusal = Some(refusal(&event.reason));
-                }
-            }
-        }
-    }
-}
-
-impl Roster for Fleet {
-    fn worker(&self, id: WorkerId) -> Option<WorkerView> {
-        let member = self.members.get(&id)?;
-        Some(WorkerView {
-            name: member.name.clone(),
-            host: member.host.clone(),
-            connected: member.connected,
-            last_seen: member.last_seen,
-        })
-    }
-
-    fn loose_ends(&self, step: StepIx) -> Vec<LooseEnd> {
-        self.loose_ends.get(&step).cloned().unwrap_or_default()
-    }
-
-    fn runner_seen(&self, step: StepIx) -> Option<Time> {
-        self.runners.get(&step).copied()
-    }
-
-    fn pause(&self) -> Option<PauseView> {
-        self.pause.as_ref().map(|pause| PauseView { since: pause.since, by: pause.by.clone() })
-    }
-
-    fn matching(&self, tags: &[Arc<str>]) -> MatchView {
-        let wanted = TagSet::new(tags.iter().cloned());
-        let mut view = MatchView::default();
-        for member in self.members.values() {
-            let fits = member.tags.contains_all(&wanted);
-            view.connected += u32::from(member.unwilling.is_none());
-            if let Some(why) = member.unwilling {
-                view.away.extend(fits.then(|| Unwilling { why, name: member.name.clone() }));
-            } else if fits {
-                view.matching += 1;
-                if member.blocked {
-                    view.refusals.push(Refusal { worker: member.name.clone(), why: member.refusal.clone() });
-                } else {
-                    view.busy += u32::from(!member.has_room);
-                }
-                view.slots += member.slots;
-                view.slots_taken += member.held;
-            }
-        }
-        let known = |tag: &str| self.members.values().any(|member| member.tags.iter().any(|has| has == tag));
-        view.missing = tags.iter().filter(|tag| !known(tag)).cloned().collect();
-        view
-    }
-}
-
-/// The worker's reason as history keeps it, `DiskFull: …`, in words.
-fn refusal(reason: &str) -> String {
-    let (code, detail) = reason.split_once(": ").unwrap_or((reason, ""));
-    let why = match code {
-        "Busy" => "it is busy",
-        "Draining" => "it is draining",
-        "DiskFull" => "its disk is full",
-        "Broken" => "it could not prepare the step",
-        _ => return reason.to_owned(),
-    };
-    if detail.is_empty() { why.to_owned() } else { format!("{why}: {detail}") }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::refusal;
-
-    #[test]
-    fn refusals_are_told_in_words() {
-        assert_eq!(refusal("DiskFull: no space left on device"), "its disk is full: no space left on device");
-        assert_eq!(refusal("Busy: "), "it is busy");
-        assert_eq!(refusal("something new: x"), "something new: x");
     }
 }
