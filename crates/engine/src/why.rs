@@ -50,21 +50,13 @@ pub trait Roster {
     fn matching(&self, tags: &[Arc<str>]) -> MatchView;
 
     /// Attempts of this step that are not settled by their state: given up without proof, or with an end that came late.
-    fn loose_ends(&self, step: StepIx) -> Vec<LooseEnd> {
-        let _ = step;
-        Vec::new()
-    }
+    fn loose_ends(&self, step: StepIx) -> Vec<LooseEnd>;
 
     /// When the runner of the step's current attempt last showed that it lives.
-    fn runner_seen(&self, step: StepIx) -> Option<Time> {
-        let _ = step;
-        None
-    }
+    fn runner_seen(&self, step: StepIx) -> Option<Time>;
 
     /// An operator's order that nothing new is handed out.
-    fn pause(&self) -> Option<PauseView> {
-        None
-    }
+    fn pause(&self) -> Option<PauseView>;
 }
 
 /// An attempt that was given up, and of which not all is known, or more than its step took into account.

@@ -5,6 +5,7 @@ mod support;
 mod deadlines;
 mod definition;
 mod matrix;
+mod messages;
 mod properties;
 mod purity;
 mod stories;

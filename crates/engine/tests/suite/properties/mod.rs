@@ -10,8 +10,8 @@ use std::time::Duration;
 use engine::deadline::Action;
 use engine::definition::{Definition, Patience};
 use engine::event::{Event, Rejection};
-use engine::why::{MatchView, Roster, WorkerView, why};
-use engine::{State, StateName, StepIx, WorkerId};
+use engine::why::{LooseEnd, MatchView, PauseView, Roster, WorkerView, why};
+use engine::{State, StateName, StepIx, Time, WorkerId};
 use proptest::prelude::*;
 
 use crate::support::script::report;
@@ -111,6 +111,18 @@ impl Roster for Empty {
 
     fn matching(&self, _tags: &[Arc<str>]) -> MatchView {
         MatchView::default()
+    }
+
+    fn loose_ends(&self, _step: StepIx) -> Vec<LooseEnd> {
+        Vec::new()
+    }
+
+    fn runner_seen(&self, _step: StepIx) -> Option<Time> {
+        None
+    }
+
+    fn pause(&self) -> Option<PauseView> {
+        None
     }
 }
 

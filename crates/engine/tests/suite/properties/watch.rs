@@ -65,6 +65,7 @@ impl Watch {
         self.check_rows(world, changes);
         self.check_effects(world, changes);
         check_final_steps(&before, &world.job);
+        check_progress(&before, world, event);
         self.check_shape(world);
         outcome
     }
@@ -235,6 +236,16 @@ impl Watch {
 fn check_final_steps(before: &Job, after: &Job) {
     for (ix, step) in each(before).filter(|(_, step)| step.state.is_final()) {
         assert_eq!(step, after.step(ix), "a final step was changed");
+    }
+}
+
+/// A check that found nothing to do is not due again in the same moment: that would be a loop.
+fn check_progress(before: &Job, world: &World, event: &Event) {
+    let Event::Check { step } = event else { return };
+    let (old, new) = (before.step(*step), world.job.step(*step));
+    if old.state == new.state {
+        let later = new.check.is_some_and(|check| check.at > world.now);
+        assert!(later, "looked at again at once: {new:?}");
     }
 }
 

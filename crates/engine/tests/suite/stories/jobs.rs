@@ -1,8 +1,10 @@
 //! What a job's state, error and end follow from.
 
+use engine::StepIx;
+use engine::event::{Event, Rejection, Ticket};
 use expect_test::expect;
 
-use crate::support::script::check;
+use crate::support::script::{check, resolve, world};
 
 #[test]
 fn nothing_has_started() {
@@ -200,17 +202,26 @@ fn a_poison_event_without_a_step_kills_the_job() {
     );
 }
 
+/// The first place behind the last step is as wrong as any.
 #[test]
 fn steps_that_are_not_there() {
-    check(
-        "a",
-        "check nowhere",
-        expect![[r#"
-        submit       | a: pending -enqueue-> queued
-        check nowhere | refused: the job has no such step
-        = job pending, a queued
-    "#]],
-    );
+    let world = world("a", "go a");
+    for step in [StepIx(1), StepIx(99)] {
+        let ticket = Ticket { step, ..world.ticket(StepIx(0)) };
+        let (by, reason) = ("ann".to_owned(), "no".to_owned());
+        let events = [
+            Event::Refused { ticket, reason: reason.clone() },
+            Event::Resolve(resolve(step, ticket.attempt, "failed", false)),
+            Event::Unmatched { step, missing: "gpu".to_owned() },
+            Event::Approve { step, by: by.clone() },
+            Event::Reject { step, by, reason },
+            Event::Check { step },
+            Event::Poisoned { step: Some(step), message: "a bug".to_owned() },
+        ];
+        for event in events {
+            assert_eq!(world.ask(&event), Err(Rejection::NoSuchStep), "{event:?}");
+        }
+    }
 }
 
 #[test]
