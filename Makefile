@@ -6,7 +6,7 @@ DATA ?= $(HOME)/.local/share/bowline
 FUZZ_SECONDS ?= 600
 SOAK_SECONDS ?= 3600
 
-.PHONY: run build test test-tools soak demo lint fmt bench fuzz
+.PHONY: run build test test-tools soak demo lint fmt bench fuzz mutants
 
 run: ## Build and start server, worker and page, with the example tasks.
 	$(CARGO) build --release --locked -p bowline
@@ -48,3 +48,9 @@ fuzz: ## Look for inputs that break the readers; wants a nightly compiler and ca
 		$(CARGO) +nightly fuzz run $$target -- -dict=dictionaries/$$target.dict -max_total_time=$(FUZZ_SECONDS) \
 			-max_len=8192 -rss_limit_mb=2048 -timeout=10 || exit 1; \
 	done
+
+# Properties and purity are the slow tests: what the others notice needs them not, so they look at the rest only.
+mutants: ## Break the engine in a thousand small ways, and see that its tests notice each; about an hour. See docs/mutants.md.
+	@$(CARGO) mutants --version >/dev/null 2>&1 || { echo "this needs cargo-mutants: cargo install --locked cargo-mutants"; exit 1; }
+	-nice $(CARGO) mutants --package engine --output target -- --lib --tests -- --skip properties:: --skip purity::
+	nice $(CARGO) mutants --package engine --output target --iterate -- --lib --tests

@@ -143,7 +143,7 @@ impl Draft<'_> {
                 (None, None) => Verb::Succeed,
                 (None, Some(_)) => Verb::Fail,
             };
-            return self.ended_while_cancelling(ix, cancelling.cause, verb);
+            return self.stop_confirmed(ix, cancelling.cause, verb);
         }
         match failure {
             None => {
@@ -263,17 +263,6 @@ impl Draft<'_> {
             let ticket = Ticket { step: ix, attempt: offer.attempt, fence: offer.fence };
             self.set_offer(ix, None, None);
             self.effect(Effect::Withdraw { ticket, worker: offer.worker });
-        }
-    }
-
-    fn ended_while_cancelling(&mut self, ix: StepIx, cause: StopCause, verb: Verb) -> Result<(), Rejection> {
-        let (failure, reason) = self.stop_failure(ix, cause);
-        match cause {
-            StopCause::StepTimeout => self.timed_out(ix, Verb::Complete, failure, Some(Ground::ReportedGone)),
-            StopCause::RunnerStale { silent_ms } => {
-                self.decide_silence(ix, Verb::Complete, silent_ms, Some(Ground::ReportedGone))
-            }
-            StopCause::Cancel | StopCause::JobTimeout => self.end(ix, verb, End::Cancelled, Some(failure), &reason),
         }
     }
 }

@@ -143,17 +143,15 @@ impl Draft<'_> {
         }
     }
 
-    /// The attempt that was told to stop is gone for certain.
-    pub(super) fn stop_confirmed(&mut self, ix: StepIx, cause: StopCause) -> Result<(), Rejection> {
+    /// The attempt that was told to stop is over for certain. `verb`: what ends it where it was to be cancelled.
+    pub(super) fn stop_confirmed(&mut self, ix: StepIx, cause: StopCause, verb: Verb) -> Result<(), Rejection> {
         let (failure, reason) = self.stop_failure(ix, cause);
         match cause {
             StopCause::StepTimeout => self.timed_out(ix, Verb::Complete, failure, Some(Ground::ReportedGone)),
             StopCause::RunnerStale { silent_ms } => {
                 self.decide_silence(ix, Verb::Complete, silent_ms, Some(Ground::ReportedGone))
             }
-            StopCause::Cancel | StopCause::JobTimeout => {
-                self.end(ix, Verb::Complete, End::Cancelled, Some(failure), &reason)
-            }
+            StopCause::Cancel | StopCause::JobTimeout => self.end(ix, verb, End::Cancelled, Some(failure), &reason),
         }
     }
 

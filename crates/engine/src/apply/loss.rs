@@ -87,7 +87,7 @@ impl Draft<'_> {
         let (failure, ground) = self.failure_of_loss(ix, &live, loss);
         self.attempt_lost(ix, Some(failure.clone()), true);
         if let State::Cancelling(cancelling) = self.step(ix).state {
-            return self.stop_confirmed(ix, cancelling.cause);
+            return self.stop_confirmed(ix, cancelling.cause, Verb::Complete);
         }
         if ground == Ground::NeverStarted {
             // Proven void: it was no execution, and spends no budget. After a cancel it is a step that runs because
