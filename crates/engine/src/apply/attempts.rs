@@ -72,7 +72,7 @@ impl Draft<'_> {
             return self.end(ix, Verb::Fail, End::Failed, Some(failure), &message);
         }
         let delay = REOFFER_DELAYS[(count as usize - 1).min(REOFFER_DELAYS.len() - 1)];
-        self.set_offer(ix, None, Some(now + delay).filter(|at| *at > now));
+        self.set_offer(ix, None, Some(now + delay));
         Ok(())
     }
 

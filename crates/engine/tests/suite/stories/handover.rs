@@ -1,7 +1,7 @@
 //! Offer, answer, grant: nothing runs twice, and nothing runs without leave.
 
-use engine::StepIx;
 use engine::event::Event;
+use engine::{State, StepIx};
 use expect_test::expect;
 
 use crate::support::script::{check, world};
@@ -127,6 +127,25 @@ fn unanswered_offers_are_withdrawn_with_growing_delays() {
         = job failed (dispatch_exhausted), a failed (dispatch_exhausted)
     "#]],
     );
+}
+
+/// Where the installation tries more often than there are delays, the last one repeats.
+#[test]
+fn the_longest_delay_between_offers_repeats() {
+    let mut world = world("a", "");
+    world.rules.max_dispatch_attempts = 9;
+    let mut delays = Vec::new();
+    for _ in 0..8 {
+        let offer = world.fresh_offer(StepIx(0), 1);
+        world.play(&offer).expect("it is time");
+        world.pass(world.rules.dispatch_ack);
+        world.play(&Event::Check { step: StepIx(0) }).expect("it is queued");
+        let State::Queued(queued) = &world.job.steps[0].state else { panic!("it is queued") };
+        let again = queued.not_before.expect("it was offered before");
+        delays.push(again.since(world.now).as_secs());
+        world.now = again;
+    }
+    assert_eq!(delays, [0, 1, 2, 4, 8, 8, 8, 8]);
 }
 
 #[test]
