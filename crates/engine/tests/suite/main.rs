@@ -8,6 +8,7 @@ mod matrix;
 mod messages;
 mod properties;
 mod purity;
+mod rows;
 mod stories;
 mod table;
 mod verdict;

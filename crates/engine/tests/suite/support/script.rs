@@ -174,7 +174,7 @@ pub(crate) fn report(what: &str) -> Report {
         stopped,
         output: if good { json!({ "sha": "abc" }) } else { Value::Null },
         output_error: (what == "badout").then(|| "line 3 has no `=`".to_owned()),
-        usage: Usage::default(),
+        usage: Usage { cpu_ms: 40, memory_bytes_max: 9_000 },
     }
 }
 
