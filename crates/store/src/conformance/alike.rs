@@ -19,7 +19,7 @@ pub fn play(one: &mut dyn Store, other: &mut dyn Store, choices: &[u32]) {
         let (first, second) = (write(one), write(other));
         assert_eq!(first, second, "after {} writes, two answers to the next", script.written());
         script.learn(&first);
-        if script.written() % WRITES_PER_LOOK == 0 || script.is_over() {
+        if script.written().is_multiple_of(WRITES_PER_LOOK) || script.is_over() {
             answers::assert_alike(one, other, &script.known());
         }
     }
