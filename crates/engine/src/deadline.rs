@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+use planted::Bug;
+
 use crate::definition::{Patience, StepDef};
 use crate::ids::WorkerId;
 use crate::job::{Header, Step};
@@ -87,7 +89,8 @@ impl Default for Rules {
 impl Rules {
     /// How long an answer to a runner holds: well below the window, after which somebody else may get the step.
     pub fn lease(&self) -> Duration {
-        self.recovery_window.mul_f64(0.8)
+        let share = if planted::is(Bug::LeaseOutlastsWindow) { 3.0 } else { 0.8 };
+        self.recovery_window.mul_f64(share)
     }
 }
 
@@ -106,6 +109,9 @@ pub(crate) fn of_step(state: &State, def: &StepDef, rules: &Rules, clocks: &Cloc
                 (Owner::Dispatcher, due.map(|at| (at, Action::DecideUnmatched)))
             }
         },
+        State::Running(live) if planted::is(Bug::OfferTimerOutlivesGrant) => {
+            (Owner::Worker(live.worker), Some((live.started_at + rules.dispatch_ack, Action::WithdrawOffer)))
+        }
         State::Running(live) => {
             (Owner::Worker(live.worker), live.timeout_at.map(|at| (at + TIMEOUT_SLACK, Action::StopForTimeout)))
         }

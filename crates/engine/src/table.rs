@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use planted::Bug;
+
 use crate::state::StateName::{self, *};
 
 /// What can happen to a step.
@@ -39,7 +41,8 @@ pub struct Illegal {
 
 /// Checks one move against the table.
 pub fn check(from: StateName, verb: Verb, to: StateName) -> Result<(), Illegal> {
-    if targets(from, verb).contains(&to) { Ok(()) } else { Err(Illegal { from, verb, to }) }
+    let turns = planted::is(Bug::VerdictTurns) && verb == Verb::Succeed;
+    if turns || targets(from, verb).contains(&to) { Ok(()) } else { Err(Illegal { from, verb, to }) }
 }
 
 /// The states that `verb` may lead to from `from`; none where it is illegal.

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
+use planted::Bug;
+
 use crate::attempt::{Attempt, AttemptState, Outcome, Report, Stopped};
 use crate::event::{Effect, OfferNews, Rejection, Stale, Ticket};
 use crate::failure::{Failure, FailureKind};
@@ -20,7 +22,7 @@ impl Draft<'_> {
     pub(super) fn offer(&mut self, ticket: Ticket, worker: WorkerId, epoch: Epoch) -> Result<(), Rejection> {
         let now = self.ctx.now;
         let queued = self.queued(ticket.step, "offer")?;
-        if queued.offer.is_some() || queued.not_before.is_some_and(|at| at > now) {
+        if (queued.offer.is_some() && !planted::is(Bug::OfferedToTwo)) || queued.not_before.is_some_and(|at| at > now) {
             return Err(Rejection::NotNow { state: StateName::Queued, wanted: "offer" });
         }
         let answer_by = self.ctx.heard + self.ctx.rules.dispatch_ack;
@@ -83,7 +85,7 @@ impl Draft<'_> {
             return self.accepted_again(ticket, live, epoch);
         }
         let offer = self.offered(ix, "start")?;
-        if offer.epoch != epoch {
+        if offer.epoch != epoch && !planted::is(Bug::OfferedToTwo) {
             return Err(Rejection::Stale(Stale::Epoch));
         }
         let timeout = self.def(ix).timeout;
@@ -111,7 +113,7 @@ impl Draft<'_> {
 
     /// The question is idempotent: the answer may have been lost, or come too late to be used.
     fn accepted_again(&mut self, ticket: Ticket, live: Live, epoch: Epoch) -> Result<(), Rejection> {
-        if live.epoch != epoch {
+        if live.epoch != epoch && !planted::is(Bug::OfferedToTwo) {
             return Err(Rejection::Stale(Stale::Epoch));
         }
         match &self.step(ticket.step).state {
@@ -127,6 +129,9 @@ impl Draft<'_> {
     pub(super) fn ended(&mut self, ticket: Ticket, report: &Report) -> Result<(), Rejection> {
         let ix = ticket.step;
         let Some(live) = self.step(ix).state.live().copied() else {
+            if planted::is(Bug::VerdictTurns) && self.failure_of(ix, report).is_none() {
+                return self.end(ix, Verb::Succeed, End::Success, None, "it ended well");
+            }
             return Err(Rejection::Stale(Stale::Attempt));
         };
         let report = &self.as_meant(live, report);

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use planted::Bug;
+
 use crate::definition::Condition;
 use crate::event::{About, Effect, Rejection, Ticket};
 use crate::failure::{Failure, FailureKind};
@@ -61,6 +63,8 @@ impl Draft<'_> {
                 self.drop_offer(ix);
                 self.end(ix, Verb::Cancel, End::Cancelled, Some(failure), &reason)
             }
+            StateName::Waiting if planted::is(Bug::RetryRevivesCancelled) => Ok(()),
+            StateName::Recovering if planted::is(Bug::WindowRevivesCancelled) => Ok(()),
             StateName::Waiting | StateName::Held => self.end(ix, Verb::Cancel, End::Cancelled, Some(failure), &reason),
             StateName::Recovering => {
                 self.attempt_lost(ix, Some(failure.clone()), false);

@@ -1,5 +1,7 @@
 //! What happens when a check time comes: the action of the state, if its time is really there; else look again.
 
+use planted::Bug;
+
 use crate::deadline::{self, Action};
 use crate::event::Rejection;
 use crate::failure::{Failure, FailureKind};
@@ -26,6 +28,11 @@ impl Draft<'_> {
                 Some(offer) if offer.answer_by <= clocks.heard => return self.offer_unanswered(ix),
                 Some(_) | None => {}
             },
+            State::Running(live) if planted::is(Bug::OfferTimerOutlivesGrant) => {
+                if due(live.started_at + self.ctx.rules.dispatch_ack) {
+                    return self.enqueue(ix, Verb::Requeue, "the offer was not answered");
+                }
+            }
             State::Running(live) => {
                 if live.timeout_at.is_some_and(|at| due(at + deadline::TIMEOUT_SLACK)) {
                     let reason = "its timeout is over";

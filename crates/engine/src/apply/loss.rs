@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use planted::Bug;
+
 use crate::attempt::{Attempt, AttemptState, Loss};
 use crate::definition::OnDisconnect;
 use crate::event::{About, AttemptNews, OfferNews, Rejection, Stale, Ticket};
@@ -126,7 +128,8 @@ impl Draft<'_> {
             let reason = failure.message.clone();
             draft.end(ix, fail, End::Failed, Some(failure), &reason)
         };
-        let Some(ground) = ground.filter(|_| self.header.cancel.is_none()) else {
+        let Some(ground) = ground.filter(|_| self.header.cancel.is_none() || planted::is(Bug::WindowRevivesCancelled))
+        else {
             return fail(self, failure);
         };
         let executed = self.step(ix).executions;

@@ -18,6 +18,7 @@ mod words;
 
 use std::sync::Arc;
 
+use planted::Bug;
 use serde_json::Value;
 
 use crate::deadline::Rules;
@@ -93,11 +94,11 @@ pub fn apply(job: &Job, event: &Event, ctx: &Ctx<'_>) -> Result<Changes, Rejecti
     // A stale voice is told so whatever became of the job; everyone else hears that the job is over.
     if let Some(ticket) = event.ticket() {
         draft.known(ticket.step)?;
-        if !matches!(event, Event::Offer { .. }) {
+        if !matches!(event, Event::Offer { .. }) && !is_believed(event) {
             draft.current(ticket)?;
         }
     }
-    if job.is_final() {
+    if job.is_final() && !(planted::is(Bug::VerdictTurns) && is_believed(event)) {
         return Err(Rejection::JobFinal(job.header.state));
     }
     match event {
@@ -125,6 +126,15 @@ pub fn apply(job: &Job, event: &Event, ctx: &Ctx<'_>) -> Result<Changes, Rejecti
     }
     draft.release_ready();
     Ok(draft.finish())
+}
+
+/// Whether a planted bug takes this event without looking whose it is.
+fn is_believed(event: &Event) -> bool {
+    match event {
+        Event::Ended { .. } => planted::is(Bug::StaleEndCounts) || planted::is(Bug::VerdictTurns),
+        Event::Accepted { .. } => planted::is(Bug::OfferedToTwo),
+        _ => false,
+    }
 }
 
 impl Draft<'_> {

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use planted::Bug;
+
 use crate::definition::{Condition, Work};
 use crate::eval::{Scope, StepView};
 use crate::event::Rejection;
@@ -58,7 +60,7 @@ impl Draft<'_> {
                 continue;
             };
             let forgiven = self.def(need.step).allow_failure;
-            outcome.satisfied &= need.on.meet(end, forgiven);
+            outcome.satisfied &= need.on.meet(end, forgiven || planted::is(Bug::FailureReleases));
             outcome.failed |= match end {
                 End::Failed => !forgiven,
                 End::Skipped(SkipCause::Failure) => true,

@@ -6,6 +6,7 @@ use engine::definition::StepDef;
 use engine::event::{Effect, Ticket};
 use engine::state::{StopCause, StopMode};
 use engine::{AttemptId, Clocks, Event, Job, JobId, State, Step, StepIx, Time, WorkerId};
+use planted::Bug;
 use protocol::attempt as wire;
 use protocol::link::ServerMessage;
 use store::{Store, StoreError};
@@ -45,7 +46,7 @@ pub(super) fn reindex(
 /// Puts a step into the dispatcher's queue if it may be offered now.
 pub(super) fn enter(queue: &mut Queue, place: Place, def: &StepDef, job: &Job, step: &Step, now: Time) {
     let State::Queued(queued) = &step.state else { return };
-    if queued.offer.is_none() && queued.not_before.is_none_or(|at| at <= now) {
+    if (queued.offer.is_none() || planted::is(Bug::OfferedToTwo)) && queued.not_before.is_none_or(|at| at <= now) {
         let key = QueueKey { priority: Reverse(job.definition.priority), since: queued.since, place };
         queue.insert(key, TagSet::new(def.tags.iter().cloned()), step.avoid);
     }
@@ -94,6 +95,9 @@ impl<S: Store> Core<S> {
             }
         };
         if let Some(link) = self.effect_target(worker) {
+            if planted::is(Bug::GoBeforeCommit) && matches!(message, ServerMessage::Go { .. }) {
+                return self.send(link, message);
+            }
             round.outgoing.push((Some(job), link, message));
         }
     }

@@ -6,6 +6,7 @@
 use std::io::ErrorKind;
 use std::time::Duration;
 
+use planted::Bug;
 use protocol::folder::{Claim, FolderSpec};
 use protocol::link::Loss;
 use runner::folder_io::{FolderError, Recorded};
@@ -51,6 +52,10 @@ pub fn look(folder: &mut impl Folder, rebooted: bool) -> Result<Look, FolderErro
         }
         // It may have come to its lock meanwhile, claimed the start, and live.
         Claim::Intent if folder.runner_lives()? => Ok(Look::Clear { finding: living(folder)?, spec }),
+        Claim::Intent if planted::is(Bug::IntentCountsAsVoid) => {
+            let detail = "its runner is gone and left no record".to_owned();
+            Ok(Look::Clear { spec, finding: Finding::NeverStarted { detail } })
+        }
         Claim::Intent => dead(folder, spec, rebooted),
     }
 }
@@ -91,7 +96,8 @@ fn dead(folder: &mut impl Folder, spec: Box<FolderSpec>, rebooted: bool) -> Resu
         }
         return Ok(Look::Clear { spec, finding: noted.into() });
     }
-    match folder.kill_remains(&spec, tally) {
+    let remains = if planted::is(Bug::RemainsLeftAlive) { Remains::None } else { folder.kill_remains(&spec, tally) };
+    match remains {
         Remains::None => {
             let finding = of_this_boot.map_or(Finding::Lost { loss, detail }, Finding::from);
             Ok(Look::Clear { spec, finding })

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use planted::Bug;
 use protocol::attempt::{StopMode, StopReason, Ticket};
 use protocol::link::{
     LinkSettings, PROTOCOL_VERSION, RefusedCode, ServerMessage, Verdict, VerdictKind, Welcome, WorkerMessage,
@@ -265,6 +266,7 @@ impl Agent {
         match held.phase {
             Phase::Waiting if held.barrier.is_none() => self.ask_when_free(ticket, now),
             Phase::Running { pid: Some(pid) } => self.out.say(WorkerMessage::Started { ticket, pid }),
+            _ if planted::is(Bug::ReportedOnce) => {}
             _ => self.say_report(ticket, now),
         }
     }
@@ -354,6 +356,7 @@ impl Agent {
         for ticket in unanswered {
             match self.held[&ticket].phase {
                 Phase::Waiting => self.ask_anew(ticket, now),
+                _ if planted::is(Bug::ReportedOnce) => {}
                 _ => self.say_report(ticket, now),
             }
         }

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 
+use planted::Bug;
 use protocol::attempt::Ticket;
 use protocol::link::{LOG_WINDOW_BYTES, LogHeader, MissingCause, encode_log};
 use protocol::log::{BLOCK_BYTES_MAX, Span};
@@ -214,7 +215,8 @@ impl<Cursor> Shipment<Cursor> {
         let missing = piece.span.first_seq - self.next_seq;
         let last_seq = piece.span.last_seq;
         self.next_seq = last_seq + 1;
-        self.complete = self.end == LogEnd::At(last_seq);
+        self.complete = self.end == LogEnd::At(last_seq)
+            || (planted::is(Bug::LogCompleteTooEarly) && matches!(self.end, LogEnd::At(_)));
         self.on_the_way.push_back(Sent { last_seq, bytes: piece.blocks.len() });
         let (first_seq, cause, complete) = (piece.span.first_seq, piece.cause, self.complete);
         let header = LogHeader { ticket, first_seq, last_seq, missing, cause, complete };
