@@ -100,6 +100,7 @@ pub(crate) fn of_step(state: &State, def: &StepDef, rules: &Rules, clocks: &Cloc
     let (owner, due) = match state {
         State::Pending => (Owner::Needs, None),
         State::Queued(queued) => match (&queued.offer, queued.not_before) {
+            (Some(offer), _) if planted::is(Bug::OfferWithoutDeadline) => (Owner::Worker(offer.worker), None),
             (Some(offer), _) => {
                 (Owner::Worker(offer.worker), Some((clocks.wall(offer.answer_by), Action::WithdrawOffer)))
             }
@@ -117,6 +118,9 @@ pub(crate) fn of_step(state: &State, def: &StepDef, rules: &Rules, clocks: &Cloc
         }
         State::Recovering(r) => {
             (Owner::Worker(r.live.worker), Some((clocks.verdict_at(r.deadline), Action::DecideLoss)))
+        }
+        State::Cancelling(c) if planted::is(Bug::CancelAwaitsTheLost) && c.cut.is_some() => {
+            (Owner::Worker(c.live.worker), None)
         }
         State::Cancelling(c) => (Owner::Worker(c.live.worker), Some((c.deadline, Action::ForceCancel))),
         State::Held(held) => (Owner::Person, held.expires_at.map(|at| (at, Action::ExpireHold))),

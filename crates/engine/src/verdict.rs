@@ -2,6 +2,8 @@
 //!
 //! The ledger asks with every hello, and then lets `apply` move what the verdict moves.
 
+use planted::Bug;
+
 use crate::definition::OnDisconnect;
 use crate::event::Ticket;
 use crate::failure::FailureKind;
@@ -70,6 +72,9 @@ fn of_current(state: &State, held: Held) -> Verdict {
 
 /// An attempt that may still run, and that its step has given up.
 fn of_past(step: &Step, on_disconnect: OnDisconnect, number: u32) -> Verdict {
+    if planted::is(Bug::StrayRunsOn) {
+        return Verdict::Finish;
+    }
     let ended_on_purpose = step.error.as_ref().is_some_and(|error| {
         matches!(error.kind, FailureKind::Cancelled | FailureKind::StepTimeout | FailureKind::JobTimeout)
     });

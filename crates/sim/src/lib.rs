@@ -7,6 +7,7 @@
 
 pub mod check;
 pub mod faults;
+pub mod plants;
 pub mod setup;
 pub mod story;
 pub mod workload;

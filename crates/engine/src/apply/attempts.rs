@@ -22,7 +22,7 @@ impl Draft<'_> {
     pub(super) fn offer(&mut self, ticket: Ticket, worker: WorkerId, epoch: Epoch) -> Result<(), Rejection> {
         let now = self.ctx.now;
         let queued = self.queued(ticket.step, "offer")?;
-        if (queued.offer.is_some() && !planted::is(Bug::OfferedToTwo)) || queued.not_before.is_some_and(|at| at > now) {
+        if queued.offer.is_some() || queued.not_before.is_some_and(|at| at > now) {
             return Err(Rejection::NotNow { state: StateName::Queued, wanted: "offer" });
         }
         let answer_by = self.ctx.heard + self.ctx.rules.dispatch_ack;
@@ -36,6 +36,9 @@ impl Draft<'_> {
     /// A refusal costs the step nothing: it goes to someone else.
     pub(super) fn refused(&mut self, ticket: Ticket, reason: &str) -> Result<(), Rejection> {
         let offer = self.offered(ticket.step, "refuse")?;
+        if planted::is(Bug::RefusalsCount) {
+            return self.offer_unanswered(ticket.step);
+        }
         self.set_offer(ticket.step, None, None);
         self.step_mut(ticket.step).avoid = Some(offer.worker);
         self.note_offer(ticket.step, offer.worker, OfferNews::Refused, reason);
@@ -85,7 +88,7 @@ impl Draft<'_> {
             return self.accepted_again(ticket, live, epoch);
         }
         let offer = self.offered(ix, "start")?;
-        if offer.epoch != epoch && !planted::is(Bug::OfferedToTwo) {
+        if offer.epoch != epoch {
             return Err(Rejection::Stale(Stale::Epoch));
         }
         let timeout = self.def(ix).timeout;
@@ -113,7 +116,7 @@ impl Draft<'_> {
 
     /// The question is idempotent: the answer may have been lost, or come too late to be used.
     fn accepted_again(&mut self, ticket: Ticket, live: Live, epoch: Epoch) -> Result<(), Rejection> {
-        if live.epoch != epoch && !planted::is(Bug::OfferedToTwo) {
+        if live.epoch != epoch {
             return Err(Rejection::Stale(Stale::Epoch));
         }
         match &self.step(ticket.step).state {

@@ -66,6 +66,13 @@ impl Draft<'_> {
             StateName::Waiting if planted::is(Bug::RetryRevivesCancelled) => Ok(()),
             StateName::Recovering if planted::is(Bug::WindowRevivesCancelled) => Ok(()),
             StateName::Waiting | StateName::Held => self.end(ix, Verb::Cancel, End::Cancelled, Some(failure), &reason),
+            StateName::Recovering if planted::is(Bug::CancelRefreshesWindow) => {
+                let deadline = self.ctx.heard + self.ctx.rules.recovery_window;
+                if let State::Recovering(recovering) = &mut self.step_mut(ix).state {
+                    recovering.deadline = deadline;
+                }
+                Ok(())
+            }
             StateName::Recovering => {
                 self.attempt_lost(ix, Some(failure.clone()), false);
                 self.end(ix, Verb::CancelGraceful, End::Cancelled, Some(failure), &reason)
@@ -119,6 +126,9 @@ impl Draft<'_> {
 
     /// Sends the order of a cancelling step, first or again.
     pub(super) fn order_stop(&mut self, ix: StepIx) {
+        if planted::is(Bug::StopNotSent) {
+            return;
+        }
         if let State::Cancelling(c) = self.step(ix).state {
             let ticket = Ticket { step: ix, attempt: c.live.attempt, fence: c.live.fence };
             let grace = self.def(ix).stop.grace;

@@ -25,6 +25,7 @@ impl Draft<'_> {
                 }
             }
             State::Queued(queued) => match queued.offer {
+                Some(_) if planted::is(Bug::OfferWithoutDeadline) => {}
                 Some(offer) if offer.answer_by <= clocks.heard => return self.offer_unanswered(ix),
                 Some(_) | None => {}
             },
@@ -42,6 +43,7 @@ impl Draft<'_> {
             State::Recovering(recovering) if clocks.may_judge(recovering.deadline) => {
                 return self.window_over(ix, &recovering);
             }
+            State::Cancelling(cancelling) if planted::is(Bug::CancelAwaitsTheLost) && cancelling.cut.is_some() => {}
             State::Cancelling(cancelling) if due(cancelling.deadline) => {
                 return self.force_cancel(ix, "no answer to the order to stop");
             }

@@ -22,7 +22,7 @@ impl Draft<'_> {
         let ix = ticket.step;
         let live = self.live(ix, "recover")?;
         // Only the link that the attempt is on can be lost for it.
-        if epoch != live.epoch {
+        if epoch != live.epoch && !planted::is(Bug::OldCloseEndsNewLink) {
             return Err(Rejection::Stale(Stale::Epoch));
         }
         let now = self.ctx.now;
@@ -61,6 +61,7 @@ impl Draft<'_> {
                 self.step_mut(ix).state = State::Running(live);
                 Ok(())
             }
+            State::Recovering(_) if planted::is(Bug::ReturnNotBelieved) => Err(Rejection::Stale(Stale::Epoch)),
             State::Recovering(recovering) => {
                 let away = self.ctx.now.since(recovering.disconnected_at);
                 self.record(Attempt::started(ix, live));
@@ -145,12 +146,14 @@ impl Draft<'_> {
         let step = self.step_mut(ix);
         step.losses += 1;
         let losses = step.losses;
-        if losses >= self.ctx.rules.max_losses {
+        if losses >= self.ctx.rules.max_losses && !planted::is(Bug::LossesWithoutEnd) {
             let poison = self.failure_of_poison(ix, losses, &failure);
             return fail(self, poison);
         }
         // A repeat by effects is not an execution of the policy.
-        self.step_mut(ix).executions -= 1;
+        if !planted::is(Bug::LossSpendsRetry) {
+            self.step_mut(ix).executions -= 1;
+        }
         let reason = format!("{}; its effects allow a repeat (ground: {})", failure.message, ground.word());
         self.enqueue(ix, requeue, &reason)
     }

@@ -130,11 +130,7 @@ pub fn apply(job: &Job, event: &Event, ctx: &Ctx<'_>) -> Result<Changes, Rejecti
 
 /// Whether a planted bug takes this event without looking whose it is.
 fn is_believed(event: &Event) -> bool {
-    match event {
-        Event::Ended { .. } => planted::is(Bug::StaleEndCounts) || planted::is(Bug::VerdictTurns),
-        Event::Accepted { .. } => planted::is(Bug::OfferedToTwo),
-        _ => false,
-    }
+    matches!(event, Event::Ended { .. }) && (planted::is(Bug::StaleEndCounts) || planted::is(Bug::VerdictTurns))
 }
 
 impl Draft<'_> {

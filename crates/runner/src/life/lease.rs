@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use planted::Bug;
 use protocol::attempt::{AttemptSpec, OnDisconnect};
 use protocol::folder::Ownership;
 
@@ -33,7 +34,7 @@ impl Terms {
     /// `None` if the server names no length.
     pub(super) fn of(spec: &AttemptSpec) -> Option<Self> {
         let length = Duration::from_millis(spec.lease_ms?);
-        let binding = spec.on_disconnect == OnDisconnect::Stop;
+        let binding = spec.on_disconnect == OnDisconnect::Stop && !planted::is(Bug::LeaseIgnored);
         let grace = Duration::from_millis(spec.stop.grace_ms).min(length / 3);
         Some(Terms { length, grace, binding })
     }
@@ -97,7 +98,8 @@ impl Lease {
     /// Whether the answer says anything new.
     pub(super) fn answered(&mut self, n: u64) -> bool {
         let Some(at) = self.open.iter().position(|(number, _)| *number == n) else { return false };
-        let (_, sent_at) = self.open[at];
+        let counted = if planted::is(Bug::LeaseFromLastQuestion) { self.open.len() - 1 } else { at };
+        let (_, sent_at) = self.open[counted];
         self.open.drain(..=at);
         let news = sent_at > self.from;
         self.from = self.from.max(sent_at);

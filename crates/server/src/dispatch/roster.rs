@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use engine::workers::{Label, Unwilling, Workers};
 use engine::{AttemptId, Epoch, Heard, Time, WorkerId};
+use planted::Bug;
 use store::rows::WorkerRow;
 
 use super::queue::Place;
@@ -312,7 +313,9 @@ impl Roster {
         }
         let mut since = self.resumed.unwrap_or(Heard::MIN);
         for worker in self.workers.values().filter(|w| !w.removed && w.tags.contains_all(wanted)) {
-            let awaited = worker.is_cut_off() && worker.left.is_some_and(|left| heard < left + window);
+            let awaited = !planted::is(Bug::NobodyAwaited)
+                && worker.is_cut_off()
+                && worker.left.is_some_and(|left| heard < left + window);
             if worker.takes_work() || awaited {
                 return None;
             }

@@ -30,7 +30,8 @@ pub(super) fn reindex(
 ) {
     let (before, after) = (holder(&old.state), holder(&new.state));
     if before != after {
-        if let Some((worker, attempt)) = before {
+        let leaks = planted::is(Bug::SlotLeaks) && new.state.name() == engine::StateName::Failed;
+        if let Some((worker, attempt)) = before.filter(|_| !leaks) {
             roster.release(worker, attempt);
         }
         if let Some((worker, attempt)) = after {
@@ -46,7 +47,7 @@ pub(super) fn reindex(
 /// Puts a step into the dispatcher's queue if it may be offered now.
 pub(super) fn enter(queue: &mut Queue, place: Place, def: &StepDef, job: &Job, step: &Step, now: Time) {
     let State::Queued(queued) = &step.state else { return };
-    if (queued.offer.is_none() || planted::is(Bug::OfferedToTwo)) && queued.not_before.is_none_or(|at| at <= now) {
+    if queued.offer.is_none() && queued.not_before.is_none_or(|at| at <= now) {
         let key = QueueKey { priority: Reverse(job.definition.priority), since: queued.since, place };
         queue.insert(key, TagSet::new(def.tags.iter().cloned()), step.avoid);
     }
@@ -65,7 +66,14 @@ impl<S: Store> Core<S> {
             Effect::Offer { step, offer } => {
                 let Some(cached) = self.cache.get(job) else { return };
                 let spec = super::attempt_spec::build(&cached.job, step, &offer, self.config.rules.lease());
-                (offer.worker, ServerMessage::Offer { number: 0, spec: Box::new(spec) })
+                let message = ServerMessage::Offer { number: 0, spec: Box::new(spec) };
+                if planted::is(Bug::OfferedToTwo)
+                    && let Some(other) = self.roster.iter().find(|(id, w)| *id != offer.worker && w.has_room())
+                    && let Some(link) = other.1.link
+                {
+                    round.outgoing.push((Some(job), link, message.clone()));
+                }
+                (offer.worker, message)
             }
             Effect::Withdraw { ticket, worker } => (worker, ServerMessage::Withdraw { ticket: wire(ticket) }),
             Effect::Go { ticket, worker } => {

@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use engine::{Clocks, Heard, Time};
+use planted::Bug;
 use store::rows::HearingRow;
 
 use crate::clock::Tick;
@@ -40,7 +41,7 @@ impl HearingRules {
         HearingRules {
             mark_every,
             late: mark_every.max(LATE_MIN),
-            stretch: max_reconnect_delay * 3 / 2,
+            stretch: if planted::is(Bug::NoTimeToCallIn) { Duration::ZERO } else { max_reconnect_delay * 3 / 2 },
             at_last: window * WINDOWS_MAX,
         }
     }
@@ -117,6 +118,7 @@ impl Hearing {
 
     fn after(&self, tick: Tick, deaf: Duration, broken: bool, rules: &HearingRules) -> Listened {
         let old = &self.row;
+        let (deaf, broken) = if planted::is(Bug::DeafTimeCounts) { (Duration::ZERO, false) } else { (deaf, broken) };
         let deaf_us = old.deaf_us.saturating_add(i64::try_from(deaf.as_micros()).unwrap_or(i64::MAX));
         let heard = Heard(tick.now.0.saturating_sub(deaf_us));
         let stretch_from = if broken { heard } else { old.stretch_from };

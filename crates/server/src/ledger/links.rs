@@ -6,6 +6,7 @@ use engine::attempt::{Loss, Outcome, Report, Stopped, Usage};
 use engine::event::{About, AttemptNews, Note};
 use engine::{AttemptId, Epoch, Event, Fence, Heard, Rejection, Time, WorkerId};
 use pause::Point;
+use planted::Bug;
 use protocol::attempt::{End, EndResult, StopReason, Ticket};
 use protocol::link::{self as wire, Heartbeat, Hello, Renewal, ServerMessage, WorkerMessage};
 use serde_json::Value;
@@ -151,12 +152,16 @@ impl<S: Store> Core<S> {
     fn accepted(&mut self, link: LinkId, ticket: Ticket, round: &mut Round) {
         pause::at(Point::Accepted);
         let epoch = self.epoch_of(link);
+        if planted::is(Bug::OfferedToTwo) {
+            round.outgoing.push((None, link, ServerMessage::Go { number: 0, ticket }));
+        }
         self.about_attempt(link, ticket, "accept", round, |t| Event::Accepted { ticket: t, epoch });
     }
 
     /// Leases are renewed only by a server that proves that it hears, and only for attempts that are current on this link.
     fn renew(&mut self, link: LinkId, worker: WorkerId, renewals: &[Renewal], round: &mut Round) {
-        if round.listened.is_none() && !self.hearing.is_fresh(round.now, &self.hearing_rules) {
+        let unproved = round.listened.is_none() && !planted::is(Bug::DeafServerRenews);
+        if unproved && !self.hearing.is_fresh(round.now, &self.hearing_rules) {
             return;
         }
         let epoch = self.epoch_of(link);
@@ -338,6 +343,9 @@ impl<S: Store> Core<S> {
             known.ended.remove(&attempt);
             known.logs.remove(&attempt);
             round.whole.insert(attempt);
+            if planted::is(Bug::ForgetBeforeCommit) {
+                return self.send(link, ServerMessage::Forget { number: 0, ticket });
+            }
             round.outgoing.push((None, link, ServerMessage::Forget { number: 0, ticket }));
         }
     }

@@ -1,6 +1,7 @@
 //! Log blocks on their way to the store: continued where they left off, never twice, acknowledged after the commit.
 
 use engine::{AttemptId, WorkerId};
+use planted::Bug;
 use protocol::attempt::Ticket;
 use protocol::link::{Hello, LogHeader, ServerMessage};
 use store::{LogAppend, LogDeadline, Store};
@@ -18,6 +19,9 @@ impl<S: Store> Core<S> {
             self.log_is_strange(link, header.ticket, round);
             return;
         };
+        if planted::is(Bug::ReplayDropped) && header.last_seq >= header.first_seq + 10 {
+            return;
+        }
         let gap = header.first_seq.saturating_sub(position.last_seq + 1);
         if gap > header.missing {
             // Something before this should come first: say where we are, and it is sent again from there.
@@ -30,6 +34,7 @@ impl<S: Store> Core<S> {
             let blocks = match (news, header.first_seq <= position.last_seq) {
                 (false, _) => Vec::new(),
                 (true, false) => blocks.to_vec(),
+                (true, true) if planted::is(Bug::LinesTwice) => blocks.to_vec(),
                 (true, true) => match protocol::log::trim_to(blocks, position.last_seq) {
                     Ok(rest) => rest.into_owned(),
                     Err(error) => {

@@ -4,6 +4,7 @@
 
 use engine::event::{NoReturn, Ticket};
 use engine::{AttemptId, Epoch, Event, State, WorkerId};
+use planted::Bug;
 use protocol::link::RefusedCode;
 use store::{Store, StoreError};
 
@@ -18,8 +19,16 @@ impl<S: Store> Core<S> {
     pub(super) fn link_closed(&mut self, link: LinkId, round: &mut Round) {
         let Some(closed) = self.links.remove(&link) else { return self.knocker_left(link) };
         let worker = closed.worker;
+        if planted::is(Bug::DeadLinkStays) && !closed.used {
+            self.links.insert(link, closed);
+            return;
+        }
         // The end of an old connection says nothing about a newer one.
-        let Some(known) = self.roster.get(worker).filter(|w| w.link == Some(link)) else { return };
+        let Some(known) =
+            self.roster.get(worker).filter(|w| w.link == Some(link) || planted::is(Bug::OldCloseEndsNewLink))
+        else {
+            return;
+        };
         let held: Vec<(AttemptId, Place)> = known.held.iter().map(|(attempt, place)| (*attempt, *place)).collect();
         let (no_return, counts) = (known.no_reconnect, !known.ephemeral);
         self.roster.update(worker, |w| {

@@ -7,6 +7,7 @@ use engine::event::Note;
 use engine::{
     AttemptId, Changes, Clocks, Continuation, Epoch, Event, Fence, Heard, JobId, LastAttempt, StepIx, Time, WorkerId,
 };
+use planted::Bug;
 use protocol::link::{ServerMessage, Welcome};
 use serde::Serialize;
 use serde_json::Value;
@@ -240,7 +241,8 @@ impl<S: Store> Core<S> {
     }
 
     pub(super) fn submit(&mut self, submit: &Submit, round: &mut Round) -> Result<Submitted, SubmitError> {
-        if let Some(key) = &submit.idempotency {
+        let key = submit.idempotency.as_ref().filter(|_| !planted::is(Bug::SubmittedTwice));
+        if let Some(key) = key {
             let in_round = round.idempotency.iter().find(|row| row.token == key.token && row.key == key.key).cloned();
             let known = match in_round {
                 Some(row) => Some(row),
@@ -257,7 +259,7 @@ impl<S: Store> Core<S> {
         }
         let id = JobId(self.random.uuid(round.now));
         self.new_job(id, submit, round);
-        if let Some(key) = &submit.idempotency {
+        if let Some(key) = key {
             round.idempotency.push(IdempotencyRow {
                 key: key.key.clone(),
                 token: key.token,

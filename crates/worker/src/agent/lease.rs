@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use planted::Bug;
 use protocol::attempt::{AttemptSpec, OnDisconnect, Ticket};
 use protocol::folder::RunnerRules;
 use protocol::link::{LinkSettings, Renewal, RunnerBeat, WorkerMessage};
@@ -30,7 +31,8 @@ pub(super) struct Guard {
 
 impl Guard {
     pub(super) fn of(spec: &AttemptSpec) -> Self {
-        let length = spec.lease_ms.filter(|_| spec.on_disconnect == OnDisconnect::Stop);
+        let binding = spec.on_disconnect == OnDisconnect::Stop && !planted::is(Bug::LeaseIgnored);
+        let length = spec.lease_ms.filter(|_| binding);
         Guard { length: length.map(Duration::from_millis), ..Guard::default() }
     }
 
@@ -51,7 +53,8 @@ impl Guard {
 
     fn answered(&mut self, n: u64) {
         if let Some(at) = self.open.iter().position(|(number, _)| *number == n) {
-            self.from = self.from.max(self.open[at].1);
+            let counted = if planted::is(Bug::LeaseFromLastQuestion) { self.open.len() - 1 } else { at };
+            self.from = self.from.max(self.open[counted].1);
             self.open.drain(..=at);
         }
     }
@@ -121,7 +124,7 @@ impl Agent {
     pub(super) fn runner_beats(&self, now: Duration) -> Vec<RunnerBeat> {
         let beat = |ticket: Ticket, held: &Held| {
             let Sign { pid, at } = held.sign?;
-            let age = now.saturating_sub(at).as_millis();
+            let age = if planted::is(Bug::SilentRunnerBeats) { 0 } else { now.saturating_sub(at).as_millis() };
             Some(RunnerBeat { ticket, pid, age_ms: u64::try_from(age).unwrap_or(u64::MAX) })
         };
         self.held.iter().filter(|(_, held)| held.may_run()).filter_map(|(ticket, held)| beat(*ticket, held)).collect()

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use planted::Bug;
 use protocol::attempt::{End, Ticket};
 use protocol::folder::{Claim, FromRunner};
 use protocol::link::{Loss, RefuseReason, WorkerMessage};
@@ -97,6 +98,10 @@ impl Agent {
         held.phase = Phase::Ended { end };
         self.say_report(ticket, now);
         self.out.push(Action::LogEnded { ticket, last_seq });
+        if planted::is(Bug::ForgottenOnReport) {
+            self.held.remove(&ticket);
+            self.out.push(Action::Forget { ticket });
+        }
     }
 
     /// It did not start and never will.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use planted::Bug;
 use protocol::attempt::{AttemptSpec, StopMode, StopReason, Ticket};
 use protocol::link::{Loss, RefuseReason, WorkerMessage};
 
@@ -91,7 +92,7 @@ impl Agent {
             return;
         }
         match held.said_at {
-            Some(said_at) if now <= said_at + patience => {
+            Some(said_at) if now <= said_at + patience || planted::is(Bug::LateGoUsed) => {
                 held.phase = Phase::Going;
                 held.granted = Some(said_at);
                 held.guard.granted(said_at);
