@@ -13,6 +13,9 @@ use uuid::Uuid;
 /// What the checkers hear of every batch that is in the database.
 pub(crate) trait Witness: Send {
     fn committed(&mut self, server: usize, batch: &Batch, committed: &Committed);
+
+    /// Nothing of this batch is.
+    fn refused(&mut self, server: usize, batch: &Batch);
 }
 
 /// The database itself.
@@ -91,6 +94,7 @@ impl Store for Handle {
         let trouble = &mut faults[self.server];
         if trouble.refusals > 0 {
             trouble.refusals -= 1;
+            lock(&self.database.witness).refused(self.server, batch);
             return Err(StoreError::Refused { message: "a simulated constraint failed".to_owned() });
         }
         let committed = store.commit(batch)?;

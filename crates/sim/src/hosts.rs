@@ -149,6 +149,9 @@ impl World {
             store.put_token(&token).expect("a new database takes a token");
             store.enroll(&token.hash, &new, DAWN).expect("a new database takes a worker");
             drop(store);
+            if self.setup.hosts[number].no_reconnect {
+                self.check(|checks| checks.will_not_come_back(WorkerId(worker)));
+            }
             self.hosts.push(Host {
                 number,
                 worker,
@@ -722,6 +725,8 @@ impl World {
             return;
         }
         self.tell(|| format!("host {at} loses its power for {time:?}"));
+        let now = self.agenda.now();
+        self.check(|checks| checks.host_wakes(now, at));
         self.hosts[at].on = false;
         self.hosts[at].asleep = None;
         self.hosts[at].frozen = None;
@@ -753,6 +758,7 @@ impl World {
         if host.on && host.asleep.is_none() {
             host.asleep = Some(Vec::new());
             self.tell(|| format!("host {at} sleeps for {time:?}"));
+            self.check(|checks| checks.host_sleeps(at));
             self.agenda.after(time, Event::Host { host: at, what: HostEvent::Wake });
         }
     }
@@ -776,6 +782,8 @@ impl World {
     fn wake_host(&mut self, at: usize) {
         let Some(backlog) = self.hosts[at].asleep.take() else { return };
         self.tell(|| format!("host {at} wakes up"));
+        let now = self.agenda.now();
+        self.check(|checks| checks.host_wakes(now, at));
         backlog.into_iter().for_each(|event| self.agenda.after(Duration::ZERO, event));
     }
 }

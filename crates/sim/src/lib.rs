@@ -19,6 +19,7 @@ mod database;
 mod dice;
 mod disk;
 mod hosts;
+mod model;
 mod net;
 mod runners;
 mod servers;

@@ -372,7 +372,7 @@ impl World {
     fn group_gone(&mut self, at: usize, ticket: Ticket) {
         let now = self.agenda.now();
         if self.hosts[at].groups.remove(&ticket).is_some() {
-            self.check(|checks| checks.child_ended(now, at, ticket));
+            self.check(|checks| checks.child_ended(now, ticket));
         }
     }
 

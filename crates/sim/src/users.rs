@@ -194,7 +194,6 @@ impl World {
         match act {
             Act::Cancel { force } => {
                 if let Some(job) = self.an_open_job() {
-                    self.check(|checks| checks.cancel_asked(job));
                     self.tell(|| format!("ann cancels {job}"));
                     self.job_event(server, job, JobEvent::Cancel { by, force });
                 }
@@ -262,7 +261,9 @@ impl World {
             _ => How::Rerun,
         };
         self.tell(|| format!("ann resolves {job} step {} as {how:?}", step.0));
-        self.check(|checks| checks.resolved(job, step));
+        if matches!(how, How::Rerun) {
+            self.check(|checks| checks.rerun_asked(job, step));
+        }
         let order =
             ResolveOrder { job, step, how, attempt, late_outcome: None, confirm_dead: false, by: "ann".to_owned() };
         let (reply, answer) = oneshot::channel();

@@ -102,7 +102,8 @@ pub struct Verdict {
 impl World {
     /// A world as this seed wants it, before anything has happened.
     pub fn new(seed: u64, setup: Setup, faults: Vec<Fault>) -> World {
-        let checks = Arc::new(Mutex::new(Checks::new(&setup)));
+        let users = Users::new(seed, &setup);
+        let checks = Arc::new(Mutex::new(Checks::new(&setup, &users.plans)));
         let store: Box<dyn Store> = match setup.backing {
             Backing::Sqlite => {
                 Box::new(store_sqlite::SqliteStore::open_in_memory().expect("a database in memory can always be made"))
@@ -117,7 +118,7 @@ impl World {
             servers: (0..setup.servers).map(|_| ServerNode::new()).collect(),
             hosts: Vec::new(),
             net: Network::new(Dice::new(seed, "net")),
-            users: Users::new(seed, &setup),
+            users,
             checks,
             story: Story::default(),
             dice: Dice::new(seed, "world"),
@@ -167,6 +168,8 @@ impl World {
             }
             let Some(event) = self.agenda.next() else { break };
             self.events += 1;
+            let now = self.agenda.now();
+            self.check(|checks| checks.moment(now));
             self.happens(event);
         }
         if until.is_none() && !self.has_findings() {

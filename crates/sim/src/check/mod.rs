@@ -1,15 +1,34 @@
 //! The checkers. They see every commit and every child's life, decide nothing, and share nothing with the engine but types.
+//!
+//! [`Checks`] is their one door: the database shows it every batch (a [`Witness`]), the world tells it what really happened.
+//! Each checker is a file of its own that opens with what it promises. All of them work on what a batch or an event brings;
+//! what has to look at everything does so at a few moments, or at the end.
+
+mod finals;
+mod lives;
+mod plans;
+mod rows;
+mod times;
+mod voices;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use engine::{AttemptId, JobId, StepIx};
+use engine::{JobId, StepIx, WorkerId};
 use protocol::attempt::Ticket;
+use store::rows::{AttemptRow, JobRow, StepRow};
 use store::{Batch, Committed};
 
 use crate::database::Witness;
 use crate::setup::Setup;
+use crate::workload::JobPlan;
+use finals::Finals;
+use lives::Lives;
+use plans::Plans;
+use rows::{Place, Rows};
+use times::Times;
+use voices::Voices;
 
 /// Something that must never happen did.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,96 +44,104 @@ impl fmt::Display for Finding {
     }
 }
 
+/// What is wrong, in the order in which it was found.
+#[derive(Debug, Default)]
+pub(crate) struct Findings(Vec<Finding>);
+
+impl Findings {
+    fn add(&mut self, checker: &'static str, what: String) {
+        self.0.push(Finding { checker, what });
+    }
+}
+
 /// What the checkers know.
 pub(crate) struct Checks {
-    findings: Vec<Finding>,
-    jobs: BTreeMap<JobId, JobSeen>,
-    /// Where an attempt belongs, from the first row that names it.
-    attempts: BTreeMap<AttemptId, (JobId, StepIx)>,
-    children: Vec<Child>,
+    /// True time, which no party can read.
+    now: Duration,
+    found: Findings,
+    plans: Plans,
+    rows: Rows,
+    times: Times,
+    finals: Finals,
+    voices: Voices,
+    lives: Lives,
     printed: BTreeMap<Ticket, Vec<(u64, String, bool)>>,
 }
 
-struct JobSeen {
-    state: &'static str,
-    is_final: bool,
-    steps: BTreeMap<StepIx, StepSeen>,
-}
-
-struct StepSeen {
-    state: &'static str,
-    is_final: bool,
-}
-
-/// The life of one step's processes on some host.
-struct Child {
-    ticket: Ticket,
-    host: usize,
-    ended: Option<Duration>,
-}
-
 impl Checks {
-    pub(crate) fn new(_setup: &Setup) -> Checks {
+    pub(crate) fn new(setup: &Setup, plans: &[JobPlan]) -> Checks {
         Checks {
-            findings: Vec::new(),
-            jobs: BTreeMap::new(),
-            attempts: BTreeMap::new(),
-            children: Vec::new(),
+            now: Duration::ZERO,
+            found: Findings::default(),
+            plans: Plans::new(plans),
+            rows: Rows::default(),
+            times: Times::default(),
+            finals: Finals::default(),
+            voices: Voices::default(),
+            lives: Lives::new(setup),
             printed: BTreeMap::new(),
         }
     }
 
     pub(crate) fn findings(&self) -> &[Finding] {
-        &self.findings
+        &self.found.0
     }
 
-    fn found(&mut self, checker: &'static str, what: String) {
-        self.findings.push(Finding { checker, what });
+    /// It is this late now.
+    pub(crate) fn moment(&mut self, now: Duration) {
+        self.now = now;
     }
 
     pub(crate) fn submitted(&mut self, plan: usize, job: JobId, earlier: Option<JobId>) {
         if let Some(earlier) = earlier.filter(|earlier| *earlier != job) {
-            self.found("submit", format!("plan {plan} became two jobs, {earlier} and {job}"));
+            self.found.add("submit", format!("plan {plan} became two jobs, {earlier} and {job}"));
         }
     }
 
-    pub(crate) fn cancel_asked(&mut self, _job: JobId) {}
-
-    pub(crate) fn resolved(&mut self, _job: JobId, _step: StepIx) {}
+    pub(crate) fn rerun_asked(&mut self, job: JobId, step: StepIx) {
+        self.lives.rerun_asked(Place { job, step });
+    }
 
     pub(crate) fn open_jobs(&self) -> Vec<JobId> {
-        self.jobs.iter().filter(|(_, job)| !job.is_final).map(|(id, _)| *id).collect()
+        self.rows.open_jobs().map(|(id, _)| id).collect()
     }
 
     pub(crate) fn has_open_jobs(&self) -> bool {
-        self.jobs.values().any(|job| !job.is_final)
+        self.rows.has_open_jobs()
     }
 
     pub(crate) fn failed_jobs(&self) -> Vec<JobId> {
-        self.jobs.iter().filter(|(_, job)| job.state == "failed").map(|(id, _)| *id).collect()
+        self.rows.jobs.iter().filter(|(_, job)| job.state == "failed").map(|(id, _)| *id).collect()
     }
 
     pub(crate) fn steps_in(&self, state: &str) -> Vec<(JobId, StepIx)> {
-        let of_job = |(id, job): (&JobId, &JobSeen)| {
-            let steps: Vec<(JobId, StepIx)> =
-                job.steps.iter().filter(|(_, step)| step.state == state).map(|(ix, _)| (*id, *ix)).collect();
-            steps
-        };
-        self.jobs.iter().filter(|(_, job)| !job.is_final).flat_map(of_job).collect()
-    }
-
-    pub(crate) fn child_started(&mut self, _now: Duration, host: usize, ticket: Ticket) {
-        self.children.push(Child { ticket, host, ended: None });
-        let Some(place) = self.attempts.get(&AttemptId(ticket.attempt)) else {
-            return self.found("start", format!("attempt {} runs, and no start of it is committed", ticket.attempt));
-        };
-        let _ = place;
-    }
-
-    pub(crate) fn child_ended(&mut self, now: Duration, host: usize, ticket: Ticket) {
-        if let Some(child) = self.children.iter_mut().rfind(|child| (child.ticket, child.host) == (ticket, host)) {
-            child.ended.get_or_insert(now);
+        let mut found = Vec::new();
+        for (id, job) in self.rows.open_jobs() {
+            found.extend(job.steps.iter().filter(|(_, step)| step.state == state).map(|(ix, _)| (id, *ix)));
         }
+        found
+    }
+
+    /// This worker says in its hello that it will not come back.
+    pub(crate) fn will_not_come_back(&mut self, worker: WorkerId) {
+        self.lives.will_not_come_back(worker);
+    }
+
+    pub(crate) fn child_started(&mut self, now: Duration, host: usize, ticket: Ticket) {
+        self.lives.started(now, host, ticket, &self.rows, &self.plans, &mut self.found);
+    }
+
+    pub(crate) fn child_ended(&mut self, now: Duration, ticket: Ticket) {
+        self.lives.ended(now, ticket, &mut self.found);
+    }
+
+    pub(crate) fn host_sleeps(&mut self, host: usize) {
+        self.lives.host_sleeps(host);
+    }
+
+    /// It goes on, or has lost its power.
+    pub(crate) fn host_wakes(&mut self, now: Duration, host: usize) {
+        self.lives.host_wakes(now, host);
     }
 
     pub(crate) fn printed(&mut self, ticket: Ticket, seq: u64, text: String, written: bool) {
@@ -124,51 +151,60 @@ impl Checks {
     /// The world is at its end.
     pub(crate) fn at_the_end(&mut self, unacknowledged: usize) {
         if unacknowledged > 0 {
-            self.found("liveness", format!("{unacknowledged} submits were never answered"));
+            self.found.add("liveness", format!("{unacknowledged} submits were never answered"));
         }
         let open: Vec<String> = self
-            .jobs
-            .iter()
-            .filter(|(_, job)| !job.is_final)
+            .rows
+            .open_jobs()
             .map(|(id, job)| {
                 let steps: Vec<&str> = job.steps.values().map(|step| step.state).collect();
                 format!("{id} is {} ({})", job.state, steps.join(" "))
             })
             .collect();
         if !open.is_empty() {
-            self.found("liveness", format!("not over long after peace: {}", open.join("; ")));
+            self.found.add("liveness", format!("not over long after peace: {}", open.join("; ")));
         }
     }
 }
 
 impl Witness for Checks {
     fn committed(&mut self, _server: usize, batch: &Batch, committed: &Committed) {
-        for write in batch.jobs.iter().filter(|write| !committed.conflicts.contains(&write.row.id)) {
-            let row = &write.row;
-            let before = self.jobs.get(&row.id);
-            if before.is_some_and(|job| job.is_final) {
-                self.found("final", format!("job {} is over and was written again as {}", row.id, row.state));
-            }
-            let is_final = row.check_at.is_none();
-            if !is_final && (row.owner.is_none() || row.action.is_none()) {
-                self.found("owner", format!("job {} is {} and has no owner or action", row.id, row.state));
-            }
-            let steps = self.jobs.remove(&row.id).map(|job| job.steps).unwrap_or_default();
-            self.jobs.insert(row.id, JobSeen { state: row.state, is_final, steps });
+        let accepted = Accepted { batch, committed };
+        let Checks { now, found, plans, rows, .. } = self;
+        self.finals.committed(rows, batch, &accepted, found);
+        self.voices.committed(rows, batch, &accepted, found);
+        for row in accepted.attempts().filter(|row| !rows.attempts.contains_key(&row.id)) {
+            self.lives.granted(*now, row, rows, plans, found);
         }
-        for row in batch.steps.iter().filter(|row| !committed.conflicts.contains(&row.job)) {
-            if let Some(attempt) = row.attempt {
-                self.attempts.insert(attempt, (row.job, row.ix));
-            }
-            let is_final = row.check_at.is_none();
-            if !is_final && (row.owner.is_none() || row.action.is_none()) {
-                self.found("owner", format!("step {} of {} is {} without an owner", row.name, row.job, row.state));
-            }
-            let Some(job) = self.jobs.get_mut(&row.job) else { continue };
-            let before = job.steps.insert(row.ix, StepSeen { state: row.state, is_final });
-            if before.is_some_and(|step| step.is_final) {
-                self.found("final", format!("step {} of {} is over and was written again", row.name, row.job));
-            }
-        }
+        self.times.committed(*now, batch, &accepted, found);
+        rows.take(*now, batch, &accepted);
+    }
+
+    fn refused(&mut self, _server: usize, batch: &Batch) {
+        self.times.refused(batch);
+    }
+}
+
+/// The rows of a batch that are in the database now: those of jobs that had moved are not.
+pub(crate) struct Accepted<'a> {
+    batch: &'a Batch,
+    committed: &'a Committed,
+}
+
+impl<'a> Accepted<'a> {
+    fn job(&self, id: JobId) -> bool {
+        !self.committed.conflicts.contains(&id)
+    }
+
+    fn jobs(&self) -> impl Iterator<Item = &'a JobRow> {
+        self.batch.jobs.iter().map(|write| &write.row).filter(|row| self.job(row.id))
+    }
+
+    fn steps(&self) -> impl Iterator<Item = &'a StepRow> {
+        self.batch.steps.iter().filter(|row| self.job(row.job))
+    }
+
+    fn attempts(&self) -> impl Iterator<Item = &'a AttemptRow> {
+        self.batch.attempts.iter().filter(|row| self.job(row.job))
     }
 }

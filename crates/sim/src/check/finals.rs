@@ -1,0 +1,54 @@
+//! Promise: a final step never changes and neither does a final job; a job is finalised once; whatever is to be delivered
+//! outside is written once.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use engine::JobId;
+use store::Batch;
+use uuid::Uuid;
+
+use super::rows::{Place, Rows};
+use super::{Accepted, Findings};
+
+const CHECKER: &str = "final";
+
+#[derive(Debug, Default)]
+pub(crate) struct Finals {
+    /// How each job ended, by the word of its history.
+    ended: BTreeMap<JobId, &'static str>,
+    deliveries: BTreeSet<Uuid>,
+}
+
+impl Finals {
+    pub(crate) fn committed(&mut self, rows: &Rows, batch: &Batch, accepted: &Accepted<'_>, found: &mut Findings) {
+        for row in accepted.jobs() {
+            let Some(before) = rows.job(row.id) else { continue };
+            if before.is_final {
+                found
+                    .add(CHECKER, format!("job {} was {} and is written again as {}", row.id, before.state, row.state));
+            }
+            if row.version <= before.version {
+                let versions = format!("{} after {}", row.version, before.version);
+                found.add(CHECKER, format!("job {} was written with version {versions}", row.id));
+            }
+        }
+        for row in accepted.steps() {
+            let before = rows.step(Place { job: row.job, step: row.ix });
+            if let Some(before) = before.filter(|step| step.is_final) {
+                let change = format!("was {} and is written again as {}", before.state, row.state);
+                found.add(CHECKER, format!("step {} of {} {change}", row.name, row.job));
+            }
+        }
+        for event in batch.events.iter().filter(|event| event.kind == "job" && accepted.job(event.job)) {
+            let Some(to) = event.to.filter(|to| matches!(*to, "success" | "failed" | "cancelled")) else { continue };
+            if let Some(before) = self.ended.insert(event.job, to) {
+                found.add(CHECKER, format!("job {} ended as {before}, and once more as {to}", event.job));
+            }
+        }
+        for row in batch.outbox.iter().filter(|row| accepted.job(row.job)) {
+            if !self.deliveries.insert(row.id) {
+                found.add(CHECKER, format!("{} of {} is to be delivered twice", row.kind, row.job));
+            }
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! Promise: nothing unsafe runs twice, as the steps' processes really lived. Nothing executes without a committed start; an
+//! attempt executes once; a successor is granted only for a reason that policy or effects allow, within their budgets, and
+//! only on a ground of the successor rule; of a step that stops when it is cut off, and of one that writes, there are never
+//! two copies at once.
+//!
+//! The design's own exception: a machine that slept may hold a copy that nobody could stop; it must be gone right after the
+//! machine wakes up.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use engine::{AttemptId, WorkerId};
+use protocol::attempt::Ticket;
+use store::rows::AttemptRow;
+
+use super::Findings;
+use super::plans::Plans;
+use super::rows::{AttemptSeen, Place, Rows};
+use crate::model::Reason;
+use crate::setup::Setup;
+use crate::workload::StepPlan;
+
+const CHECKER: &str = "successor";
+
+/// From the wake-up of a machine to the end of what outlived its lease in its sleep.
+const AFTER_WAKE: Duration = Duration::from_secs(1);
+
+/// From leave to exec, beyond the time for which leave is good.
+const EXEC: Duration = Duration::from_secs(1);
+
+pub(crate) struct Lives {
+    children: Vec<Child>,
+    by_ticket: BTreeMap<Ticket, usize>,
+    /// The children of a step, and of the same step in jobs that went on from it.
+    by_step: BTreeMap<Place, Vec<usize>>,
+    budgets: BTreeMap<Place, Budget>,
+    /// Steps that a person wanted to run once more.
+    reruns: BTreeSet<Place>,
+    hosts: BTreeMap<usize, Sleep>,
+    window: Duration,
+    leave_good_for: Duration,
+    max_losses: u32,
+    /// Workers that said that they will not come back.
+    no_return: BTreeSet<WorkerId>,
+}
+
+/// The processes of one attempt.
+struct Child {
+    ticket: Ticket,
+    host: usize,
+    place: Place,
+    ended: Option<Duration>,
+    /// A second copy that a sleep hid: it must be gone by then.
+    gone_by: Option<Duration>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sleep {
+    Asleep,
+    WokeAt(Duration),
+}
+
+#[derive(Debug, Default)]
+struct Budget {
+    executions: u32,
+    losses: u32,
+}
+
+impl Lives {
+    pub(crate) fn new(setup: &Setup) -> Lives {
+        let rules = &setup.core.rules;
+        Lives {
+            children: Vec::new(),
+            by_ticket: BTreeMap::new(),
+            by_step: BTreeMap::new(),
+            budgets: BTreeMap::new(),
+            reruns: BTreeSet::new(),
+            hosts: BTreeMap::new(),
+            window: rules.recovery_window,
+            leave_good_for: rules.dispatch_ack,
+            max_losses: rules.max_losses,
+            no_return: BTreeSet::new(),
+        }
+    }
+
+    pub(crate) fn will_not_come_back(&mut self, worker: WorkerId) {
+        self.no_return.insert(worker);
+    }
+
+    pub(crate) fn rerun_asked(&mut self, place: Place) {
+        self.reruns.insert(place);
+    }
+
+    /// An attempt that was not known before; `rows` are those before it.
+    pub(crate) fn granted(
+        &mut self,
+        now: Duration,
+        row: &AttemptRow,
+        rows: &Rows,
+        plans: &Plans,
+        found: &mut Findings,
+    ) {
+        let place = Place { job: row.job, step: row.ix };
+        let Some(plan) = plans.step(rows, place) else { return };
+        let name = || format!("attempt {} of step {} of {} was granted", row.number, row.ix.0, row.job);
+        if let Some(before) = rows.before(place) {
+            if let Some(wrong) = self.no_reason(place, before, plan) {
+                found.add(CHECKER, format!("{}: {wrong}", name()));
+            }
+        } else {
+            self.budgets.insert(place, Budget { executions: 1, losses: 0 });
+        }
+        if let Some(wrong) = self.second_copy(now, None, place, rows, plan) {
+            found.add(CHECKER, format!("{}, and {wrong}", name()));
+        }
+    }
+
+    /// What forbids a successor of this attempt, by policy, effects and budgets.
+    fn no_reason(&mut self, place: Place, before: &AttemptSeen, plan: &StepPlan) -> Option<String> {
+        if !before.is_over() {
+            return Some("the one before it is not over".to_owned());
+        }
+        let reason = Reason::of(before.error_code, before.error_message.as_deref(), before.exit_code);
+        let ran = self.children.iter().any(|child| child.place == place && self.is_of(child, before, place));
+        let most = plan.executions_max();
+        let max_losses = self.max_losses;
+        let rerun = self.reruns.contains(&place);
+        let budget = self.budgets.entry(place).or_default();
+        let code = before.error_code.unwrap_or("success");
+        match reason {
+            Reason::NeverStarted if ran => Some("the one before it was called never started, and it ran".to_owned()),
+            Reason::NeverStarted => None,
+            Reason::Person if rerun => None,
+            Reason::Person | Reason::Final => Some(format!("the one before it ended for good ({code})")),
+            Reason::Lost if !plan.retries(reason) => {
+                budget.losses += 1;
+                if !plan.may_repeat() {
+                    return Some(format!("the one before it was lost ({code}), and its effects forbid a repeat"));
+                }
+                (budget.losses >= max_losses).then(|| format!("it lost {} workers in a row", budget.losses))
+            }
+            Reason::Exit(_) | Reason::Timeout | Reason::Lost => {
+                if reason != Reason::Lost {
+                    budget.losses = 0;
+                }
+                budget.executions += 1;
+                if !plan.retries(reason) {
+                    return Some(format!("the one before it failed ({code}), and no policy names that"));
+                }
+                let over = budget.executions > most;
+                over.then(|| format!("it would be execution {} of {most}", budget.executions))
+            }
+        }
+    }
+
+    fn is_of(&self, child: &Child, attempt: &AttemptSeen, place: Place) -> bool {
+        child.ticket.fence == attempt.fence.0 && attempt.place == place
+    }
+
+    pub(crate) fn started(
+        &mut self,
+        now: Duration,
+        host: usize,
+        ticket: Ticket,
+        rows: &Rows,
+        plans: &Plans,
+        found: &mut Findings,
+    ) {
+        let id = ticket.attempt;
+        let Some(attempt) = rows.attempts.get(&AttemptId(id)) else {
+            return found.add(CHECKER, format!("attempt {id} runs on host {host}, and no start of it is committed"));
+        };
+        let place = attempt.place;
+        let name = || {
+            format!("attempt {} of step {} of {} ({id}) runs on host {host}", attempt.number, place.step.0, place.job)
+        };
+        if attempt.fence.0 != ticket.fence {
+            found.add(CHECKER, format!("{} with a fence that it was not granted", name()));
+        }
+        if self.by_ticket.contains_key(&ticket) {
+            found.add(CHECKER, format!("{} for the second time", name()));
+        }
+        if rows.step(place).and_then(|step| step.attempts.last()) != Some(&AttemptId(id)) {
+            found.add(CHECKER, format!("{}, and its step has a newer one", name()));
+        }
+        if let Some(over) = attempt.over_at.filter(|at| *at + self.leave_good_for + EXEC < now) {
+            found.add(CHECKER, format!("{}, and was given up {:?} before", name(), now - over));
+        }
+        if let Some(plan) = plans.step(rows, place)
+            && let Some(wrong) = self.second_copy(now, Some(ticket), place, rows, plan)
+        {
+            found.add(CHECKER, format!("{}, and {wrong}", name()));
+        }
+        self.by_ticket.insert(ticket, self.children.len());
+        self.by_step.entry(rows.origin(place)).or_default().push(self.children.len());
+        self.children.push(Child { ticket, host, place, ended: None, gone_by: None });
+    }
+
+    pub(crate) fn ended(&mut self, now: Duration, ticket: Ticket, found: &mut Findings) {
+        let Some(child) = self.by_ticket.get(&ticket).and_then(|at| self.children.get_mut(*at)) else { return };
+        child.ended.get_or_insert(now);
+        if child.gone_by.is_some_and(|by| by < now) {
+            let late = "outlived its lease in its host's sleep, and was not ended at once after it";
+            found.add(CHECKER, format!("attempt {} on host {} {late}", ticket.attempt, child.host));
+        }
+    }
+
+    pub(crate) fn is_alive(&self, attempt: AttemptId) -> bool {
+        self.children.iter().rev().any(|child| child.ticket.attempt == attempt.0 && child.ended.is_none())
+    }
+
+    pub(crate) fn host_sleeps(&mut self, host: usize) {
+        self.hosts.insert(host, Sleep::Asleep);
+    }
+
+    pub(crate) fn host_wakes(&mut self, now: Duration, host: usize) {
+        if self.hosts.insert(host, Sleep::WokeAt(now)) != Some(Sleep::Asleep) {
+            self.hosts.remove(&host);
+            return;
+        }
+        let hidden: Vec<usize> = (0..self.children.len()).filter(|at| self.is_hidden_copy(*at, host)).collect();
+        for at in hidden {
+            self.children[at].gone_by = Some(now + AFTER_WAKE);
+        }
+    }
+
+    /// On this host, alive, and not the newest that lives of its step.
+    fn is_hidden_copy(&self, at: usize, host: usize) -> bool {
+        let child = &self.children[at];
+        let alive = |at: &usize| self.children[*at].ended.is_none();
+        child.host == host
+            && child.ended.is_none()
+            && self
+                .by_step
+                .values()
+                .any(|all| all.contains(&at) && all.iter().filter(|at| alive(at)).max() != Some(&at))
+    }
+
+    /// What is wrong with a new copy of this step at this moment, with regard to those that still live.
+    fn second_copy(
+        &self,
+        now: Duration,
+        new: Option<Ticket>,
+        place: Place,
+        rows: &Rows,
+        plan: &StepPlan,
+    ) -> Option<String> {
+        let all = self.by_step.get(&rows.origin(place))?;
+        let alive = all.iter().map(|at| &self.children[*at]).filter(|child| child.ended.is_none());
+        let mut others = alive.filter(|child| Some(child.ticket) != new);
+        others.find_map(|old| {
+            let attempt = rows.attempts.get(&AttemptId(old.ticket.attempt))?;
+            let strict = plan.stops() || !plan.may_repeat();
+            let allowed = if strict { self.slept(now, old.host) } else { self.was_waited_for(now, attempt, place) };
+            let told = format!("attempt {} of it still runs on host {}", attempt.number, old.host);
+            (!allowed).then_some(told)
+        })
+    }
+
+    fn slept(&self, now: Duration, host: usize) -> bool {
+        match self.hosts.get(&host) {
+            Some(Sleep::Asleep) => true,
+            Some(Sleep::WokeAt(at)) => now <= *at + AFTER_WAKE,
+            None => false,
+        }
+    }
+
+    /// A copy beside a stray one is allowed once the window is over; the runner's own silence counts as well.
+    fn was_waited_for(&self, now: Duration, old: &AttemptSeen, place: Place) -> bool {
+        let cut_long = old.cut_for.is_some_and(|cut| cut >= self.window);
+        let over_long = old.place.job != place.job && old.over_at.is_some_and(|at| at + self.window <= now);
+        cut_long || over_long || old.error_code == Some("runner_stale") || self.no_return.contains(&old.worker)
+    }
+}

@@ -1,0 +1,185 @@
+//! What the database holds, as the checkers have seen it being written: the newest row of every job, step and attempt, with
+//! the true time at which each turn was taken. Every checker reads it; only [`Rows::take`] changes it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use engine::{AttemptId, Fence, JobId, StepIx, WorkerId};
+use store::Batch;
+use store::rows::{AttemptRow, JobRow, StepRow};
+
+use super::Accepted;
+
+/// A step of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    pub job: JobId,
+    pub step: StepIx,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Rows {
+    pub jobs: BTreeMap<JobId, JobSeen>,
+    pub attempts: BTreeMap<AttemptId, AttemptSeen>,
+    /// The job that each continuation began with.
+    roots: BTreeMap<JobId, JobId>,
+    open: usize,
+}
+
+#[derive(Debug)]
+pub(crate) struct JobSeen {
+    pub task: String,
+    pub version: u64,
+    pub state: &'static str,
+    pub is_final: bool,
+    pub error_code: Option<&'static str>,
+    pub steps: BTreeMap<StepIx, StepSeen>,
+    /// When somebody, or the job's timeout, first wanted it to end.
+    pub cancelled_at: Option<Duration>,
+    /// It goes on for another job: steps may have been taken over.
+    pub continues: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct StepSeen {
+    pub name: String,
+    pub state: &'static str,
+    pub is_final: bool,
+    pub error_code: Option<&'static str>,
+    pub fence: Option<Fence>,
+    /// Granted ones, the oldest first.
+    pub attempts: Vec<AttemptId>,
+    /// Since when it is in this state.
+    pub since: Duration,
+    /// Since when the row says that its worker is cut off.
+    pub cut_since: Option<Duration>,
+}
+
+#[derive(Debug)]
+pub(crate) struct AttemptSeen {
+    pub place: Place,
+    pub number: u32,
+    pub fence: Fence,
+    pub worker: WorkerId,
+    pub state: &'static str,
+    pub exit_code: Option<i32>,
+    pub signal: Option<i32>,
+    pub error_code: Option<&'static str>,
+    pub error_message: Option<String>,
+    /// How long it had been cut off when it was given up.
+    pub cut_for: Option<Duration>,
+    pub over_at: Option<Duration>,
+}
+
+impl AttemptSeen {
+    pub(crate) fn is_over(&self) -> bool {
+        self.over_at.is_some()
+    }
+}
+
+impl Rows {
+    pub(crate) fn job(&self, id: JobId) -> Option<&JobSeen> {
+        self.jobs.get(&id)
+    }
+
+    pub(crate) fn step(&self, place: Place) -> Option<&StepSeen> {
+        self.jobs.get(&place.job)?.steps.get(&place.step)
+    }
+
+    pub(crate) fn has_open_jobs(&self) -> bool {
+        self.open > 0
+    }
+
+    pub(crate) fn open_jobs(&self) -> impl Iterator<Item = (JobId, &JobSeen)> {
+        self.jobs.iter().filter(|(_, job)| !job.is_final).map(|(id, job)| (*id, job))
+    }
+
+    /// The same step of the job that the first one of a line of continuations was.
+    pub(crate) fn origin(&self, place: Place) -> Place {
+        Place { job: self.roots.get(&place.job).copied().unwrap_or(place.job), ..place }
+    }
+
+    /// The attempt of the same step before this one, in the same job.
+    pub(crate) fn before(&self, place: Place) -> Option<&AttemptSeen> {
+        self.attempts.get(self.step(place)?.attempts.last()?)
+    }
+
+    /// Takes over what was committed at this true time.
+    pub(crate) fn take(&mut self, now: Duration, batch: &Batch, accepted: &Accepted<'_>) {
+        for row in batch.lineage.iter().filter(|row| accepted.job(row.job)) {
+            let root = self.roots.get(&row.continues).copied().unwrap_or(row.continues);
+            self.roots.insert(row.job, root);
+        }
+        accepted.jobs().for_each(|row| self.take_job(row));
+        // Attempts first: how long one was cut off is in its step's row as it was before.
+        accepted.attempts().for_each(|row| self.take_attempt(now, row));
+        accepted.steps().for_each(|row| self.take_step(now, row));
+        for row in batch.events.iter().filter(|row| row.kind == "cancel_asked" && accepted.job(row.job)) {
+            if let Some(job) = self.jobs.get_mut(&row.job) {
+                job.cancelled_at.get_or_insert(now);
+            }
+        }
+    }
+
+    fn take_job(&mut self, row: &JobRow) {
+        let is_final = row.check_at.is_none();
+        let before = self.jobs.remove(&row.id);
+        let was_open = before.as_ref().is_some_and(|job| !job.is_final);
+        self.open = self.open + usize::from(!is_final) - usize::from(was_open);
+        let (steps, cancelled_at) = before.map(|job| (job.steps, job.cancelled_at)).unwrap_or_default();
+        let seen = JobSeen {
+            task: row.task.clone(),
+            version: row.version,
+            state: row.state,
+            is_final,
+            error_code: row.error_code,
+            steps,
+            cancelled_at,
+            continues: self.roots.contains_key(&row.id),
+        };
+        self.jobs.insert(row.id, seen);
+    }
+
+    fn take_step(&mut self, now: Duration, row: &StepRow) {
+        let Some(job) = self.jobs.get_mut(&row.job) else { return };
+        let before = job.steps.remove(&row.ix);
+        let since = before.as_ref().filter(|step| step.state == row.state).map_or(now, |step| step.since);
+        let cut_since = before.as_ref().and_then(|step| step.cut_since);
+        let seen = StepSeen {
+            name: row.name.clone(),
+            state: row.state,
+            is_final: row.check_at.is_none(),
+            error_code: row.error_code,
+            fence: row.fence,
+            since,
+            cut_since: row.disconnected_at.map(|_| cut_since.unwrap_or(now)),
+            attempts: before.map(|step| step.attempts).unwrap_or_default(),
+        };
+        job.steps.insert(row.ix, seen);
+    }
+
+    fn take_attempt(&mut self, now: Duration, row: &AttemptRow) {
+        let place = Place { job: row.job, step: row.ix };
+        let Some(step) = self.jobs.get_mut(&row.job).and_then(|job| job.steps.get_mut(&row.ix)) else { return };
+        if !self.attempts.contains_key(&row.id) {
+            step.attempts.push(row.id);
+        }
+        let over = row.ended_at.is_some();
+        let cut_for = step.cut_since.filter(|_| over).map(|since| now - since);
+        let over_at = self.attempts.get(&row.id).and_then(|seen| seen.over_at).or(over.then_some(now));
+        let seen = AttemptSeen {
+            place,
+            number: row.number,
+            fence: row.fence,
+            worker: row.worker,
+            state: row.state,
+            exit_code: row.exit_code,
+            signal: row.signal,
+            error_code: row.error_code,
+            error_message: row.error_message.clone(),
+            cut_for,
+            over_at,
+        };
+        self.attempts.insert(row.id, seen);
+    }
+}

@@ -1,0 +1,87 @@
+//! Promise: no stale voice is heard. A step's current attempt is never an older one than before, an attempt that is over
+//! stays over as it is, only the newest attempt of a step can change, and every turn of a step is told in its history.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use engine::Fence;
+use store::Batch;
+
+use super::rows::{AttemptSeen, Place, Rows};
+use super::{Accepted, Findings};
+
+const CHECKER: &str = "stale-voice";
+
+#[derive(Debug, Default)]
+pub(crate) struct Voices {
+    /// The highest fence of each step, offered or granted.
+    highest: BTreeMap<Place, Fence>,
+    granted: BTreeSet<Fence>,
+}
+
+impl Voices {
+    pub(crate) fn committed(&mut self, rows: &Rows, batch: &Batch, accepted: &Accepted<'_>, found: &mut Findings) {
+        for row in accepted.steps() {
+            let place = Place { job: row.job, step: row.ix };
+            let Some(fence) = row.fence else { continue };
+            let highest = self.highest.entry(place).or_insert(fence);
+            if fence < *highest {
+                let fences = format!("fence {} after {}", fence.0, highest.0);
+                found.add(CHECKER, format!("step {} of {} went back to {fences}", row.name, row.job));
+            }
+            *highest = fence.max(*highest);
+        }
+        for row in accepted.attempts() {
+            let place = Place { job: row.job, step: row.ix };
+            let name = || format!("attempt {} of step {} of {} ({})", row.number, row.ix.0, row.job, row.id);
+            match rows.attempts.get(&row.id) {
+                None => {
+                    if !self.granted.insert(row.fence) {
+                        found.add(CHECKER, format!("{} has a fence that another one has", name()));
+                    }
+                    let before = rows.step(place).map_or(0, |step| step.attempts.len());
+                    if usize::try_from(row.number).is_ok_and(|number| number != before + 1) {
+                        found.add(CHECKER, format!("{} follows {before} others", name()));
+                    }
+                }
+                Some(before) => {
+                    let newest = rows.step(place).and_then(|step| step.attempts.last()) == Some(&row.id);
+                    if let Some(wrong) = change(before, row.state, newest) {
+                        found.add(CHECKER, format!("{} {wrong}", name()));
+                    }
+                }
+            }
+        }
+        turns(rows, batch, accepted, found);
+    }
+}
+
+/// What is wrong with an attempt's turning into this state.
+fn change(before: &AttemptSeen, to: &str, newest: bool) -> Option<String> {
+    match before.state {
+        over @ ("ended" | "lost" | "superseded") => Some(format!("was {over} and is now {to}")),
+        from if !newest => Some(format!("turned from {from} to {to}, and its step has a newer one")),
+        _ => None,
+    }
+}
+
+/// The history of a batch leads from each step's state before to its state after.
+fn turns(rows: &Rows, batch: &Batch, accepted: &Accepted<'_>, found: &mut Findings) {
+    let mut told: BTreeMap<Place, &str> = BTreeMap::new();
+    for event in batch.events.iter().filter(|event| event.kind == "step" && accepted.job(event.job)) {
+        let (Some(step), Some(from), Some(to)) = (event.ix, event.from, event.to) else { continue };
+        let place = Place { job: event.job, step };
+        let before = told.insert(place, to).or_else(|| rows.step(place).map(|step| step.state)).unwrap_or("pending");
+        if before != from {
+            let turn = format!("turned from {from} to {to}, and was {before}");
+            found.add(CHECKER, format!("history says that step {} of {} {turn}", step.0, event.job));
+        }
+    }
+    for row in accepted.steps() {
+        let place = Place { job: row.job, step: row.ix };
+        let known = told.get(&place).copied().or_else(|| rows.step(place).map(|step| step.state)).unwrap_or("pending");
+        if known != row.state {
+            let turn = format!("is {}, and its history leads to {known}", row.state);
+            found.add(CHECKER, format!("step {} of {} {turn}", row.name, row.job));
+        }
+    }
+}
