@@ -387,7 +387,8 @@ impl World {
     pub(crate) fn make_peace(&mut self) {
         self.tell(|| "peace: nothing fails from here on".to_owned());
         let now = self.setup.length;
-        self.agenda.at(now, Event::User(UserEvent::Peace));
+        // Servers that are down start first: nobody would hear it.
+        self.agenda.at(now + Duration::from_secs(5), Event::User(UserEvent::Peace));
         for (server, host, way) in self.net.cut_paths() {
             while self.net.is_cut(server, host, way) {
                 self.mend(server, host, way);

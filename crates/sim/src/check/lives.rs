@@ -205,10 +205,6 @@ impl Lives {
         }
     }
 
-    pub(crate) fn is_alive(&self, attempt: AttemptId) -> bool {
-        self.children.iter().rev().any(|child| child.ticket.attempt == attempt.0 && child.ended.is_none())
-    }
-
     pub(crate) fn host_sleeps(&mut self, host: usize) {
         self.hosts.insert(host, Sleep::Asleep);
     }

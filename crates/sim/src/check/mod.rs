@@ -11,6 +11,9 @@ mod rows;
 mod times;
 mod voices;
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;

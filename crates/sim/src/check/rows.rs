@@ -32,21 +32,15 @@ pub(crate) struct JobSeen {
     pub version: u64,
     pub state: &'static str,
     pub is_final: bool,
-    pub error_code: Option<&'static str>,
     pub steps: BTreeMap<StepIx, StepSeen>,
     /// When somebody, or the job's timeout, first wanted it to end.
     pub cancelled_at: Option<Duration>,
-    /// It goes on for another job: steps may have been taken over.
-    pub continues: bool,
 }
 
 #[derive(Debug)]
 pub(crate) struct StepSeen {
-    pub name: String,
     pub state: &'static str,
     pub is_final: bool,
-    pub error_code: Option<&'static str>,
-    pub fence: Option<Fence>,
     /// Granted ones, the oldest first.
     pub attempts: Vec<AttemptId>,
     /// Since when it is in this state.
@@ -63,7 +57,6 @@ pub(crate) struct AttemptSeen {
     pub worker: WorkerId,
     pub state: &'static str,
     pub exit_code: Option<i32>,
-    pub signal: Option<i32>,
     pub error_code: Option<&'static str>,
     pub error_message: Option<String>,
     /// How long it had been cut off when it was given up.
@@ -127,16 +120,8 @@ impl Rows {
         let was_open = before.as_ref().is_some_and(|job| !job.is_final);
         self.open = self.open + usize::from(!is_final) - usize::from(was_open);
         let (steps, cancelled_at) = before.map(|job| (job.steps, job.cancelled_at)).unwrap_or_default();
-        let seen = JobSeen {
-            task: row.task.clone(),
-            version: row.version,
-            state: row.state,
-            is_final,
-            error_code: row.error_code,
-            steps,
-            cancelled_at,
-            continues: self.roots.contains_key(&row.id),
-        };
+        let seen =
+            JobSeen { task: row.task.clone(), version: row.version, state: row.state, is_final, steps, cancelled_at };
         self.jobs.insert(row.id, seen);
     }
 
@@ -146,11 +131,8 @@ impl Rows {
         let since = before.as_ref().filter(|step| step.state == row.state).map_or(now, |step| step.since);
         let cut_since = before.as_ref().and_then(|step| step.cut_since);
         let seen = StepSeen {
-            name: row.name.clone(),
             state: row.state,
             is_final: row.check_at.is_none(),
-            error_code: row.error_code,
-            fence: row.fence,
             since,
             cut_since: row.disconnected_at.map(|_| cut_since.unwrap_or(now)),
             attempts: before.map(|step| step.attempts).unwrap_or_default(),
@@ -174,7 +156,6 @@ impl Rows {
             worker: row.worker,
             state: row.state,
             exit_code: row.exit_code,
-            signal: row.signal,
             error_code: row.error_code,
             error_message: row.error_message.clone(),
             cut_for,

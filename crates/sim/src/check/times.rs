@@ -45,7 +45,8 @@ pub(crate) struct Times {
 
 impl Times {
     pub(crate) fn committed(&mut self, now: Duration, batch: &Batch, accepted: &Accepted<'_>, found: &mut Findings) {
-        self.listened += now.saturating_sub(self.last_commit).min(PAUSE_MAX);
+        let pause = now.saturating_sub(self.last_commit);
+        self.listened += if pause <= PAUSE_MAX { pause } else { Duration::ZERO };
         self.last_commit = now;
         for row in accepted.jobs() {
             let name = || format!("job {} ({})", row.id, row.state);

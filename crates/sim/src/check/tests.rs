@@ -1,0 +1,424 @@
+//! Histories written by hand, each wrong in one place: the checker whose promise it breaks must say so, and no other.
+
+use std::time::Duration;
+
+use engine::{AttemptId, Epoch, Fence, JobId, StepIx, Time, WorkerId};
+use protocol::attempt::Ticket;
+use store::rows::{AttemptRow, EventRow, JobRow, OutboxRow, StepRow};
+use store::{Batch, Committed, JobWrite};
+use uuid::Uuid;
+
+use super::Checks;
+use crate::database::Witness;
+use crate::setup::Setup;
+use crate::workload::{Behaviour, Condition, JobPlan, Kind, RetryPlan, StepPlan};
+
+const JOB: JobId = JobId(Uuid::from_u128(1));
+const STEP: StepIx = StepIx(0);
+const SECOND: Duration = Duration::from_secs(1);
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// One job of one step, and the checkers that watch it.
+struct Scene {
+    checks: Checks,
+    now: Duration,
+    version: u64,
+    job: &'static str,
+    step: &'static str,
+}
+
+impl Scene {
+    fn new(change: impl FnOnce(&mut StepPlan)) -> Scene {
+        let mut step = plan();
+        change(&mut step);
+        let job = JobPlan {
+            at: SECOND,
+            name: "job-0".to_owned(),
+            timeout: None,
+            expires: None,
+            priority: 0,
+            steps: vec![step],
+        };
+        let checks = Checks::new(&Setup::of(1), &[job]);
+        let mut scene = Scene { checks, now: SECOND, version: 0, job: "pending", step: "pending" };
+        scene.turn("queued", |_| {});
+        scene
+    }
+
+    fn after(&mut self, time: Duration) -> &mut Scene {
+        self.now += time;
+        self.checks.moment(self.now);
+        self
+    }
+
+    /// Commits the step in this state, told in its history, with what else the batch is to hold.
+    fn turn(&mut self, to: &'static str, more: impl FnOnce(&mut Batch)) -> &mut Scene {
+        let mut batch = Batch { now: self.time(), ..Batch::default() };
+        if self.step != to {
+            batch.events.push(event(Some(STEP), "step", self.step, to));
+        }
+        self.step = to;
+        let job = if is_final(to) { to } else { "running" };
+        if is_final(job) && self.job != job {
+            batch.events.push(event(None, "job", self.job, job));
+        }
+        self.job = job;
+        self.version += 1;
+        batch.jobs.push(JobWrite { row: self.job_row(), expected: Some(self.version - 1) });
+        batch.steps.push(self.step_row());
+        more(&mut batch);
+        self.commit(&batch)
+    }
+
+    fn commit(&mut self, batch: &Batch) -> &mut Scene {
+        self.checks.moment(self.now);
+        self.checks.committed(0, batch, &Committed::default());
+        self
+    }
+
+    fn granted(&mut self, number: u32) -> &mut Scene {
+        self.turn("running", |batch| {
+            batch.steps[0].attempt = Some(attempt(number));
+            batch.steps[0].fence = Some(Fence(number.into()));
+            batch.attempts.push(attempt_row(number, "running"));
+        })
+    }
+
+    /// The attempt is over, for this reason, and the step goes back into the queue.
+    fn over(&mut self, number: u32, state: &'static str, code: &'static str) -> &mut Scene {
+        self.turn("queued", |batch| {
+            batch.attempts.push(AttemptRow { error_code: Some(code), ..over_row(number, state) })
+        })
+    }
+
+    fn runs(&mut self, number: u32) -> &mut Scene {
+        self.checks.child_started(self.now, 0, ticket(number));
+        self
+    }
+
+    fn is_gone(&mut self, number: u32) -> &mut Scene {
+        self.checks.child_ended(self.now, ticket(number));
+        self
+    }
+
+    fn cut(&mut self) -> &mut Scene {
+        let at = self.time();
+        self.turn("recovering", |batch| batch.steps[0].disconnected_at = Some(at))
+    }
+
+    fn time(&self) -> Time {
+        Time(1_000_000_000_000) + self.now
+    }
+
+    fn check_at(&self, state: &str) -> Option<Time> {
+        (!is_final(state)).then(|| self.time() + MINUTE)
+    }
+
+    fn job_row(&self) -> JobRow {
+        let open = !is_final(self.job);
+        JobRow {
+            id: JOB,
+            version: self.version,
+            state: self.job,
+            task: "job-0".to_owned(),
+            definition: [0; 32],
+            input: String::new(),
+            priority: 0,
+            submitted_by: String::new(),
+            created_at: Time(0),
+            started_at: None,
+            ended_at: None,
+            expires_at: None,
+            error_code: None,
+            error_message: None,
+            error_step: None,
+            owner: open.then_some("steps"),
+            check_at: self.check_at(self.job),
+            action: open.then_some("look_again"),
+            data: String::new(),
+        }
+    }
+
+    fn step_row(&self) -> StepRow {
+        let open = !is_final(self.step);
+        StepRow {
+            job: JOB,
+            ix: STEP,
+            name: "s0".to_owned(),
+            state: self.step,
+            owner: open.then_some("worker"),
+            check_at: self.check_at(self.step),
+            action: open.then_some("look_again"),
+            worker: None,
+            attempt: None,
+            fence: None,
+            dispatch_attempts: 0,
+            error_code: None,
+            error_message: None,
+            queued_at: None,
+            disconnected_at: None,
+            recovery_deadline: None,
+            updated_at: self.time(),
+            data: String::new(),
+        }
+    }
+
+    #[track_caller]
+    fn is_well(&self) {
+        assert_eq!(self.checks.findings(), []);
+    }
+
+    /// Exactly this checker has found something, and says so.
+    #[track_caller]
+    fn is_found(&self, checker: &str, words: &str) {
+        let found = self.checks.findings();
+        assert!(found.iter().all(|finding| finding.checker == checker), "{found:?}");
+        assert!(found.iter().any(|finding| finding.what.contains(words)), "{found:?}");
+    }
+}
+
+fn plan() -> StepPlan {
+    let behaviour = Behaviour {
+        takes: SECOND,
+        lines: 0,
+        first_code: 0,
+        later_code: 0,
+        first_times: 1,
+        stubborn: false,
+        stray: false,
+        output: 0,
+    };
+    StepPlan {
+        name: "s0".to_owned(),
+        needs: Vec::new(),
+        condition: Condition::Success,
+        kind: Kind::Work(behaviour),
+        effects: "writes",
+        stop: false,
+        timeout: None,
+        retry: None,
+        allow_failure: false,
+        tag: None,
+        waits_for_worker: false,
+        grace: SECOND,
+    }
+}
+
+fn retry(attempts: u32, on: &[&'static str]) -> Option<RetryPlan> {
+    Some(RetryPlan { attempts, on: on.to_vec(), delay: SECOND })
+}
+
+fn is_final(state: &str) -> bool {
+    matches!(state, "success" | "failed" | "cancelled" | "skipped")
+}
+
+fn attempt(number: u32) -> AttemptId {
+    AttemptId(Uuid::from_u128(100 + u128::from(number)))
+}
+
+fn ticket(number: u32) -> Ticket {
+    Ticket { attempt: attempt(number).0, fence: number.into() }
+}
+
+fn attempt_row(number: u32, state: &'static str) -> AttemptRow {
+    AttemptRow {
+        id: attempt(number),
+        job: JOB,
+        ix: STEP,
+        number,
+        fence: Fence(number.into()),
+        worker: WorkerId(Uuid::nil()),
+        epoch: Epoch(1),
+        state,
+        confirmed: false,
+        started_at: Time(0),
+        ended_at: None,
+        exit_code: None,
+        signal: None,
+        error_code: None,
+        error_message: None,
+        cpu_ms: 0,
+        memory_bytes_max: 0,
+    }
+}
+
+fn over_row(number: u32, state: &'static str) -> AttemptRow {
+    AttemptRow { ended_at: Some(Time(1)), ..attempt_row(number, state) }
+}
+
+fn event(ix: Option<StepIx>, kind: &'static str, from: &'static str, to: &'static str) -> EventRow {
+    let (from, to) = (Some(from), Some(to));
+    EventRow { job: JOB, ix, at: Time(0), kind, verb: None, from, to, worker: None, reason: String::new() }
+}
+
+#[test]
+fn a_good_history_is_no_finding() {
+    let mut scene = Scene::new(|_| {});
+    scene.granted(1).after(SECOND).runs(1).after(SECOND).is_gone(1);
+    scene.turn("success", |batch| batch.attempts.push(over_row(1, "ended"))).is_well();
+}
+
+#[test]
+fn a_row_without_an_owner_is_found() {
+    let mut scene = Scene::new(|_| {});
+    scene.turn("queued", |batch| batch.steps[0].owner = None).is_found("check-time", "owner");
+}
+
+#[test]
+fn a_check_time_too_far_ahead_is_found() {
+    let mut scene = Scene::new(|_| {});
+    let at = scene.time() + 61 * MINUTE;
+    scene.turn("queued", |batch| batch.steps[0].check_at = Some(at)).is_found("check-time", "only at");
+}
+
+#[test]
+fn a_check_time_that_nobody_keeps_is_found() {
+    let mut scene = Scene::new(|_| {});
+    for _ in 0..40 {
+        let batch = Batch { now: scene.time(), ..Batch::default() };
+        scene.after(2 * SECOND).commit(&batch);
+    }
+    scene.is_found("check-time", "nobody looked");
+}
+
+#[test]
+fn time_in_which_nobody_commits_is_not_late() {
+    let mut scene = Scene::new(|_| {});
+    for _ in 0..10 {
+        scene.after(10 * MINUTE);
+        let batch = Batch { now: scene.time(), ..Batch::default() };
+        scene.commit(&batch);
+    }
+    scene.is_well();
+}
+
+#[test]
+fn a_final_step_that_changes_is_found() {
+    let mut scene = Scene::new(|_| {});
+    scene.turn("cancelled", |_| {});
+    scene.turn("running", |_| {}).is_found("final", "was cancelled and is written again");
+}
+
+#[test]
+fn a_second_end_of_a_job_is_found() {
+    let mut scene = Scene::new(|_| {});
+    scene.turn("failed", |_| {});
+    let events = vec![event(None, "job", "running", "success")];
+    let batch = Batch { now: scene.time(), events, ..Batch::default() };
+    scene.commit(&batch).is_found("final", "and once more as success");
+}
+
+#[test]
+fn a_webhook_that_is_written_twice_is_found() {
+    let mut scene = Scene::new(|_| {});
+    for _ in 0..2 {
+        let row = OutboxRow { id: Uuid::nil(), job: JOB, kind: "webhook", body: String::new(), created_at: Time(0) };
+        let batch = Batch { now: scene.time(), outbox: vec![row], ..Batch::default() };
+        scene.commit(&batch);
+    }
+    scene.is_found("final", "delivered twice");
+}
+
+#[test]
+fn an_attempt_that_comes_back_is_found() {
+    let mut scene = Scene::new(|step| step.effects = "none");
+    scene.granted(1).over(1, "lost", "worker_lost");
+    scene.turn("running", |batch| batch.attempts.push(attempt_row(1, "running")));
+    scene.is_found("stale-voice", "was lost and is now running");
+}
+
+#[test]
+fn an_older_fence_is_found() {
+    let mut scene = Scene::new(|_| {});
+    let mut offer = |fence| {
+        scene.turn("queued", |batch| batch.steps[0].fence = Some(Fence(fence)));
+    };
+    offer(8);
+    offer(7);
+    scene.is_found("stale-voice", "went back to fence 7");
+}
+
+#[test]
+fn a_turn_that_is_not_told_is_found() {
+    let mut scene = Scene::new(|_| {});
+    scene.turn("waiting", |batch| batch.events.clear()).is_found("stale-voice", "its history leads to queued");
+}
+
+#[test]
+fn a_start_that_nobody_granted_is_found() {
+    let mut scene = Scene::new(|_| {});
+    scene.runs(1).is_found("successor", "no start of it is committed");
+}
+
+#[test]
+fn an_attempt_that_executes_twice_is_found() {
+    let mut scene = Scene::new(|_| {});
+    scene.granted(1).runs(1).is_gone(1).runs(1).is_found("successor", "for the second time");
+}
+
+#[test]
+fn a_start_long_after_the_attempt_was_given_up_is_found() {
+    let mut scene = Scene::new(|step| step.effects = "none");
+    scene.granted(1).over(1, "lost", "worker_lost").after(30 * SECOND).runs(1).is_found("successor", "was given up");
+}
+
+#[test]
+fn what_writes_is_not_repeated_after_a_loss() {
+    let mut scene = Scene::new(|_| {});
+    scene.granted(1).runs(1).is_gone(1).over(1, "lost", "worker_lost").granted(2);
+    scene.is_found("successor", "its effects forbid a repeat");
+}
+
+#[test]
+fn attempts_counts_executions() {
+    let mut scene = Scene::new(|step| step.retry = retry(2, &["failure"]));
+    scene.granted(1).over(1, "ended", "exit_code").granted(2).is_well();
+    scene.over(2, "ended", "exit_code").granted(3).is_found("successor", "execution 3 of 2");
+}
+
+#[test]
+fn a_failure_that_no_policy_names_is_not_repeated() {
+    let mut scene = Scene::new(|step| step.retry = retry(3, &["timeout"]));
+    scene.granted(1).over(1, "ended", "exit_code").granted(2).is_found("successor", "no policy names that");
+}
+
+#[test]
+fn a_poison_step_stops_after_three_losses() {
+    let mut scene = Scene::new(|step| step.effects = "idempotent");
+    scene.granted(1).over(1, "lost", "runner_lost").granted(2).over(2, "lost", "runner_lost").granted(3).is_well();
+    scene.over(3, "lost", "runner_lost").granted(4).is_found("successor", "lost 3 workers in a row");
+}
+
+#[test]
+fn a_copy_of_what_stops_beside_a_living_one_is_found() {
+    let mut scene = Scene::new(|step| (step.effects, step.stop) = ("none", true));
+    scene.granted(1).runs(1).cut().after(5 * MINUTE).over(1, "lost", "worker_lost").granted(2);
+    scene.is_found("successor", "still runs on host 0");
+}
+
+#[test]
+fn a_copy_of_what_keeps_is_allowed_only_after_the_window() {
+    let history = |waited| {
+        let mut scene = Scene::new(|step| step.effects = "none");
+        scene.granted(1).runs(1).cut().after(waited).over(1, "lost", "worker_lost").granted(2);
+        scene
+    };
+    history(2 * MINUTE).is_well();
+    history(MINUTE).is_found("successor", "still runs on host 0");
+}
+
+#[test]
+fn a_copy_on_a_machine_that_sleeps_must_end_when_it_wakes() {
+    let history = |lives_on| {
+        let mut scene = Scene::new(|step| (step.effects, step.stop) = ("none", true));
+        scene.granted(1).runs(1).checks.host_sleeps(0);
+        scene.cut().after(5 * MINUTE).over(1, "lost", "worker_lost").granted(2);
+        scene.checks.child_started(scene.now, 1, ticket(2));
+        scene.after(MINUTE);
+        scene.checks.host_wakes(scene.now, 0);
+        scene.after(lives_on).is_gone(1);
+        scene
+    };
+    history(Duration::from_millis(10)).is_well();
+    history(5 * SECOND).is_found("successor", "in its host's sleep");
+}
