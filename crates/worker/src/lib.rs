@@ -4,8 +4,8 @@
 //! that a simulator can drive the very same ones:
 //!
 //! * [`agent`]: the worker's half of the protocol. It decides nearly everything, and does nothing.
-//! * [`adopt`]: what an attempt's folder says about it.
-//! * [`ship`]: which lines go to the server next; [`link::Backoff`]: when a lost link is tried again.
+//! * [`adopt`]: what an attempt's folder says about it; [`lines`]: which connection to its runner counts.
+//! * [`ship`]: which lines go to the server next; [`link::Search`]: where and when a lost link is tried again.
 //! * [`state`]: whose the state folder is, and whether it is where it was made; [`shelf`]: what is kept of the past.
 //!
 //! The rest does, and decides nothing: `run` and `shell` (a worker's life, and the loop around the agent), the tasks and
@@ -16,6 +16,7 @@ pub mod agent;
 mod enroll;
 mod error;
 mod executors;
+pub mod lines;
 pub mod link;
 mod machine;
 mod options;

@@ -10,7 +10,6 @@
 //!
 //! Everything that comes in passes a bounded channel, so that a busy agent slows its sources down.
 
-use std::collections::HashMap;
 use std::path::Path;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -34,6 +33,7 @@ use crate::error::WorkerError;
 use crate::executors::process::{
     Broom, Connection, Done, Heard, Job, Prepare, PrepareError, Sweep, Workshop, reconnect,
 };
+use crate::lines::Lines;
 use crate::link::{self, LinkEvent, LinkSender, Reach};
 use crate::options::WorkerOptions;
 use crate::shelf::calls_for_room;
@@ -72,8 +72,7 @@ pub(crate) struct Shell {
     workshop: Workshop,
     broom: Broom,
     threads: Vec<JoinHandle<()>>,
-    runners: HashMap<Ticket, Runner>,
-    connections: u64,
+    lines: Lines<Connection>,
     heard: mpsc::Sender<Heard>,
     inbox: Inbox,
     /// Jobs that are tried again after a pause.
@@ -88,13 +87,6 @@ struct Inbox {
     link: mpsc::Receiver<LinkEvent>,
     done: mpsc::Receiver<Done>,
     heard: mpsc::Receiver<Heard>,
-}
-
-#[derive(Default)]
-struct Runner {
-    connection: Option<Connection>,
-    /// An order that came while there was no connection.
-    stop: Option<ToRunner>,
 }
 
 impl Shell {
@@ -127,8 +119,7 @@ impl Shell {
             workshop,
             broom,
             threads,
-            runners: HashMap::new(),
-            connections: 0,
+            lines: Lines::default(),
             heard,
             inbox: Inbox { link: link_inbox, done: done_inbox, heard: heard_inbox },
             later: JoinSet::new(),
@@ -230,10 +221,7 @@ impl Shell {
             stream.map_err(|source| PrepareError::Launch { program, source })
         });
         match opened {
-            Ok(stream) => {
-                let connection = self.open(ticket, stream);
-                self.runners.insert(ticket, Runner { connection: Some(connection), stop: None });
-            }
+            Ok(stream) => self.open(ticket, stream),
             Err(error) => {
                 tracing::warn!(attempt = %ticket.attempt, %error, "a step cannot be prepared");
                 self.feed(Input::PrepareFailed { ticket, reason: error.reason(), detail: error.to_string() });
@@ -268,8 +256,7 @@ impl Shell {
         match reconnect(&self.places.attempt(ticket)) {
             Ok(stream) => {
                 tracing::info!(attempt = %ticket.attempt, "connected to a living runner");
-                let connection = self.open(ticket, stream);
-                self.runners.entry(ticket).or_default().connection = Some(connection);
+                self.open(ticket, stream);
                 self.deliver_stop(ticket);
                 self.feed(Input::Examined { ticket, finding });
             }
@@ -278,9 +265,8 @@ impl Shell {
         }
     }
 
-    fn open(&mut self, ticket: Ticket, stream: UnixStream) -> Connection {
-        self.connections += 1;
-        Connection::open(stream, ticket, self.connections, self.heard.clone())
+    fn open(&mut self, ticket: Ticket, stream: UnixStream) {
+        self.lines.open(ticket, |number| Connection::open(stream, ticket, number, self.heard.clone()));
     }
 
     fn try_again(&mut self, job: Job) {
@@ -295,24 +281,8 @@ impl Shell {
     }
 
     fn runner_heard(&mut self, Heard { ticket, number, said }: Heard) {
-        let connection = self.runners.get(&ticket).and_then(|runner| runner.connection.as_ref());
-        if connection.is_none_or(|connection| connection.number() != number) {
-            return;
-        }
-        match said {
-            Some(said) => self.feed(Input::Runner { ticket, said }),
-            None => {
-                self.disconnected(ticket);
-                self.feed(Input::RunnerGone { ticket });
-            }
-        }
-    }
-
-    fn disconnected(&mut self, ticket: Ticket) {
-        let Some(runner) = self.runners.get_mut(&ticket) else { return };
-        runner.connection = None;
-        if runner.stop.is_none() {
-            self.runners.remove(&ticket);
+        if let Some(input) = self.lines.heard(ticket, number, said) {
+            self.feed(input);
         }
     }
 
@@ -389,7 +359,7 @@ impl Shell {
 
     /// Without a connection it is lost; what must not be lost is said again when there is one.
     fn tell(&mut self, ticket: Ticket, message: &ToRunner) {
-        if let Some(connection) = self.runners.get(&ticket).and_then(|runner| runner.connection.as_ref())
+        if let Some(connection) = self.lines.connection(ticket)
             && let Err(error) = connection.send(message)
         {
             tracing::debug!(attempt = %ticket.attempt, %error, "a runner could not be told");
@@ -397,17 +367,12 @@ impl Shell {
     }
 
     fn stop_runner(&mut self, ticket: Ticket, stop: ToRunner) {
-        self.runners.entry(ticket).or_default().stop = Some(stop);
+        self.lines.stop(ticket, stop);
         self.deliver_stop(ticket);
     }
 
-    /// Without a connection the order waits for the next one.
     fn deliver_stop(&mut self, ticket: Ticket) {
-        let Some(runner) = self.runners.get_mut(&ticket) else { return };
-        let Some(connection) = &runner.connection else { return };
-        runner.stop.take_if(|stop| connection.send(stop).is_ok());
-        if runner.stop.is_some() {
-            // A connection that takes nothing is of no use: look, and connect anew.
+        if !self.lines.deliver_stop(ticket, |connection, stop| connection.send(stop).is_ok()) {
             self.try_again(Job::Examine { ticket });
         }
     }
@@ -415,10 +380,7 @@ impl Shell {
     fn put_away(&mut self, ticket: Ticket, sweep: Sweep) {
         self.shipping.order(Order::Stop { ticket });
         self.broom.order(sweep);
-        // One that is still connected is on its way out, and is forgotten when its connection ends.
-        if self.runners.get(&ticket).is_some_and(|runner| runner.connection.is_none()) {
-            self.runners.remove(&ticket);
-        }
+        self.lines.put_away(ticket);
     }
 
     async fn say_goodbye(mut self) {

@@ -15,6 +15,7 @@ use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{self, Error as WsError};
 
 use super::address::Address;
+use super::search::Setback;
 
 /// For a TCP connection, and again for the handshake on it: longer than any healthy network takes.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -22,6 +23,10 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const READ_BUFFER_BYTES: usize = 4 * 1024;
 /// Frames are written at once; this only gathers the pieces of one.
 const WRITE_BUFFER_BYTES: usize = 16 * 1024;
+
+/// Somebody answers for the server, and says that it will be there.
+const NOT_READY: [StatusCode; 3] =
+    [StatusCode::BAD_GATEWAY, StatusCode::SERVICE_UNAVAILABLE, StatusCode::GATEWAY_TIMEOUT];
 
 pub(crate) type Socket = WebSocketStream<TcpStream>;
 
@@ -40,11 +45,15 @@ pub(crate) enum ConnectError {
 }
 
 impl ConnectError {
-    /// Somebody answers for the server, and says that it will be there.
-    pub(crate) fn is_not_ready(&self) -> bool {
-        const NOT_READY: [StatusCode; 3] =
-            [StatusCode::BAD_GATEWAY, StatusCode::SERVICE_UNAVAILABLE, StatusCode::GATEWAY_TIMEOUT];
-        matches!(self, ConnectError::Status { status, .. } if NOT_READY.contains(status))
+    pub(super) fn setback(&self) -> Setback {
+        match self {
+            ConnectError::Tcp { .. } => Setback::Unreachable,
+            ConnectError::Unauthorized { .. } => Setback::Unauthorized,
+            ConnectError::Status { status, .. } if NOT_READY.contains(status) => Setback::NotReady,
+            ConnectError::Status { .. } | ConnectError::Handshake { .. } | ConnectError::Silent { .. } => {
+                Setback::Refused
+            }
+        }
     }
 }
 

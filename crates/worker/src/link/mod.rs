@@ -1,11 +1,12 @@
 //! The link to a server: connect, carry messages, and come back for ever when it is lost.
 //!
 //! One task (`keep`) owns it. It tells the shell about each connection with a `LinkEvent::Up` that holds the way
-//! to send on it; dropping that closes the connection. When it comes back is [`Backoff`]'s decision.
+//! to send on it; dropping that closes the connection. Where and when it comes back is for [`Search`] to decide.
 
 pub(crate) mod address;
 mod backoff;
 pub(crate) mod connect;
+mod search;
 mod session;
 
 use std::time::Duration;
@@ -20,7 +21,8 @@ use crate::machine;
 use crate::ship::FrameSender;
 use address::Address;
 pub use backoff::{Backoff, probe_interval};
-use connect::ConnectError;
+use connect::{ConnectError, Socket};
+pub use search::{Search, Setback, Then};
 use session::Outgoing;
 
 /// Messages that wait for the socket. More than a worker can have to say unless the socket is dead.
@@ -67,48 +69,56 @@ pub(crate) struct Reach {
 
 /// Keeps a link for as long as somebody listens to `events`.
 pub(crate) async fn keep(reach: Reach, events: Sender<LinkEvent>) {
-    let mut backoff = Backoff::default();
-    for address in reach.servers.iter().cycle() {
-        let probe = match connect::connect_link(address, &reach.credential).await {
+    let mut search = Search::new(reach.servers.len(), reach.no_reconnect);
+    loop {
+        let address = &reach.servers[search.next_server()];
+        let failure = match connect::connect_link(address, &reach.credential).await {
             Ok(socket) => {
-                let (control, control_queue) = mpsc::channel(CONTROL_QUEUE);
-                let (logs, log_queue) = mpsc::channel(LOG_QUEUE);
-                let (hold, let_go) = oneshot::channel();
-                if events.send(LinkEvent::Up(LinkSender { control, logs, _hold: hold })).await.is_err() {
+                if !carry(socket, &events, &mut search).await {
                     return;
                 }
-                let outgoing = Outgoing { control: control_queue, logs: log_queue, let_go };
-                let why = session::carry(socket, outgoing, &events, &mut backoff).await;
-                if events.send(LinkEvent::Down { why }).await.is_err() || reach.no_reconnect {
-                    return;
-                }
-                false
+                None
             }
-            Err(ConnectError::Unauthorized { .. }) => {
-                let error = WorkerError::CredentialRefused { path: reach.credential_path };
-                let _ = events.send(LinkEvent::Failed(error)).await;
-                return;
-            }
-            Err(error) if reach.no_reconnect => {
-                let why = error.to_string();
-                let _ = events.send(LinkEvent::Failed(WorkerError::Unreachable { why })).await;
-                return;
-            }
-            Err(error) => {
-                tracing::warn!(%error, "no link to the server; trying again");
-                if error.is_not_ready() {
-                    backoff.asked_back();
-                }
-                // Whoever answers but does not let us in is not to be asked more often than the back-off says.
-                matches!(error, ConnectError::Tcp { .. })
-            }
+            Err(error) => Some(error),
         };
-        let delay = backoff.next(machine::random_fraction());
+        let setback = failure.as_ref().map_or(Setback::Lost, ConnectError::setback);
+        let Then::TryAfter { delay, probe } = search.after(setback, machine::random_fraction()) else {
+            if let Some(error) = failure {
+                let _ = events.send(LinkEvent::Failed(reach.explain(&error))).await;
+            }
+            return;
+        };
+        if let Some(error) = failure {
+            tracing::warn!(%error, "no link to the server; trying again");
+        }
         tokio::select! {
             () = wait(delay, probe, &reach.servers) => {}
             () = events.closed() => return,
         }
     }
+}
+
+impl Reach {
+    /// Why the search for a server was given up.
+    fn explain(&self, error: &ConnectError) -> WorkerError {
+        match error {
+            ConnectError::Unauthorized { .. } => WorkerError::CredentialRefused { path: self.credential_path.clone() },
+            _ => WorkerError::Unreachable { why: error.to_string() },
+        }
+    }
+}
+
+/// Has the shell use this connection until it ends. `false`: there is no shell any more.
+async fn carry(socket: Socket, events: &Sender<LinkEvent>, search: &mut Search) -> bool {
+    let (control, control_queue) = mpsc::channel(CONTROL_QUEUE);
+    let (logs, log_queue) = mpsc::channel(LOG_QUEUE);
+    let (hold, let_go) = oneshot::channel();
+    if events.send(LinkEvent::Up(LinkSender { control, logs, _hold: hold })).await.is_err() {
+        return false;
+    }
+    let outgoing = Outgoing { control: control_queue, logs: log_queue, let_go };
+    let why = session::carry(socket, outgoing, events, search).await;
+    events.send(LinkEvent::Down { why }).await.is_ok()
 }
 
 /// Waits for the delay, or, with `probe`, until a server can be reached again.

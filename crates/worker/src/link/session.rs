@@ -11,8 +11,8 @@ use tokio::time::sleep;
 use tokio_tungstenite::tungstenite::Message;
 
 use super::LinkEvent;
-use super::backoff::Backoff;
 use super::connect::Socket;
+use super::search::Search;
 
 /// A text frame is closed when it has this size: with one more message of the greatest size it is still allowed.
 const TEXT_BYTES_SOFT_MAX: usize = FRAME_BYTES_MAX / 4;
@@ -33,12 +33,12 @@ pub(super) async fn carry(
     socket: Socket,
     outgoing: Outgoing,
     events: &Sender<LinkEvent>,
-    backoff: &mut Backoff,
+    search: &mut Search,
 ) -> String {
     let Outgoing { control, logs, let_go } = outgoing;
     let (sink, stream) = socket.split();
     tokio::select! {
-        why = read(stream, events, backoff) => why,
+        why = read(stream, events, search) => why,
         why = write(sink, control, logs) => why,
         // A write to a dead peer can hang for many minutes.
         why = give_up(let_go) => why,
@@ -52,7 +52,7 @@ async fn give_up(let_go: oneshot::Receiver<()>) -> String {
     "closed by this worker".to_owned()
 }
 
-async fn read(mut stream: SplitStream<Socket>, events: &Sender<LinkEvent>, backoff: &mut Backoff) -> String {
+async fn read(mut stream: SplitStream<Socket>, events: &Sender<LinkEvent>, search: &mut Search) -> String {
     loop {
         let text = match stream.next().await {
             Some(Ok(Message::Text(text))) => text,
@@ -65,7 +65,7 @@ async fn read(mut stream: SplitStream<Socket>, events: &Sender<LinkEvent>, backo
             Ok(messages) => messages,
             Err(error) => return format!("a frame from the server cannot be understood: {error}"),
         };
-        messages.iter().for_each(|message| backoff.heard(message));
+        messages.iter().for_each(|message| search.heard(message));
         if events.send(LinkEvent::Frame(messages)).await.is_err() {
             return "the worker is gone".to_owned();
         }

@@ -29,7 +29,6 @@ pub(crate) struct Heard {
 /// Ends when it is dropped; the runner goes on without.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    number: u64,
     writer: OwnedWriteHalf,
     reader: JoinHandle<()>,
 }
@@ -45,11 +44,7 @@ impl Connection {
             }
             let _ = heard.send(Heard { ticket, number, said: None }).await;
         });
-        Connection { number, writer, reader }
-    }
-
-    pub(crate) fn number(&self) -> u64 {
-        self.number
+        Connection { writer, reader }
     }
 
     /// Never waits: a runner reads at once, and its socket has room for thousands of such messages. If it does not
