@@ -260,7 +260,7 @@ impl Life {
 
     fn step_ended(&mut self, result: EndResult, now: Duration) {
         if let Stage::Running(running) = &mut self.stage {
-            running.step_ended(result, now);
+            running.step_ended(result, now, &mut self.out);
         }
     }
 

@@ -127,22 +127,25 @@ impl Running {
         self.stopping.as_ref().is_some_and(|stopping| stopping.kill_at.is_none())
     }
 
-    pub(super) fn step_ended(&mut self, result: EndResult, now: Duration) {
+    pub(super) fn step_ended(&mut self, result: EndResult, now: Duration, out: &mut Vec<Action>) {
         if self.exited.is_some() {
             return;
         }
         self.timeout_at = None;
-        self.blame_the_lease(&result, now);
+        self.blame_the_lease(&result, now, out);
         if let Some(stopping) = &mut self.stopping {
             stopping.kill_at = None;
         }
         self.exited = Some(Exited { result, at: now });
     }
 
-    /// While this runner was frozen its worker may have ended the step for it.
-    fn blame_the_lease(&mut self, result: &EndResult, now: Duration) {
+    /// While this runner was frozen or slow its guard or its worker may have ended the step for it.
+    fn blame_the_lease(&mut self, result: &EndResult, now: Duration, out: &mut Vec<Action>) {
         let killed = matches!(result, EndResult::Signaled { signal: libc::SIGKILL, oom: false });
         let over = is_due(self.lease.as_ref().and_then(Lease::kill_at), now);
+        if killed && over && !self.is_killed() {
+            out.push(Action::SetOwnership(DISOWNED));
+        }
         if killed && over && self.stopping.is_none() {
             self.stopping = Some(Stopping { reason: StopReason::LeaseExpired, kill_at: None });
         }

@@ -340,17 +340,22 @@ fn a_kill_that_the_runner_did_not_send_after_its_lease_is_blamed_on_it() {
     let blamed = |result: EndResult, seconds: u64| {
         let mut story = Story::running(&leased());
         story.now += Duration::from_secs(seconds);
-        story.give(Input::StepEnded { result });
-        match story.give(Input::Drained).pop() {
-            Some(Action::Record { stopped, .. }) => stopped,
-            other => panic!("{other:?}"),
-        }
+        let disowned = story.give(Input::StepEnded { result }) == [Action::SetOwnership(DISOWNED)];
+        let Some(Action::Record { stopped, .. }) = story.give(Input::Drained).pop() else { panic!("no record") };
+        assert_eq!(disowned, stopped.is_some());
+        stopped
     };
     let killed = EndResult::Signaled { signal: 9, oom: false };
     assert_eq!(blamed(killed.clone(), 96), Some(StopReason::LeaseExpired));
     assert_eq!(blamed(killed, 95), None);
     assert_eq!(blamed(EndResult::Signaled { signal: 9, oom: true }, 96), None);
     assert_eq!(blamed(EndResult::Exited { code: 0 }, 96), None);
+
+    let mut story = Story::running(&leased());
+    assert_eq!(deeds(story.pass(90)), [(86, Action::Signal(15))]);
+    story.now += Duration::from_secs(6);
+    let ended = story.give(Input::StepEnded { result: EndResult::Signaled { signal: 9, oom: false } });
+    assert_eq!(ended, [Action::SetOwnership(DISOWNED)], "its guard was quicker");
 }
 
 #[test]

@@ -13,6 +13,8 @@ use crate::harness::{Attempt, Plan, Process};
 /// The work is done by a grandchild, which no death signal reaches.
 const WORK: &str = "(while :; do echo x >> $work; sleep 0.02; done) >&- 2>&- & echo $! > $stray; wait";
 const HOUR_MS: u64 = 3_600_000;
+/// As `ps` shows it.
+const GUARD: &str = "bowline-guard\n";
 
 struct Guarded {
     attempt: Attempt,
@@ -49,7 +51,12 @@ fn guard_of(attempt: &Attempt) -> Option<Process> {
         let parent: u32 = stat.rsplit(')').next()?.split_ascii_whitespace().nth(1)?.parse().ok()?;
         (parent == runner && pid != step).then_some(pid)
     });
-    processes.map(Process::open).next()
+    let guard = processes.map(Process::open).next()?;
+    // Until it has its own name it has not let go of what was its runner's.
+    while guard.is_alive() && fs::read_to_string(format!("/proc/{}/comm", guard.pid)).is_ok_and(|name| name != GUARD) {
+        std::thread::yield_now();
+    }
+    Some(guard)
 }
 
 fn signal(pid: u32, signal: Signal) {
