@@ -5,8 +5,9 @@ CARGO ?= cargo
 DATA ?= $(HOME)/.local/share/bowline
 FUZZ_SECONDS ?= 600
 SOAK_SECONDS ?= 3600
+SIM_MINUTES ?= 5
 
-.PHONY: run build test test-tools soak demo lint fmt bench fuzz mutants
+.PHONY: run build test test-tools sim soak demo lint fmt bench fuzz mutants
 
 run: ## Build and start server, worker and page, with the example tasks.
 	$(CARGO) build --release --locked -p bowline
@@ -25,6 +26,10 @@ test-tools:
 	@ls /usr/lib*/faketime/libfaketime.so.1 /usr/lib/*/faketime/libfaketime.so.1 2>/dev/null | grep -q . \
 	|| { [ "$$(id -u)" = 0 ] && apt-get install -y -qq faketime >/dev/null 2>&1; } \
 	|| echo "tests of clock steps will be skipped; to run them: apt-get install faketime"
+
+sim: ## A simulated cluster with everything that fails: fresh seeds for SIM_MINUTES, or SEED=n again, with SIM="--trace" and so on.
+	$(CARGO) build --release --locked -p sim
+	./target/release/sim $(if $(SEED),--seed $(SEED),$(if $(findstring --case,$(SIM)),,--minutes $(SIM_MINUTES) --jobs 2)) $(SIM)
 
 soak: ## Kills, cuts and pauses at random, with a new seed each time, for SOAK_SECONDS; a failure prints its seed.
 	@end=$$((SECONDS + $(SOAK_SECONDS))); while ((SECONDS < end)); \

@@ -10,6 +10,8 @@ use store::rows::{NewWorker, QueuedStep, StoredJob, TaskRow, TokenRow, WorkerRow
 use store::{Batch, Committed, Due, DueLog, Enrolled, HeldStep, Reader, Store, StoreError};
 use uuid::Uuid;
 
+use crate::story::Story;
+
 /// What the checkers hear of every batch that is in the database.
 pub(crate) trait Witness: Send {
     fn committed(&mut self, server: usize, batch: &Batch, committed: &Committed);
@@ -24,6 +26,7 @@ pub(crate) struct Database {
     store: Arc<Mutex<Box<dyn Store>>>,
     faults: Arc<Mutex<Vec<Trouble>>>,
     witness: Arc<Mutex<dyn Witness>>,
+    story: Story,
 }
 
 /// How the database treats one server at the moment.
@@ -37,12 +40,25 @@ pub(crate) struct Trouble {
     pub refusals: u32,
     /// So many commits went through since the world began.
     pub commits: u64,
+    pub struck: Struck,
+}
+
+/// How often what was to happen to a commit did.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Struck {
+    pub answers_lost: u64,
+    pub refusals: u64,
 }
 
 impl Database {
-    pub(crate) fn new(store: Box<dyn Store>, servers: usize, witness: Arc<Mutex<dyn Witness>>) -> Database {
+    pub(crate) fn new(
+        store: Box<dyn Store>,
+        servers: usize,
+        witness: Arc<Mutex<dyn Witness>>,
+        story: Story,
+    ) -> Database {
         let faults = Arc::new(Mutex::new(vec![Trouble::default(); servers]));
-        Database { store: Arc::new(Mutex::new(store)), faults, witness }
+        Database { store: Arc::new(Mutex::new(store)), faults, witness, story }
     }
 
     pub(crate) fn open(&self, server: usize) -> Handle {
@@ -95,14 +111,19 @@ impl Store for Handle {
         if trouble.refusals > 0 {
             trouble.refusals -= 1;
             lock(&self.database.witness).refused(self.server, batch);
+            trouble.struck.refusals += 1;
             return Err(StoreError::Refused { message: "a simulated constraint failed".to_owned() });
         }
         let committed = store.commit(batch)?;
         trouble.commits += 1;
         let lost = trouble.answers_lost > 0;
-        trouble.answers_lost = trouble.answers_lost.saturating_sub(1);
+        if lost {
+            trouble.answers_lost -= 1;
+            trouble.struck.answers_lost += 1;
+        }
         drop(faults);
         drop(store);
+        self.database.story.committed(self.server, batch, &committed);
         lock(&self.database.witness).committed(self.server, batch, &committed);
         if lost { Err(away()) } else { Ok(committed) }
     }

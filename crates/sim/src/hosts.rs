@@ -152,6 +152,7 @@ impl World {
             if self.setup.hosts[number].no_reconnect {
                 self.check(|checks| checks.will_not_come_back(WorkerId(worker)));
             }
+            self.story.call(worker, || format!("host-{number}"));
             self.hosts.push(Host {
                 number,
                 worker,

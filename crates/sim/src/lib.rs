@@ -5,10 +5,13 @@
 //! (the shells around the product's decisions), `net`, `disk`, `database` (what they stand on), [`faults`] and `users` (what
 //! happens to them), [`check`] (what must hold).
 
+pub mod campaign;
+pub mod case;
 pub mod check;
 pub mod faults;
 pub mod plants;
 pub mod setup;
+pub mod shrink;
 pub mod story;
 pub mod workload;
 pub mod world;
@@ -19,6 +22,7 @@ mod database;
 mod dice;
 mod disk;
 mod hosts;
+mod millis;
 mod model;
 mod net;
 mod runners;

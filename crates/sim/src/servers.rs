@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use engine::{Time, WorkerId};
 use protocol::link::{RefusedCode, ServerMessage, encode_text};
+use serde::{Deserialize, Serialize};
 use server::bus::Bus;
 use server::clock::{Reading, Tick, follow};
 use server::dispatch::LinkId;
@@ -16,6 +17,7 @@ use server::random::Random;
 use tokio::sync::mpsc;
 
 use crate::database::Handle;
+use crate::millis;
 use crate::net::{ConnId, Parcel, Way};
 use crate::users::Reply;
 use crate::world::{Event, World};
@@ -38,8 +40,8 @@ pub(crate) struct ServerNode {
     pub skew_us: i64,
     /// Events for a process that is stopped.
     pub frozen: Option<Vec<Event>>,
-    /// What is to happen at its next commit.
-    pub ambush: Option<Ambush>,
+    /// What is to happen at its next commit, and for how long it is down if it dies of it.
+    pub ambush: Option<(Ambush, Duration)>,
 }
 
 impl ServerNode {
@@ -49,13 +51,14 @@ impl ServerNode {
 }
 
 /// A fault that waits for the next commit that writes something.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Ambush {
     DieBefore,
     /// Committed, and nobody is told.
     DieAfter,
     /// Committed, and stopped for so long before anybody is told.
-    FreezeAfter(Duration),
+    FreezeAfter(#[serde(with = "millis")] Duration),
 }
 
 pub(crate) struct ServerProcess {
@@ -226,19 +229,14 @@ impl World {
     }
 
     fn commit_server(&mut self, at: usize) {
-        if self.servers[at].ambush == Some(Ambush::DieBefore) {
-            return self.kill_server(at);
+        if self.servers[at].ambush.is_some_and(|(ambush, _)| ambush == Ambush::DieBefore) {
+            return self.spring_ambush(at);
         }
         let commits = self.database.trouble(at, |trouble| trouble.commits);
         let done = self.carry_out(at);
         let wrote = self.database.trouble(at, |trouble| trouble.commits) > commits;
-        match self.servers[at].ambush.filter(|_| wrote) {
-            Some(Ambush::DieAfter) => return self.kill_server(at),
-            Some(Ambush::FreezeAfter(time)) => {
-                self.servers[at].ambush = None;
-                self.freeze_server(at, time);
-            }
-            Some(Ambush::DieBefore) | None => {}
+        if wrote {
+            self.spring_ambush(at);
         }
         if done {
             self.flush_server(at);

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use server::ledger::CoreConfig;
 use server::run::core_config;
 use spec::config::server::ServerConfig;
@@ -34,7 +35,7 @@ pub struct Setup {
     pub log_lines_max: u64,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostSetup {
     pub tags: Vec<String>,
     pub slots: u32,

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use engine::{Event as JobEvent, JobId, StepIx, WorkerId};
+use serde::{Deserialize, Serialize};
 use server::ledger::{
     Again, AgainError, Command, EventError, FleetAnswer, FleetError, FleetOrder, Forsake, How, IdempotencyKey,
     RecoverOrder, ResolveOrder, RetryOrder, Settled, Submit, SubmitError, Submitted,
@@ -14,7 +15,6 @@ use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use crate::dice::Dice;
-use crate::setup::Setup;
 use crate::workload::JobPlan;
 use crate::world::{Event, World};
 
@@ -31,14 +31,14 @@ pub(crate) struct Users {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum UserEvent {
     Submit(usize),
-    Act(Act),
     /// Whatever only a person can move is moved from now on.
     Peace,
     Tend,
 }
 
 /// What an operator does to whatever is there at the moment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Act {
     Cancel { force: bool },
     Approve,
@@ -53,6 +53,24 @@ pub enum Act {
     Recover,
 }
 
+impl Act {
+    pub fn name(self) -> &'static str {
+        match self {
+            Act::Cancel { .. } => "cancel",
+            Act::Approve => "approve",
+            Act::Reject => "reject",
+            Act::ResolveRecovering => "resolve",
+            Act::Retry { .. } => "retry",
+            Act::Drain => "drain",
+            Act::Undrain => "undrain",
+            Act::Remove => "remove",
+            Act::Pause => "pause",
+            Act::Resume => "resume",
+            Act::Recover => "recover",
+        }
+    }
+}
+
 /// An answer that somebody waits for.
 pub(crate) enum Reply {
     Submit(usize, oneshot::Receiver<Result<Submitted, SubmitError>>),
@@ -63,11 +81,8 @@ pub(crate) enum Reply {
 }
 
 impl Users {
-    pub(crate) fn new(seed: u64, setup: &Setup) -> Users {
-        let mut dice = Dice::new(seed, "users");
-        let within = setup.length.mul_f64(0.9);
-        let plans: Vec<JobPlan> = (0..setup.jobs).map(|number| JobPlan::roll(number, within, &mut dice)).collect();
-        Users { jobs: vec![None; plans.len()], plans, dice }
+    pub(crate) fn new(seed: u64, plans: Vec<JobPlan>) -> Users {
+        Users { jobs: vec![None; plans.len()], plans, dice: Dice::new(seed, "users") }
     }
 
     pub(crate) fn submitted(&self) -> usize {
@@ -86,7 +101,6 @@ impl World {
     pub(crate) fn user_event(&mut self, event: UserEvent) {
         match event {
             UserEvent::Submit(plan) => self.submit(plan),
-            UserEvent::Act(act) => self.act(act),
             UserEvent::Peace => {
                 let servers = self.servers.len();
                 self.fleet_everywhere(&FleetOrder::Resume, servers);
@@ -97,7 +111,7 @@ impl World {
                 self.user_event(UserEvent::Tend);
             }
             UserEvent::Tend => {
-                self.act(Act::Approve);
+                let _held = self.act(Act::Approve);
                 self.agenda.after(Duration::from_secs(20), Event::User(UserEvent::Tend));
             }
         }
@@ -124,7 +138,7 @@ impl World {
             definition: task.definition,
             row,
             input: serde_json::json!({}),
-            submitted_by: "ann".to_owned(),
+            submitted_by: ann(),
             idempotency: Some(IdempotencyKey { token: TOKEN, key: plan.to_string(), request_hash: hash }),
         };
         let (reply, answer) = oneshot::channel();
@@ -172,7 +186,7 @@ impl World {
 
     fn acknowledged(&mut self, plan: usize, submitted: Submitted) {
         let job = submitted.job;
-        self.tell(|| format!("job {plan} is {job}"));
+        self.tell(|| format!("ann hears that her job {plan} is {job}"));
         let earlier = self.users.jobs[plan].replace(job);
         self.check(|checks| checks.submitted(plan, job, earlier));
     }
@@ -184,54 +198,65 @@ impl World {
         }
     }
 
-    fn act(&mut self, act: Act) {
-        let Some(server) = self.a_server() else { return };
-        let by = "ann".to_owned();
-        let worker = |world: &mut World| {
-            let host = world.users.dice.below(world.hosts.len());
-            WorkerId(world.hosts[host].worker)
-        };
+    /// False if there was nothing to do it to.
+    pub(crate) fn act(&mut self, act: Act) -> bool {
+        let Some(server) = self.a_server() else { return false };
         match act {
-            Act::Cancel { force } => {
-                if let Some(job) = self.an_open_job() {
-                    self.tell(|| format!("ann cancels {job}"));
-                    self.job_event(server, job, JobEvent::Cancel { by, force });
-                }
-            }
-            Act::Approve | Act::Reject => {
-                if let Some((job, step)) = self.a_step_in("held") {
-                    let event = match act {
-                        Act::Approve => JobEvent::Approve { step, by },
-                        _ => JobEvent::Reject { step, by, reason: "no".to_owned() },
-                    };
-                    self.job_event(server, job, event);
-                }
-            }
+            Act::Cancel { force } => self.cancel(server, force),
+            Act::Approve | Act::Reject => self.review(server, act == Act::Approve),
             Act::ResolveRecovering => self.resolve(server),
-            Act::Retry { from_failed } => {
-                if let Some(job) = self.a_failed_job() {
-                    let order = RetryOrder { job, from_failed, confirm_dead: false, by };
-                    let (reply, answer) = oneshot::channel();
-                    self.ask(server, Command::Again(Box::new(Again::Retry(order)), reply), Reply::Again(answer));
-                }
-            }
+            Act::Retry { from_failed } => self.retry(server, from_failed),
             Act::Drain | Act::Undrain => {
-                let order = FleetOrder::Drain { worker: worker(self), on: act == Act::Drain };
-                self.fleet(server, order);
+                let worker = self.a_worker();
+                self.fleet(server, FleetOrder::Drain { worker, on: act == Act::Drain })
             }
             Act::Remove => {
-                let order = FleetOrder::Remove { worker: worker(self), by };
-                self.fleet(server, order);
+                let worker = self.a_worker();
+                self.fleet(server, FleetOrder::Remove { worker, by: ann() })
             }
-            Act::Pause => self.fleet(server, FleetOrder::Pause { by }),
+            Act::Pause => self.fleet(server, FleetOrder::Pause { by: ann() }),
             Act::Resume => self.fleet(server, FleetOrder::Resume),
             Act::Recover => {
                 let what = if self.users.dice.chance(0.5) { Forsake::Claimed } else { Forsake::Running };
-                let order = RecoverOrder { what: Some(what), older_than: Duration::from_secs(300), by };
+                let order = RecoverOrder { what: Some(what), older_than: Duration::from_secs(300), by: ann() };
+                self.tell(|| format!("ann orders {order:?}"));
                 let (reply, answer) = oneshot::channel();
                 self.ask(server, Command::Recover(order, reply), Reply::Recover(answer));
+                true
             }
         }
+    }
+
+    fn cancel(&mut self, server: usize, force: bool) -> bool {
+        let Some(job) = self.an_open_job() else { return false };
+        self.tell(|| format!("ann cancels {job}{}", if force { " by force" } else { "" }));
+        self.job_event(server, job, JobEvent::Cancel { by: ann(), force });
+        true
+    }
+
+    fn review(&mut self, server: usize, approve: bool) -> bool {
+        let Some((job, step)) = self.a_step_in("held") else { return false };
+        self.tell(|| format!("ann {} {job}/#{}", if approve { "approves" } else { "rejects" }, step.0));
+        let event = match approve {
+            true => JobEvent::Approve { step, by: ann() },
+            false => JobEvent::Reject { step, by: ann(), reason: "no".to_owned() },
+        };
+        self.job_event(server, job, event);
+        true
+    }
+
+    fn retry(&mut self, server: usize, from_failed: bool) -> bool {
+        let Some(job) = self.a_failed_job() else { return false };
+        self.tell(|| format!("ann lets {job} go on{}", if from_failed { " from where it failed" } else { "" }));
+        let order = RetryOrder { job, from_failed, confirm_dead: false, by: ann() };
+        let (reply, answer) = oneshot::channel();
+        self.ask(server, Command::Again(Box::new(Again::Retry(order)), reply), Reply::Again(answer));
+        true
+    }
+
+    fn a_worker(&mut self) -> WorkerId {
+        let host = self.users.dice.below(self.hosts.len());
+        WorkerId(self.hosts[host].worker)
     }
 
     fn fleet_everywhere(&mut self, order: &FleetOrder, servers: usize) {
@@ -240,10 +265,11 @@ impl World {
         }
     }
 
-    fn fleet(&mut self, server: usize, order: FleetOrder) {
+    fn fleet(&mut self, server: usize, order: FleetOrder) -> bool {
         self.tell(|| format!("ann orders {order:?}"));
         let (reply, answer) = oneshot::channel();
         self.ask(server, Command::Fleet(order, reply), Reply::Fleet(answer));
+        true
     }
 
     pub(crate) fn job_event(&mut self, server: usize, job: JobId, event: JobEvent) {
@@ -251,8 +277,8 @@ impl World {
         self.ask(server, Command::Event { job, event, reply }, Reply::Event(answer));
     }
 
-    fn resolve(&mut self, server: usize) {
-        let Some((job, step)) = self.a_step_in("recovering") else { return };
+    fn resolve(&mut self, server: usize) -> bool {
+        let Some((job, step)) = self.a_step_in("recovering") else { return false };
         let attempts = self.database.reader().attempts(job).unwrap_or_default();
         let attempt = attempts.iter().rfind(|attempt| attempt.ix == step).map(|attempt| attempt.id);
         let how = match self.users.dice.below(3) {
@@ -260,14 +286,14 @@ impl World {
             1 => How::Failed { reason: "it is enough".to_owned() },
             _ => How::Rerun,
         };
-        self.tell(|| format!("ann resolves {job} step {} as {how:?}", step.0));
+        self.tell(|| format!("ann resolves {job}/#{} as {how:?}", step.0));
         if matches!(how, How::Rerun) {
             self.check(|checks| checks.rerun_asked(job, step));
         }
-        let order =
-            ResolveOrder { job, step, how, attempt, late_outcome: None, confirm_dead: false, by: "ann".to_owned() };
+        let order = ResolveOrder { job, step, how, attempt, late_outcome: None, confirm_dead: false, by: ann() };
         let (reply, answer) = oneshot::channel();
         self.ask(server, Command::Again(Box::new(Again::Resolve(order)), reply), Reply::Again(answer));
+        true
     }
 
     fn an_open_job(&mut self) -> Option<JobId> {
@@ -291,6 +317,11 @@ impl Users {
     pub(crate) fn all_is_over(&self, checks: &crate::check::Checks) -> bool {
         self.jobs.iter().all(Option::is_some) && !checks.has_open_jobs()
     }
+}
+
+/// The operator.
+fn ann() -> String {
+    "ann".to_owned()
 }
 
 fn keep<T>(answer: &Result<T, oneshot::error::TryRecvError>, wait: impl FnOnce()) {

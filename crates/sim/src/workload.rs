@@ -4,48 +4,62 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use serde::{Deserialize, Deserializer, Serialize};
+
 use crate::dice::Dice;
+use crate::millis;
+use crate::setup::Setup;
 
 /// One job that is to be submitted.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobPlan {
+    #[serde(with = "millis")]
     pub at: Duration,
     pub name: String,
+    #[serde(default, with = "millis::option", skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Duration>,
+    #[serde(default, with = "millis::option", skip_serializing_if = "Option::is_none")]
     pub expires: Option<Duration>,
     pub priority: i32,
     pub steps: Vec<StepPlan>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StepPlan {
     pub name: String,
     pub needs: Vec<NeedPlan>,
     pub condition: Condition,
     pub kind: Kind,
-    pub effects: &'static str,
+    #[serde(deserialize_with = "word")]
+    pub effects: Word,
     pub stop: bool,
+    #[serde(default, with = "millis::option", skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Duration>,
     pub retry: Option<RetryPlan>,
     pub allow_failure: bool,
-    pub tag: Option<&'static str>,
+    #[serde(default, deserialize_with = "tag", skip_serializing_if = "Option::is_none")]
+    pub tag: Option<Word>,
     pub waits_for_worker: bool,
+    #[serde(with = "millis")]
     pub grace: Duration,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Kind {
     Work(Behaviour),
     Approve,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NeedPlan {
     pub step: usize,
-    pub on: Vec<&'static str>,
+    #[serde(deserialize_with = "words")]
+    pub on: Vec<Word>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Condition {
     Success,
     Failure,
@@ -57,16 +71,19 @@ pub enum Condition {
     },
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RetryPlan {
     pub attempts: u32,
-    pub on: Vec<&'static str>,
+    #[serde(deserialize_with = "words")]
+    pub on: Vec<Word>,
+    #[serde(with = "millis")]
     pub delay: Duration,
 }
 
 /// What a step's program does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Behaviour {
+    #[serde(with = "millis")]
     pub takes: Duration,
     /// Spread over its time.
     pub lines: u64,
@@ -122,7 +139,7 @@ impl Behaviour {
         let fails = dice.chance(0.15);
         let recovers = dice.chance(0.5);
         Behaviour {
-            takes: dice.skewed(Duration::from_millis(5), Duration::from_secs(600)),
+            takes: millis::whole(dice.skewed(Duration::from_millis(5), Duration::from_secs(600))),
             lines: if dice.chance(0.7) { dice.between(0, 12) } else { dice.between(0, 120) },
             first_code: if fails { *dice.pick(&[1, 2, 75]).unwrap_or(&1) } else { 0 },
             later_code: if fails && !recovers { 1 } else { 0 },
@@ -135,14 +152,22 @@ impl Behaviour {
 }
 
 impl JobPlan {
+    /// The jobs that this seed wants.
+    pub fn roll_all(seed: u64, setup: &Setup) -> Vec<JobPlan> {
+        let mut dice = Dice::new(seed, "jobs");
+        // The last ones have some time before the faults stop.
+        let within = setup.length.mul_f64(0.9);
+        (0..setup.jobs).map(|number| JobPlan::roll(number, within, &mut dice)).collect()
+    }
+
     pub fn roll(number: usize, within: Duration, dice: &mut Dice) -> JobPlan {
         let count = if dice.chance(0.8) { dice.between(1, 6) } else { dice.between(6, 16) } as usize;
         let steps = (0..count).map(|ix| StepPlan::roll(ix, dice)).collect();
         JobPlan {
-            at: Duration::from_secs(1) + dice.duration(Duration::ZERO, within),
+            at: millis::whole(Duration::from_secs(1) + dice.duration(Duration::ZERO, within)),
             name: format!("job-{number}"),
-            timeout: dice.chance(0.05).then(|| dice.duration(Duration::from_secs(30), Duration::from_secs(900))),
-            expires: dice.chance(0.05).then(|| dice.duration(Duration::from_secs(5), Duration::from_secs(300))),
+            timeout: dice.chance(0.05).then(|| roll_time(30, 900, dice)),
+            expires: dice.chance(0.05).then(|| roll_time(5, 300, dice)),
             priority: dice.between(0, 4) as i32 - 2,
             steps,
         }
@@ -183,12 +208,14 @@ impl StepPlan {
             kind,
             effects: dice.pick(&["none", "idempotent", "writes", "writes"]).unwrap_or(&"writes"),
             stop: dice.chance(0.25),
-            timeout: dice.chance(0.15).then(|| dice.skewed(Duration::from_secs(1), Duration::from_secs(400))),
+            timeout: dice
+                .chance(0.15)
+                .then(|| millis::whole(dice.skewed(Duration::from_secs(1), Duration::from_secs(400)))),
             retry,
             allow_failure: dice.chance(0.1),
             tag: dice.chance(0.3).then(|| *dice.pick(&["gpu", "big"]).unwrap_or(&"gpu")),
             waits_for_worker: dice.chance(0.5),
-            grace: dice.duration(Duration::from_millis(100), Duration::from_secs(30)),
+            grace: millis::whole(dice.duration(Duration::from_millis(100), Duration::from_secs(30))),
         }
     }
 
@@ -254,7 +281,7 @@ impl NeedPlan {
 
 impl RetryPlan {
     fn roll(dice: &mut Dice) -> RetryPlan {
-        let mut on: Vec<&'static str> = Vec::new();
+        let mut on: Vec<Word> = Vec::new();
         for reason in ["failure", "timeout", "worker_lost", "\"exit:75\""] {
             if dice.chance(0.5) {
                 on.push(reason);
@@ -266,16 +293,20 @@ impl RetryPlan {
         RetryPlan {
             attempts: dice.between(2, 4) as u32,
             on,
-            delay: dice.duration(Duration::from_millis(100), Duration::from_secs(20)),
+            delay: millis::whole(dice.duration(Duration::from_millis(100), Duration::from_secs(20))),
         }
     }
 }
 
-fn roll_on(dice: &mut Dice) -> Vec<&'static str> {
+fn roll_time(least_secs: u64, most_secs: u64, dice: &mut Dice) -> Duration {
+    millis::whole(dice.duration(Duration::from_secs(least_secs), Duration::from_secs(most_secs)))
+}
+
+fn roll_on(dice: &mut Dice) -> Vec<Word> {
     if dice.chance(0.8) {
         return vec!["success"];
     }
-    let mut on: Vec<&'static str> =
+    let mut on: Vec<Word> =
         ["success", "failed", "cancelled", "skipped"].into_iter().filter(|_| dice.chance(0.5)).collect();
     if on.is_empty() {
         on.push("success");
@@ -291,6 +322,44 @@ fn roll_condition(needs: &[NeedPlan], dice: &mut Dice) -> Condition {
         (Some(step), 2) => Condition::OutputAbove { step, number: dice.between(0, 6) as i64 },
         _ => Condition::Success,
     }
+}
+
+/// A word of task files.
+pub type Word = &'static str;
+
+/// Those that plans use; they are few, and known here.
+const WORDS: [Word; 14] = [
+    "none",
+    "idempotent",
+    "writes",
+    "success",
+    "failed",
+    "cancelled",
+    "skipped",
+    "failure",
+    "timeout",
+    "worker_lost",
+    "\"exit:75\"",
+    "\"signal:9\"",
+    "gpu",
+    "big",
+];
+
+fn known<E: serde::de::Error>(word: &str) -> Result<Word, E> {
+    let found = WORDS.iter().find(|known| **known == word);
+    found.copied().ok_or_else(|| E::custom(format!("no plan uses the word {word}")))
+}
+
+fn word<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Word, D::Error> {
+    known(&String::deserialize(deserializer)?)
+}
+
+fn words<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Word>, D::Error> {
+    Vec::<String>::deserialize(deserializer)?.iter().map(|word| known(word)).collect()
+}
+
+fn tag<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Word>, D::Error> {
+    Option::<String>::deserialize(deserializer)?.map(|word| known(&word)).transpose()
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 //! ```
 //! One thread, one agenda. Whatever happens is an [`Event`]; what a party does about it is decided by the product's code.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -25,6 +26,7 @@ use crate::servers::{ServerEvent, ServerNode};
 use crate::setup::{Backing, Setup};
 use crate::story::Story;
 use crate::users::{UserEvent, Users};
+use crate::workload::JobPlan;
 
 pub struct World {
     pub(crate) seed: u64,
@@ -41,8 +43,8 @@ pub struct World {
     pub(crate) next_link: u64,
     pub(crate) next_life: u64,
     at_peace: bool,
-    /// Faults that had an effect.
-    pub(crate) fired: usize,
+    /// Faults that had an effect, by name.
+    pub(crate) fired: BTreeMap<&'static str, u64>,
     /// Events so far; with the seed they name a moment.
     pub(crate) events: u64,
 }
@@ -94,7 +96,9 @@ pub struct Verdict {
     /// What is wrong, in the order in which it was found; empty if nothing is.
     pub findings: Vec<crate::check::Finding>,
     pub jobs: usize,
-    pub faults_fired: usize,
+    pub faults_fired: u64,
+    /// The same by the names of the faults.
+    pub fired: BTreeMap<&'static str, u64>,
     pub events: u64,
     pub simulated: Duration,
 }
@@ -102,15 +106,20 @@ pub struct Verdict {
 impl World {
     /// A world as this seed wants it, before anything has happened.
     pub fn new(seed: u64, setup: Setup, faults: Vec<Fault>) -> World {
-        let users = Users::new(seed, &setup);
-        let checks = Arc::new(Mutex::new(Checks::new(&setup, &users.plans)));
+        let plans = JobPlan::roll_all(seed, &setup);
+        World::with(seed, setup, plans, faults, Story::untold())
+    }
+
+    /// A world with these jobs and these faults.
+    pub fn with(seed: u64, setup: Setup, plans: Vec<JobPlan>, faults: Vec<Fault>, story: Story) -> World {
+        let checks = Arc::new(Mutex::new(Checks::new(&setup, &plans)));
         let store: Box<dyn Store> = match setup.backing {
             Backing::Sqlite => {
                 Box::new(store_sqlite::SqliteStore::open_in_memory().expect("a database in memory can always be made"))
             }
             Backing::Memory => Box::new(store_memory::MemoryDatabase::new().open()),
         };
-        let database = Database::new(store, setup.servers, checks.clone());
+        let database = Database::new(store, setup.servers, checks.clone(), story.clone());
         let mut world = World {
             seed,
             agenda: Agenda::new(),
@@ -118,14 +127,14 @@ impl World {
             servers: (0..setup.servers).map(|_| ServerNode::new()).collect(),
             hosts: Vec::new(),
             net: Network::new(Dice::new(seed, "net")),
-            users,
+            users: Users::new(seed, plans),
             checks,
-            story: Story::default(),
+            story,
             dice: Dice::new(seed, "world"),
             next_link: 0,
             next_life: 0,
             at_peace: false,
-            fired: 0,
+            fired: BTreeMap::new(),
             events: 0,
             setup,
         };
@@ -140,13 +149,6 @@ impl World {
         world.plan_users();
         world.plan_faults(faults);
         world
-    }
-
-    /// Tells the story of what happens from now on.
-    #[must_use]
-    pub fn telling(mut self) -> World {
-        self.story.tell();
-        self
     }
 
     /// Lets the world run its course: its hour with faults, then peace until every job is over. Stops before event
@@ -168,19 +170,21 @@ impl World {
             }
             let Some(event) = self.agenda.next() else { break };
             self.events += 1;
-            let now = self.agenda.now();
-            self.check(|checks| checks.moment(now));
+            self.story.turn_to(next_at, self.events);
+            self.check(|checks| checks.moment(next_at));
             self.happens(event);
         }
         if until.is_none() && !self.has_findings() {
             self.last_look();
         }
         let findings = self.checks.lock().expect("no checker panics").findings().to_vec();
+        self.count_struck_commits();
         let verdict = Verdict {
             seed: self.seed,
             findings,
             jobs: self.users.submitted(),
-            faults_fired: self.fired,
+            faults_fired: self.fired.values().sum(),
+            fired: self.fired,
             events: self.events,
             simulated: self.agenda.now(),
         };
@@ -227,6 +231,7 @@ impl World {
 
     pub(crate) fn send(&mut self, conn: ConnId, way: Way, parcel: Parcel) {
         let now = self.agenda.now();
+        self.tell_of_parcel(conn, way, &parcel);
         if let Some(due) = self.net.send(conn, way, parcel, now) {
             self.agenda.at(due.at, Event::Arrive { conn, way });
         }
@@ -258,9 +263,17 @@ impl World {
         }
     }
 
-    pub(crate) fn tell(&mut self, words: impl FnOnce() -> String) {
-        let (now, events) = (self.agenda.now(), self.events);
-        self.story.add(now, events, words);
+    fn tell_of_parcel(&self, conn: ConnId, way: Way, parcel: &Parcel) {
+        let (Parcel::Text(frame), Some(ends)) = (parcel, self.net.get(conn)) else { return };
+        let direction = || match way {
+            Way::ToServer => format!("host {} → server {}", ends.host, ends.server),
+            Way::ToHost => format!("server {} → host {}", ends.server, ends.host),
+        };
+        self.story.sent(direction, frame);
+    }
+
+    pub(crate) fn tell(&self, words: impl FnOnce() -> String) {
+        self.story.add(words);
     }
 
     pub(crate) fn check(&self, look: impl FnOnce(&mut Checks)) {

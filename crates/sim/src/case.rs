@@ -1,0 +1,137 @@
+//! A case: everything that makes a world, written down. A seed is one ([`Case::of`]); a kept file is one too, and stays the
+//! same world when the generators have changed. `main`, the tests and the shrinking run cases.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::io;
+use std::panic::{self, AssertUnwindSafe};
+use std::path::Path;
+use std::sync::Once;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::check::Finding;
+use crate::faults::{self, Fault};
+use crate::setup::{HostSetup, Setup};
+use crate::story::Story;
+use crate::workload::JobPlan;
+use crate::world::{Verdict, World};
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Case {
+    /// Where what chance is left comes from: the network's jitter, who is picked.
+    pub seed: u64,
+    /// In one sentence: what was wrong.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub what: String,
+    pub servers: usize,
+    pub hosts: Vec<HostSetup>,
+    pub jobs: Vec<JobPlan>,
+    pub faults: Vec<Fault>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum CaseError {
+    #[error("cannot read it: {0}")]
+    Io(#[from] io::Error),
+    #[error("it is not a case: {0}")]
+    Text(#[from] serde_json::Error),
+}
+
+impl Case {
+    /// What this seed stands for.
+    pub fn of(seed: u64) -> Case {
+        let setup = Setup::of(seed);
+        let jobs = JobPlan::roll_all(seed, &setup);
+        let faults = faults::roll(seed, &setup);
+        Case { seed, what: String::new(), servers: setup.servers, hosts: setup.hosts, jobs, faults }
+    }
+
+    /// Runs it, up to the event `until`. A panic anywhere in it is a finding.
+    pub fn run(&self, story: &Story, until: Option<u64>) -> Verdict {
+        quiet_panics();
+        let course = || {
+            let setup = Setup { servers: self.servers, hosts: self.hosts.clone(), ..Setup::of(self.seed) };
+            let world = World::with(self.seed, setup, self.jobs.clone(), self.faults.clone(), story.clone());
+            world.run(until).0
+        };
+        IN_A_WORLD.set(true);
+        let verdict = panic::catch_unwind(AssertUnwindSafe(course));
+        IN_A_WORLD.set(false);
+        verdict.unwrap_or_else(|_| self.panicked(story))
+    }
+
+    fn panicked(&self, story: &Story) -> Verdict {
+        let what = LAST_PANIC.with_borrow(Clone::clone);
+        Verdict {
+            seed: self.seed,
+            findings: vec![Finding { checker: "panic", what }],
+            jobs: self.jobs.len(),
+            faults_fired: 0,
+            fired: BTreeMap::new(),
+            events: story.last_event(),
+            simulated: Duration::ZERO,
+        }
+    }
+
+    pub fn read(path: &Path) -> Result<Case, CaseError> {
+        Ok(serde_json::from_str(&std::fs::read_to_string(path)?)?)
+    }
+
+    pub fn write(&self, path: &Path) -> Result<(), CaseError> {
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder)?;
+        }
+        Ok(std::fs::write(path, self.text()?)?)
+    }
+
+    /// One line for each host, job and fault: a reader sees at once how much there is.
+    fn text(&self) -> Result<String, serde_json::Error> {
+        let lines =
+            |values: Vec<String>| values.iter().map(|value| format!("    {value}")).collect::<Vec<_>>().join(",\n");
+        let all = |values: Vec<Result<String, _>>| values.into_iter().collect::<Result<Vec<_>, _>>().map(lines);
+        let hosts = all(self.hosts.iter().map(serde_json::to_string).collect())?;
+        let jobs = all(self.jobs.iter().map(serde_json::to_string).collect())?;
+        let faults = all(self.faults.iter().map(serde_json::to_string).collect())?;
+        let what = serde_json::to_string(&self.what)?;
+        Ok(format!(
+            "{{\n  \"what\": {what},\n  \"seed\": {},\n  \"servers\": {},\n  \"hosts\": [\n{hosts}\n  ],\n  \"jobs\": [\n{jobs}\n  ],\n  \"faults\": [\n{faults}\n  ]\n}}\n",
+            self.seed, self.servers
+        ))
+    }
+}
+
+thread_local! {
+    static IN_A_WORLD: Cell<bool> = const { Cell::new(false) };
+    static LAST_PANIC: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// Panics of a world are findings, and shown as such; shrinking would print hundreds.
+fn quiet_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let loud = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            LAST_PANIC.set(info.to_string());
+            if !IN_A_WORLD.get() {
+                loud(info);
+            }
+        }));
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_case_reads_back_what_it_wrote() {
+        for seed in 0..50 {
+            let case = Case::of(seed);
+            let text = case.text().expect("a case is plain data");
+            let again: Case = serde_json::from_str(&text).expect("it wrote this itself");
+            assert_eq!(case, again);
+        }
+    }
+}
