@@ -186,7 +186,8 @@ impl World {
             faults_fired: self.fired.values().sum(),
             fired: self.fired,
             events: self.events,
-            simulated: self.agenda.now(),
+            // Peace comes with the first event after it.
+            simulated: if self.at_peace { self.agenda.now().max(peace) } else { self.agenda.now() },
         };
         (verdict, self.story)
     }
