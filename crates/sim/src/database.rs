@@ -1,15 +1,27 @@
 //! The one database of the world, as servers see it: real SQL or plain tables, with a switch for everything that can go
 //! wrong with a database, and a window through which the checkers see every commit.
 //!
-//! A server process gets a [`Handle`]; when it dies, the handle goes and the database stays.
+//! A server process gets a [`Handle`]; when it dies, the handle goes and the database stays. [`trouble`] says what goes
+//! wrong, [`look`] lets it go wrong for readers too.
+
+mod look;
+#[cfg(test)]
+mod tests;
+mod trouble;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
 use store::rows::{NewWorker, QueuedStep, StoredJob, TaskRow, TokenRow, WorkerRow};
 use store::{Batch, Committed, Due, DueLog, Enrolled, HeldStep, Reader, Store, StoreError};
+use store_memory::MemoryDatabase;
+use store_sqlite::SqliteStore;
 use uuid::Uuid;
 
+use self::look::Look;
+use self::trouble::Fate;
+pub(crate) use self::trouble::Trouble;
+use crate::setup::Backing;
 use crate::story::Story;
 
 /// What the checkers hear of every batch that is in the database.
@@ -24,49 +36,31 @@ pub(crate) trait Witness: Send {
 #[derive(Clone)]
 pub(crate) struct Database {
     store: Arc<Mutex<Box<dyn Store>>>,
-    faults: Arc<Mutex<Vec<Trouble>>>,
+    /// The same, where it is in plain memory.
+    memory: Option<MemoryDatabase>,
+    troubles: Arc<Mutex<Vec<Trouble>>>,
     witness: Arc<Mutex<dyn Witness>>,
     story: Story,
 }
 
-/// How the database treats one server at the moment.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Trouble {
-    /// Nothing can be read or written.
-    pub away: bool,
-    /// The next commits happen, and their answers are lost.
-    pub answers_lost: u32,
-    /// The next commits are refused, as if one row of them could never be written.
-    pub refusals: u32,
-    /// So many commits went through since the world began.
-    pub commits: u64,
-    pub struck: Struck,
-}
-
-/// How often what was to happen to a commit did.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Struck {
-    pub answers_lost: u64,
-    pub refusals: u64,
-}
-
 impl Database {
-    pub(crate) fn new(
-        store: Box<dyn Store>,
-        servers: usize,
-        witness: Arc<Mutex<dyn Witness>>,
-        story: Story,
-    ) -> Database {
-        let faults = Arc::new(Mutex::new(vec![Trouble::default(); servers]));
-        Database { store: Arc::new(Mutex::new(store)), faults, witness, story }
+    pub(crate) fn new(backing: Backing, servers: usize, witness: Arc<Mutex<dyn Witness>>, story: Story) -> Database {
+        let memory = (backing == Backing::Memory).then(MemoryDatabase::new);
+        let store: Box<dyn Store> = match &memory {
+            Some(memory) => Box::new(memory.open()),
+            None => Box::new(SqliteStore::open_in_memory().expect("a database in memory can always be made")),
+        };
+        let troubles = Arc::new(Mutex::new(vec![Trouble::default(); servers]));
+        Database { store: Arc::new(Mutex::new(store)), memory, troubles, witness, story }
     }
 
     pub(crate) fn open(&self, server: usize) -> Handle {
-        Handle { server, database: self.clone() }
+        let look = Look { server, troubles: self.troubles.clone(), rows: self.reader() };
+        Handle { server, database: self.clone(), reader: Arc::new(look) }
     }
 
     pub(crate) fn trouble<T>(&self, server: usize, change: impl FnOnce(&mut Trouble) -> T) -> T {
-        change(&mut lock(&self.faults)[server])
+        change(&mut lock(&self.troubles)[server])
     }
 
     /// For the checkers, whatever servers can see.
@@ -88,14 +82,24 @@ fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(crate) struct Handle {
     server: usize,
     database: Database,
+    reader: Arc<dyn Reader>,
 }
 
 impl Handle {
     fn reach(&self) -> Result<MutexGuard<'_, Box<dyn Store>>, StoreError> {
-        if lock(&self.database.faults)[self.server].away {
+        if !self.database.trouble(self.server, Trouble::lets_through) {
             return Err(away());
         }
         Ok(lock(&self.database.store))
+    }
+
+    /// Another server writes a job of this batch first, if that was ordered; only memory takes a second writer.
+    fn be_outrun(&self, batch: &Batch) {
+        if let Some(memory) = &self.database.memory
+            && let Some(job) = self.database.trouble(self.server, |trouble| trouble.rival(batch))
+        {
+            memory.touch(job);
+        }
     }
 }
 
@@ -105,27 +109,21 @@ fn away() -> StoreError {
 
 impl Store for Handle {
     fn commit(&mut self, batch: &Batch) -> Result<Committed, StoreError> {
-        let mut store = self.reach()?;
-        let mut faults = lock(&self.database.faults);
-        let trouble = &mut faults[self.server];
-        if trouble.refusals > 0 {
-            trouble.refusals -= 1;
-            lock(&self.database.witness).refused(self.server, batch);
-            trouble.struck.refusals += 1;
-            return Err(StoreError::Refused { message: "a simulated constraint failed".to_owned() });
+        drop(self.reach()?);
+        let fate = self.database.trouble(self.server, |trouble| trouble.fate(batch));
+        match fate {
+            Fate::Error => return Err(away()),
+            Fate::Refused => {
+                lock(&self.database.witness).refused(self.server, batch);
+                return Err(StoreError::Refused { message: "a simulated constraint failed".to_owned() });
+            }
+            Fate::Happens | Fate::AnswerLost => self.be_outrun(batch),
         }
-        let committed = store.commit(batch)?;
-        trouble.commits += 1;
-        let lost = trouble.answers_lost > 0;
-        if lost {
-            trouble.answers_lost -= 1;
-            trouble.struck.answers_lost += 1;
-        }
-        drop(faults);
-        drop(store);
+        let committed = self.database.store().commit(batch)?;
+        self.database.trouble(self.server, |trouble| trouble.commits += 1);
         self.database.story.committed(self.server, batch, &committed);
         lock(&self.database.witness).committed(self.server, batch, &committed);
-        if lost { Err(away()) } else { Ok(committed) }
+        if fate == Fate::AnswerLost { Err(away()) } else { Ok(committed) }
     }
 
     fn load_job(&mut self, id: JobId) -> Result<Option<StoredJob>, StoreError> {
@@ -193,7 +191,6 @@ impl Store for Handle {
     }
 
     fn reader(&self) -> Arc<dyn Reader> {
-        // Readers have connections of their own; what they miss while the database is away is a look, not a change.
-        lock(&self.database.store).reader()
+        self.reader.clone()
     }
 }

@@ -16,7 +16,7 @@ use server::metrics::Metrics;
 use server::random::Random;
 use tokio::sync::mpsc;
 
-use crate::database::Handle;
+use crate::database::{Handle, Trouble};
 use crate::millis;
 use crate::net::{ConnId, Parcel, Way};
 use crate::users::Reply;
@@ -232,6 +232,9 @@ impl World {
         if self.servers[at].ambush.is_some_and(|(ambush, _)| ambush == Ambush::DieBefore) {
             return self.spring_ambush(at);
         }
+        if let Some(pause) = self.database.trouble(at, Trouble::take_pause) {
+            return self.wait_for_the_database(at, pause);
+        }
         let commits = self.database.trouble(at, |trouble| trouble.commits);
         let done = self.carry_out(at);
         let wrote = self.database.trouble(at, |trouble| trouble.commits) > commits;
@@ -254,8 +257,7 @@ impl World {
                 Commit::Split => continue,
                 Commit::Retry(_) => {
                     let pause = process.retry.map_or(RETRY_FIRST, |pause| (pause * 2).min(RETRY_MAX));
-                    process.retry = Some(pause);
-                    self.later_at_server(at, pause, ServerEvent::Retry);
+                    self.wait_for_the_database(at, pause);
                     return false;
                 }
                 Commit::Done => {}
@@ -273,6 +275,13 @@ impl World {
         }
         process.retry = None;
         true
+    }
+
+    /// The ledger's thread does nothing else until then.
+    fn wait_for_the_database(&mut self, at: usize, pause: Duration) {
+        let Some(process) = &mut self.servers[at].process else { return };
+        process.retry = Some(pause);
+        self.later_at_server(at, pause, ServerEvent::Retry);
     }
 
     /// Sends what the ledger has for workers, gives users their answers, and sees when the ledger wants to be called.

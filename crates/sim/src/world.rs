@@ -12,7 +12,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use protocol::attempt::Ticket;
-use store::Store;
 
 use crate::agenda::Agenda;
 use crate::check::Checks;
@@ -23,7 +22,7 @@ use crate::hosts::{Host, HostEvent};
 use crate::net::{ConnId, Network, Parcel, Way};
 use crate::runners::{GroupEvent, RunnerEvent};
 use crate::servers::{ServerEvent, ServerNode};
-use crate::setup::{Backing, Setup};
+use crate::setup::Setup;
 use crate::story::Story;
 use crate::users::{UserEvent, Users};
 use crate::workload::JobPlan;
@@ -113,13 +112,7 @@ impl World {
     /// A world with these jobs and these faults.
     pub fn with(seed: u64, setup: Setup, plans: Vec<JobPlan>, faults: Vec<Fault>, story: Story) -> World {
         let checks = Arc::new(Mutex::new(Checks::new(&setup, &plans)));
-        let store: Box<dyn Store> = match setup.backing {
-            Backing::Sqlite => {
-                Box::new(store_sqlite::SqliteStore::open_in_memory().expect("a database in memory can always be made"))
-            }
-            Backing::Memory => Box::new(store_memory::MemoryDatabase::new().open()),
-        };
-        let database = Database::new(store, setup.servers, checks.clone(), story.clone());
+        let database = Database::new(setup.backing, setup.servers, checks.clone(), story.clone());
         let mut world = World {
             seed,
             agenda: Agenda::new(),

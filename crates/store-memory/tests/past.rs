@@ -1,7 +1,7 @@
 //! What a simulation does to the database: losing its newest transactions, coming back to a state, looking at its rows.
 
-use engine::{AttemptId, Heard, Time};
-use store::rows::{HearingRow, OutboxRow, TaskRow};
+use engine::{AttemptId, Time};
+use store::rows::{OutboxRow, TaskRow};
 use store::{Batch, LogAppend, Store};
 use store_memory::{FORGETTABLE_COMMITS, MemoryDatabase, MemoryStore};
 use uuid::Uuid;
@@ -13,7 +13,7 @@ fn what_is_forgotten_never_was() {
     log(&mut store, 1);
     let first = sibling.reserve_fences(10, 0).expect("fences");
     log(&mut sibling, 2);
-    hear(&mut store, 7);
+    mark(&mut store, 7);
     assert_eq!(database.commits(), 4);
 
     assert_eq!(database.forget_last(3), 3);
@@ -21,7 +21,7 @@ fn what_is_forgotten_never_was() {
     let reader = store.reader();
     assert_eq!(reader.log_state(ATTEMPT).expect("a read").last_seq, 1);
     assert_eq!(reader.log_chunks(ATTEMPT, 1, usize::MAX).expect("a read").len(), 1);
-    assert_eq!(reader.hearing().expect("a read"), None);
+    assert_eq!(reader.meta("mark").expect("a read"), None);
     assert_eq!(store.reserve_fences(10, 0).expect("fences"), first, "counters go back too");
     // Life goes on from there, and can be forgotten again.
     log(&mut sibling, 2);
@@ -50,11 +50,11 @@ fn memory_of_the_past_has_an_end() {
     let database = MemoryDatabase::new();
     let mut store = database.open();
     for n in 0..FORGETTABLE_COMMITS + 5 {
-        hear(&mut store, n);
+        mark(&mut store, n);
     }
     assert_eq!(database.forget_last(u64::MAX), FORGETTABLE_COMMITS);
     assert_eq!(database.commits(), 5);
-    assert_eq!(store.reader().hearing().expect("a read").map(|row| row.mark_at), Some(Time(4)));
+    assert_eq!(store.reader().meta("mark").expect("a read").as_deref(), Some("4"));
 }
 
 #[test]
@@ -87,16 +87,8 @@ fn log(store: &mut MemoryStore, seq: u64) {
     commit(store, &Batch { logs: vec![append], ..Batch::default() });
 }
 
-fn hear(store: &mut MemoryStore, at: u64) {
-    let row = HearingRow {
-        mark_at: Time(i64::try_from(at).expect("a small number")),
-        deaf_us: 0,
-        stretch_from: Heard(0),
-        unsettled_since: None,
-        verdicts_from: Heard::MIN,
-        alarmed: false,
-    };
-    commit(store, &Batch { hearing: Some(row), ..Batch::default() });
+fn mark(store: &mut MemoryStore, n: u64) {
+    commit(store, &Batch { meta: vec![("mark", n.to_string())], ..Batch::default() });
 }
 
 fn outbox(n: u128) -> OutboxRow {

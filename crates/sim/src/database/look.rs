@@ -1,0 +1,142 @@
+//! A server's reader, which fails when its database does: decisions are made by looks, too.
+
+use std::sync::{Arc, Mutex};
+
+use engine::{AttemptId, JobId, StepIx, Time};
+use store::read::{
+    AttemptGlance, AttemptView, EventView, JobSummary, Lineage, LogChunk, LogMarkView, LogState, StaleAttempt,
+    StepGlance,
+};
+use store::rows::{BeatRow, BreakerRow, HearingRow, IdempotencyRow, StoredJob, TaskRow, TokenRow, WorkerRow};
+use store::{JobFilter, Page, Reader, StoreError};
+use uuid::Uuid;
+
+use super::{Trouble, away, lock};
+
+pub(super) struct Look {
+    pub(super) server: usize,
+    pub(super) troubles: Arc<Mutex<Vec<Trouble>>>,
+    pub(super) rows: Arc<dyn Reader>,
+}
+
+impl Look {
+    fn reach(&self) -> Result<&dyn Reader, StoreError> {
+        if lock(&self.troubles)[self.server].lets_through() { Ok(&*self.rows) } else { Err(away()) }
+    }
+}
+
+impl Reader for Look {
+    fn job(&self, id: JobId) -> Result<Option<StoredJob>, StoreError> {
+        self.reach()?.job(id)
+    }
+
+    fn jobs_by_prefix(&self, prefix: &str, limit: usize) -> Result<Vec<JobId>, StoreError> {
+        self.reach()?.jobs_by_prefix(prefix, limit)
+    }
+
+    fn last_job(&self) -> Result<Option<JobId>, StoreError> {
+        self.reach()?.last_job()
+    }
+
+    fn jobs(&self, filter: &JobFilter) -> Result<Page<JobSummary>, StoreError> {
+        self.reach()?.jobs(filter)
+    }
+
+    fn attempts(&self, job: JobId) -> Result<Vec<AttemptView>, StoreError> {
+        self.reach()?.attempts(job)
+    }
+
+    fn lineage(&self, job: JobId) -> Result<Lineage, StoreError> {
+        self.reach()?.lineage(job)
+    }
+
+    fn definition_of(&self, job: JobId) -> Result<Option<[u8; 32]>, StoreError> {
+        self.reach()?.definition_of(job)
+    }
+
+    fn attempt(&self, id: AttemptId) -> Result<Option<AttemptGlance>, StoreError> {
+        self.reach()?.attempt(id)
+    }
+
+    fn step(&self, job: JobId, ix: StepIx) -> Result<Option<StepGlance>, StoreError> {
+        self.reach()?.step(job, ix)
+    }
+
+    fn events(&self, job: Option<JobId>, after: u64, limit: usize) -> Result<Vec<EventView>, StoreError> {
+        self.reach()?.events(job, after, limit)
+    }
+
+    fn last_event(&self) -> Result<u64, StoreError> {
+        self.reach()?.last_event()
+    }
+
+    fn log_state(&self, attempt: AttemptId) -> Result<LogState, StoreError> {
+        self.reach()?.log_state(attempt)
+    }
+
+    fn log_states(&self, attempts: &[AttemptId]) -> Result<Vec<LogState>, StoreError> {
+        self.reach()?.log_states(attempts)
+    }
+
+    fn log_chunks(&self, attempt: AttemptId, from_seq: u64, bytes_max: usize) -> Result<Vec<LogChunk>, StoreError> {
+        self.reach()?.log_chunks(attempt, from_seq, bytes_max)
+    }
+
+    fn log_marks(
+        &self,
+        attempt: AttemptId,
+        from_seq: u64,
+        to_seq: u64,
+        limit: usize,
+    ) -> Result<Vec<LogMarkView>, StoreError> {
+        self.reach()?.log_marks(attempt, from_seq, to_seq, limit)
+    }
+
+    fn beats(&self, attempt: AttemptId) -> Result<Vec<BeatRow>, StoreError> {
+        self.reach()?.beats(attempt)
+    }
+
+    fn stale(&self, before: Time, limit: usize) -> Result<Vec<StaleAttempt>, StoreError> {
+        self.reach()?.stale(before, limit)
+    }
+
+    fn breaker(&self) -> Result<Option<BreakerRow>, StoreError> {
+        self.reach()?.breaker()
+    }
+
+    fn hearing(&self) -> Result<Option<HearingRow>, StoreError> {
+        self.reach()?.hearing()
+    }
+
+    fn workers(&self) -> Result<Vec<WorkerRow>, StoreError> {
+        self.reach()?.workers()
+    }
+
+    fn worker_by_credential(&self, hash: &[u8; 32]) -> Result<Option<WorkerRow>, StoreError> {
+        self.reach()?.worker_by_credential(hash)
+    }
+
+    fn tokens(&self) -> Result<Vec<TokenRow>, StoreError> {
+        self.reach()?.tokens()
+    }
+
+    fn token_by_hash(&self, hash: &[u8; 32]) -> Result<Option<TokenRow>, StoreError> {
+        self.reach()?.token_by_hash(hash)
+    }
+
+    fn idempotency(&self, token: Uuid, key: &str) -> Result<Option<IdempotencyRow>, StoreError> {
+        self.reach()?.idempotency(token, key)
+    }
+
+    fn tasks(&self) -> Result<Vec<TaskRow>, StoreError> {
+        self.reach()?.tasks()
+    }
+
+    fn meta(&self, key: &str) -> Result<Option<String>, StoreError> {
+        self.reach()?.meta(key)
+    }
+
+    fn job_counts(&self) -> Result<Vec<(String, u64)>, StoreError> {
+        self.reach()?.job_counts()
+    }
+}
