@@ -28,6 +28,13 @@ pub(crate) struct RunnerProcess {
     tick_at: Duration,
 }
 
+impl RunnerProcess {
+    /// Its connection to this worker process, if it has one.
+    pub(crate) fn line_to(&self, life: u64) -> Option<u64> {
+        self.line.filter(|(_, worker)| *worker == life).map(|(line, _)| line)
+    }
+}
+
 /// The processes of one step.
 pub(crate) struct Group {
     behaviour: Behaviour,
