@@ -66,7 +66,7 @@ pub async fn start<S: Store + 'static>(
     getrandom::fill(&mut seed)?;
     let reader = store.reader();
     let clock = Arc::new(Clock::starting_at(reader.hearing()?.map(|row| row.mark_at).unwrap_or_default()));
-    let core_config = core_config(config);
+    let core_config = CoreConfig { address: address.to_string(), ..core_config(config) };
     let link = core_config.link;
     let core = Core::new(
         store,
@@ -147,6 +147,7 @@ pub fn core_config(config: &ServerConfig) -> CoreConfig {
     let recovery = &config.recovery;
     let millis = |d: std::time::Duration| u64::try_from(d.as_millis()).unwrap_or(u64::MAX);
     CoreConfig {
+        address: config.listen.to_string(),
         rules: Rules {
             recovery_window: recovery.window(),
             dispatch_ack: recovery.dispatch_ack,

@@ -5,7 +5,7 @@ use store::rows::{AttemptRow, EventRow, JobRow, StepRow};
 use store::{Batch, Committed, StoreError};
 
 use crate::tables::{AttemptRecord, MetaRow, Tables, countable, refused};
-use crate::{beats, logs, workers};
+use crate::{beats, logs, servers, workers};
 
 pub(crate) fn write(tables: &mut Tables, batch: &Batch) -> Result<Committed, StoreError> {
     let plan = Plan::new(
@@ -27,8 +27,12 @@ pub(crate) fn write(tables: &mut Tables, batch: &Batch) -> Result<Committed, Sto
     beats::write(tables, &batch.beats)?;
     lineage(tables, batch, &plan)?;
     workers::write(tables, batch)?;
+    let mark_moved = !servers::mark(tables, batch.hearing);
+    if let Some(server) = &batch.server {
+        servers::put(tables, server)?;
+    }
     settings(tables, batch);
-    Ok(Committed { conflicts: plan.conflicts, event_ids })
+    Ok(Committed { conflicts: plan.conflicts, event_ids, mark_moved })
 }
 
 /// The first text under a hash stays.
@@ -160,9 +164,6 @@ fn lineage(tables: &mut Tables, batch: &Batch, plan: &Plan<'_>) -> Result<(), St
 fn settings(tables: &mut Tables, batch: &Batch) {
     for (key, value) in &batch.meta {
         tables.meta.put((*key).to_owned(), MetaRow(value.clone()));
-    }
-    if let Some(row) = batch.hearing {
-        tables.hearing.put((), row);
     }
     if let Some(row) = batch.breaker {
         tables.breaker.put((), row);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
 use store::rows::{
     BeatRole, BeatRow, BreakerRow, DefinitionRow, EventRow, HearingRow, IdempotencyRow, JobRow, LineageRow, OutboxRow,
-    QuarantineRow, StepRow, TaskRow, TokenRow,
+    QuarantineRow, ServerId, ServerRow, StepRow, TaskRow, TokenRow,
 };
 use uuid::Uuid;
 
@@ -30,6 +30,7 @@ plain! {
     ChunkRow: (AttemptId, u64);
     MarkRow: (AttemptId, u64, u32);
     TaskRow: String;
+    ServerRow: ServerId;
     HearingRow: ();
     BreakerRow: ();
     MetaRow: String;

@@ -19,6 +19,7 @@ mod store;
 mod beats;
 mod commit;
 mod logs;
+mod servers;
 mod workers;
 
 mod indexes;

@@ -9,8 +9,8 @@ use store::read::{
     StepGlance,
 };
 use store::rows::{
-    BeatRole, BeatRow, BreakerRow, EventRow, HearingRow, IdempotencyRow, JobRow, LoadedJob, LoadedStep, StepRow,
-    StoredJob, TaskRow, TokenRow, WorkerRow,
+    BeatRole, BeatRow, BreakerRow, EventRow, HearingRow, IdempotencyRow, JobRow, LoadedJob, LoadedStep, ServerRow,
+    StepRow, StoredJob, TaskRow, TokenRow, WorkerRow,
 };
 use store::{JobFilter, Page, Reader, StoreError, prefix};
 use uuid::Uuid;
@@ -184,6 +184,14 @@ impl Reader for MemoryReader {
 
     fn hearing(&self) -> Result<Option<HearingRow>, StoreError> {
         self.look(|t| t.hearing.get(&()).copied())
+    }
+
+    fn servers(&self) -> Result<Vec<ServerRow>, StoreError> {
+        self.look(|t| {
+            let mut servers: Vec<_> = t.servers.iter().map(|(_, row)| row.clone()).collect();
+            servers.sort_by_key(|row| row.generation);
+            servers
+        })
     }
 
     fn workers(&self) -> Result<Vec<WorkerRow>, StoreError> {

@@ -1,9 +1,10 @@
 //! A server's handle on the database.
 
+use std::ops::Bound;
 use std::sync::Arc;
 
 use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
-use store::rows::{NewWorker, QueuedStep, StoredJob, TaskRow, TokenRow, WorkerRow};
+use store::rows::{NewWorker, QueuedStep, ServerRow, StoredJob, TaskRow, TokenRow, WorkerRow};
 use store::{Batch, Committed, Due, DueLog, Enrolled, HeldStep, Reader, Store, StoreError};
 use uuid::Uuid;
 
@@ -11,7 +12,7 @@ use crate::database::MemoryDatabase;
 use crate::indexes::StepPlace;
 use crate::reader::{self, MemoryReader};
 use crate::tables::{Counter, FENCES_COUNTER, MetaRow, Tables, countable, refused};
-use crate::{beats, commit, workers};
+use crate::{beats, commit, servers, workers};
 
 /// Named by the schema of a database that has one; taken here too.
 const SCHEMAS_OWN_KEY: &str = "min_reader";
@@ -75,7 +76,8 @@ impl Store for MemoryStore {
         let due = tables.logs.index().iter().take_while(|(at, _)| *at <= now).take(limit);
         let due = due.filter_map(|(_, attempt)| {
             let log = tables.logs.get(attempt)?;
-            Some(DueLog { attempt: *attempt, last_seq: log.last_seq, end_seq: log.end_seq })
+            let worker = tables.attempts.get(attempt).map(|record| record.row.worker);
+            Some(DueLog { attempt: *attempt, last_seq: log.last_seq, end_seq: log.end_seq, worker })
         });
         Ok(due.collect())
     }
@@ -126,6 +128,20 @@ impl Store for MemoryStore {
             tables.counters.put(FENCES_COUNTER, Counter(countable(end - 1)?));
             Ok(first)
         })
+    }
+
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    fn register_server(&mut self, server: &ServerRow, stale_before: Time) -> Result<u64, StoreError> {
+        self.transact(|tables| servers::register(tables, server, stale_before))
+    }
+
+    fn changed_since(&mut self, after: u64, limit: usize) -> Result<Vec<(u64, JobId)>, StoreError> {
+        let tables = self.database.lock();
+        let later = tables.events.range((Bound::Excluded(after), Bound::Unbounded));
+        Ok(later.take(limit).map(|(id, row)| (*id, row.job)).collect())
     }
 
     fn worker(&mut self, id: WorkerId) -> Result<Option<WorkerRow>, StoreError> {

@@ -5,7 +5,7 @@ use store::StoreError;
 use store::read::LogState;
 use store::rows::{
     AttemptRow, BeatRow, BreakerRow, DefinitionRow, EventRow, HearingRow, IdempotencyRow, JobRow, LineageRow,
-    OutboxRow, QuarantineRow, StepRow, TaskRow, TokenRow, WorkerRow,
+    OutboxRow, QuarantineRow, ServerRow, StepRow, TaskRow, TokenRow, WorkerRow,
 };
 
 use crate::database::FORGETTABLE_COMMITS;
@@ -13,6 +13,9 @@ use crate::table::{Journal, Table};
 
 /// The counter that fences come from.
 pub(crate) const FENCES_COUNTER: &str = "fence";
+
+/// The counter that generations of servers come from.
+pub(crate) const GENERATIONS_COUNTER: &str = "server";
 
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Tables {
@@ -37,6 +40,7 @@ pub(crate) struct Tables {
     pub(crate) workers: Table<WorkerRecord>,
     pub(crate) tokens: Table<TokenRow>,
     pub(crate) tasks: Table<TaskRow>,
+    pub(crate) servers: Table<ServerRow>,
     pub(crate) hearing: Table<HearingRow>,
     pub(crate) breaker: Table<BreakerRow>,
     pub(crate) meta: Table<MetaRow>,
@@ -152,7 +156,7 @@ impl Tables {
     }
 
     /// Without `..`, so that no table can be left out of transactions.
-    fn journals(&mut self) -> [&mut dyn Journal; 21] {
+    fn journals(&mut self) -> [&mut dyn Journal; 22] {
         let Tables {
             commits: _,
             oldest: _,
@@ -173,6 +177,7 @@ impl Tables {
             workers,
             tokens,
             tasks,
+            servers,
             hearing,
             breaker,
             meta,
@@ -196,6 +201,7 @@ impl Tables {
             workers,
             tokens,
             tasks,
+            servers,
             hearing,
             breaker,
             meta,

@@ -28,8 +28,17 @@ pub(crate) fn write(tables: &mut Tables, batch: &Batch) -> Result<(), StoreError
             row.last_seen_at.is_none_or(|last| last < *at).then(|| WorkerRow { last_seen_at: Some(*at), ..row.clone() })
         });
     }
-    for (worker, heard) in &batch.left {
-        update(tables, *worker, |row| Some(WorkerRow { left_heard: Some(*heard), ..row.clone() }));
+    for (worker, epoch, heard) in &batch.left {
+        countable(epoch.0)?;
+        update(tables, *worker, |row| {
+            (row.epoch == *epoch).then(|| WorkerRow { left_heard: Some(*heard), ..row.clone() })
+        });
+    }
+    for (worker, epoch, unwilling) in &batch.unwilling {
+        countable(epoch.0)?;
+        update(tables, *worker, |row| {
+            (row.epoch == *epoch).then(|| WorkerRow { unwilling: *unwilling, ..row.clone() })
+        });
     }
     for (worker, epoch) in &batch.used_epochs {
         countable(epoch.0)?;
@@ -66,11 +75,17 @@ fn said_hello(tables: &mut Tables, hello: &WorkerHello, now: Time) -> Result<(),
             left_heard: None,
             removed_at: row.removed_at,
             allowed_tags: row.allowed_tags.clone(),
+            server: Some(hello.server),
+            unwilling: hello.unwilling,
         })
     });
     if !greeted {
         let WorkerHello { id, epoch, .. } = hello;
-        return Err(refused(format!("there is no worker {id} with an epoch below {}", epoch.0)));
+        if tables.workers.contains(id) {
+            let message = format!("worker {id} has a link with epoch {} already, or a later one", epoch.0);
+            return Err(StoreError::Moved { message });
+        }
+        return Err(refused(format!("there is no worker {id}")));
     }
     Ok(())
 }
@@ -128,6 +143,8 @@ fn fresh(worker: &NewWorker, now: Time, allowed_tags: Vec<String>) -> WorkerRow 
         left_heard: None,
         removed_at: None,
         allowed_tags,
+        server: None,
+        unwilling: false,
     }
 }
 

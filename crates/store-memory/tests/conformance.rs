@@ -12,6 +12,10 @@ impl Fixture for Memory {
         Box::new(self.0.open())
     }
 
+    fn open_beside(&mut self) -> Option<Box<dyn Store>> {
+        Some(Box::new(self.0.open()))
+    }
+
     fn crash(&mut self, store: Box<dyn Store>) {
         drop(store);
     }

@@ -1,1 +1,3 @@
-SELECT attempt_id, last_seq, end_seq FROM logs WHERE close_at <= ?1 ORDER BY close_at LIMIT ?2
+SELECT l.attempt_id, l.last_seq, l.end_seq, a.worker_id
+FROM logs l LEFT JOIN attempts a ON a.id = l.attempt_id
+WHERE l.close_at <= ?1 ORDER BY l.close_at LIMIT ?2

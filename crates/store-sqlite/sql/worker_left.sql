@@ -1,1 +1,1 @@
-UPDATE workers SET left_heard = ?2 WHERE id = ?1
+UPDATE workers SET left_heard = ?3 WHERE id = ?1 AND epoch = ?2

@@ -10,7 +10,7 @@ use store::{Batch, Committed, StoreError};
 
 use crate::error::translate;
 use crate::values::{micros, signed};
-use crate::{beats, logs, sql, values, workers};
+use crate::{beats, logs, servers, sql, values, workers};
 
 /// What can go wrong on the way: SQLite's own words, or ours.
 pub(crate) enum Failure {
@@ -43,11 +43,13 @@ fn write(connection: &mut Connection, batch: &Batch) -> Result<Committed, Failur
     workers::said_hello(&tx, batch)?;
     workers::seen(&tx, batch)?;
     workers::left(&tx, batch)?;
+    workers::unwilling(&tx, batch)?;
     workers::used_epochs(&tx, batch)?;
-    hearing(&tx, batch)?;
+    let mark_moved = !servers::mark(&tx, batch)?;
+    servers::put(&tx, batch.server.as_ref())?;
     breaker(&tx, batch)?;
     tx.commit()?;
-    Ok(Committed { conflicts: plan.conflicts, event_ids })
+    Ok(Committed { conflicts: plan.conflicts, event_ids, mark_moved })
 }
 
 fn plan<'a>(tx: &Transaction<'_>, batch: &'a Batch) -> Result<Plan<'a>, Failure> {
@@ -215,20 +217,6 @@ fn evidence(tx: &Transaction<'_>, batch: &Batch, plan: &Plan<'_>) -> Result<(), 
     for row in batch.quarantine.iter().filter(|row| row.job.is_none_or(|job| plan.takes(job))) {
         let job = row.job.as_ref().map(|job| job.0.as_bytes());
         quarantine.execute(params![job, row.at.0, row.event, row.error])?;
-    }
-    Ok(())
-}
-
-fn hearing(tx: &Transaction<'_>, batch: &Batch) -> Result<(), Failure> {
-    if let Some(row) = &batch.hearing {
-        tx.prepare_cached(sql::PUT_HEARING)?.execute(params![
-            row.mark_at.0,
-            row.deaf_us,
-            row.stretch_from.0,
-            row.unsettled_since.map(|h| h.0),
-            row.verdicts_from.0,
-            row.alarmed,
-        ])?;
     }
     Ok(())
 }

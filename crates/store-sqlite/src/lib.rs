@@ -16,6 +16,7 @@ mod place;
 mod beats;
 mod commit;
 mod logs;
+mod servers;
 mod workers;
 mod writer;
 

@@ -100,5 +100,6 @@ pub(crate) fn due(row: &Row<'_>) -> rusqlite::Result<DueLog> {
         attempt: values::attempt(row, 0)?,
         last_seq: unsigned(row, 1)?,
         end_seq: end_seq.and_then(|seq| u64::try_from(seq).ok()),
+        worker: values::maybe_uuid(row, 3)?.map(engine::WorkerId),
     })
 }

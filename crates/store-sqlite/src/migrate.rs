@@ -38,6 +38,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
         sql: include_str!("../migrations/0006_allowed_tags.sql"),
         min_reader: 6,
     },
+    Migration { version: 7, name: "servers", sql: include_str!("../migrations/0007_servers.sql"), min_reader: 6 },
 ];
 
 pub(crate) fn run(connection: &mut Connection, path: &str, migrations: &[Migration]) -> Result<(), StoreError> {

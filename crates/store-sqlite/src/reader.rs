@@ -8,8 +8,8 @@ use store::read::{
     StepGlance,
 };
 use store::rows::{
-    BeatRow, BreakerRow, DefinitionRow, HearingRow, IdempotencyRow, LoadedJob, LoadedStep, StoredJob, TaskRow,
-    TokenRow, WorkerRow,
+    BeatRow, BreakerRow, DefinitionRow, HearingRow, IdempotencyRow, LoadedJob, LoadedStep, ServerId, ServerRow,
+    StoredJob, TaskRow, TokenRow, WorkerRow,
 };
 use store::{JobFilter, Page, Reader, StoreError, prefix};
 use uuid::Uuid;
@@ -19,7 +19,7 @@ use crate::error::translate;
 use crate::place::Place;
 use crate::pool::Pool;
 use crate::values::{self, clamped};
-use crate::{beats, logs, sql};
+use crate::{beats, logs, servers, sql};
 
 /// Greater than any id, which has a byte less.
 const AFTER_ALL_IDS: [u8; 17] = [0xff; 17];
@@ -209,7 +209,11 @@ impl Reader for SqliteReader {
     }
 
     fn hearing(&self) -> Result<Option<HearingRow>, StoreError> {
-        self.look(|c| c.prepare_cached(sql::HEARING)?.query_row([], hearing_row).optional())
+        self.look(|c| c.prepare_cached(sql::HEARING)?.query_row([], servers::hearing_row).optional())
+    }
+
+    fn servers(&self) -> Result<Vec<ServerRow>, StoreError> {
+        self.look(|c| c.prepare_cached(sql::SERVERS)?.query_map([], servers::server_row)?.collect())
     }
 
     fn workers(&self) -> Result<Vec<WorkerRow>, StoreError> {
@@ -374,17 +378,6 @@ fn log_chunk(row: &Row<'_>) -> rusqlite::Result<LogChunk> {
     Ok(LogChunk { first_seq: values::unsigned(row, 0)?, last_seq: values::unsigned(row, 1)?, blocks: row.get(2)? })
 }
 
-fn hearing_row(row: &Row<'_>) -> rusqlite::Result<HearingRow> {
-    Ok(HearingRow {
-        mark_at: values::time(row, 0)?,
-        deaf_us: row.get(1)?,
-        stretch_from: row.get(2).map(Heard)?,
-        unsettled_since: row.get::<_, Option<i64>>(3)?.map(Heard),
-        verdicts_from: row.get(4).map(Heard)?,
-        alarmed: row.get(5)?,
-    })
-}
-
 pub(crate) fn worker_row(row: &Row<'_>) -> rusqlite::Result<WorkerRow> {
     Ok(WorkerRow {
         id: values::worker(row, 0)?,
@@ -409,6 +402,8 @@ pub(crate) fn worker_row(row: &Row<'_>) -> rusqlite::Result<WorkerRow> {
         left_heard: row.get::<_, Option<i64>>(19)?.map(Heard),
         used_epoch: engine::Epoch(values::unsigned(row, 20)?),
         allowed_tags: values::tags(row, 21)?,
+        server: values::maybe_uuid(row, 22)?.map(ServerId),
+        unwilling: row.get(23)?,
     })
 }
 

@@ -27,6 +27,7 @@ statements! {
     ATTEMPTS_OF_JOB = "attempts_of_job";
     ATTEMPTS_OF_STEP = "attempts_of_step";
     BEATS_OF_ATTEMPT = "beats_of_attempt";
+    CHANGED_SINCE = "changed_since";
     CLOSE_LOG = "close_log";
     BREAKER = "breaker";
     CONFIRM_ATTEMPT = "confirm_attempt";
@@ -67,6 +68,7 @@ statements! {
     PLACE_OF_OFFERED = "place_of_offered";
     PRUNE_BEATS = "prune_beats";
     PRUNE_BEAT_HISTORY = "prune_beat_history";
+    PRUNE_SERVERS = "prune_servers";
     PUT_ATTEMPT = "put_attempt";
     PUT_BEAT = "put_beat";
     PUT_BREAKER = "put_breaker";
@@ -76,12 +78,14 @@ statements! {
     PUT_LOG_DEADLINE = "put_log_deadline";
     PUT_LOG_STATE = "put_log_state";
     PUT_META = "put_meta";
+    PUT_SERVER = "put_server";
     PUT_STEP = "put_step";
     PUT_TASK = "put_task";
     PUT_TOKEN = "put_token";
     QUEUED_STEPS = "queued_steps";
     REMOVE_WORKER = "remove_worker";
     REVOKE_TOKEN = "revoke_token";
+    SERVERS = "servers";
     SPEND_ENROLL_TOKEN = "spend_enroll_token";
     STALE_ATTEMPTS = "stale_attempts";
     STATE_OF_STEP = "state_of_step";
@@ -95,6 +99,7 @@ statements! {
     WORKER_HELLO = "worker_hello";
     WORKER_LEFT = "worker_left";
     WORKER_SEEN = "worker_seen";
+    WORKER_UNWILLING = "worker_unwilling";
     WORKER_USED_EPOCH = "worker_used_epoch";
 }
 
@@ -145,7 +150,7 @@ mod tests {
             while let Some(row) = rows.next().expect("a line of the plan") {
                 let line: String = row.get(3).expect("its text");
                 let scans = line.starts_with("SCAN") && !line.contains("INDEX") && !line.contains("CONSTANT ROW");
-                let small = ["workers", "tokens", "tasks"].contains(&name);
+                let small = ["workers", "tokens", "tasks", "servers", "prune_servers"].contains(&name);
                 let ordered = ["jobs", "last_job", "events"].contains(&name);
                 assert!(!scans || small || ordered, "{name}.sql: {line}");
             }

@@ -1,7 +1,8 @@
 //! What a batch says of workers: who came, who was heard from, who is gone.
 
 use rusqlite::{Transaction, params};
-use store::Batch;
+use store::rows::WorkerHello;
+use store::{Batch, StoreError};
 
 use crate::commit::{Failure, refused};
 use crate::sql;
@@ -28,10 +29,30 @@ pub(crate) fn said_hello(tx: &Transaction<'_>, batch: &Batch) -> Result<(), Fail
             batch.now.0,
             signed(hello.epoch.0)?,
             hello.no_reconnect,
+            hello.server.0.as_bytes(),
+            hello.unwilling,
         ])?;
         if updated == 0 {
-            return Err(refused(format!("there is no worker {} with an epoch below {}", hello.id, hello.epoch.0)));
+            return Err(too_late(tx, hello)?);
         }
+    }
+    Ok(())
+}
+
+fn too_late(tx: &Transaction<'_>, hello: &WorkerHello) -> Result<Failure, Failure> {
+    let known = tx.prepare_cached(sql::WORKER)?.exists([hello.id.0.as_bytes()])?;
+    Ok(if known {
+        let message = format!("worker {} has a link with epoch {} already, or a later one", hello.id, hello.epoch.0);
+        Failure::Store(StoreError::Moved { message })
+    } else {
+        refused(format!("there is no worker {}", hello.id))
+    })
+}
+
+pub(crate) fn unwilling(tx: &Transaction<'_>, batch: &Batch) -> Result<(), Failure> {
+    let mut update = tx.prepare_cached(sql::WORKER_UNWILLING)?;
+    for (worker, epoch, unwilling) in &batch.unwilling {
+        update.execute(params![worker.0.as_bytes(), signed(epoch.0)?, unwilling])?;
     }
     Ok(())
 }
@@ -54,8 +75,8 @@ pub(crate) fn used_epochs(tx: &Transaction<'_>, batch: &Batch) -> Result<(), Fai
 
 pub(crate) fn left(tx: &Transaction<'_>, batch: &Batch) -> Result<(), Failure> {
     let mut leave = tx.prepare_cached(sql::WORKER_LEFT)?;
-    for (worker, heard) in &batch.left {
-        leave.execute(params![worker.0.as_bytes(), heard.0])?;
+    for (worker, epoch, heard) in &batch.left {
+        leave.execute(params![worker.0.as_bytes(), signed(epoch.0)?, heard.0])?;
     }
     Ok(())
 }

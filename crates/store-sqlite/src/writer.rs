@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
-use store::rows::{NewWorker, QueuedStep, StoredJob, TaskRow, TokenRow, WorkerRow};
+use store::rows::{NewWorker, QueuedStep, ServerRow, StoredJob, TaskRow, TokenRow, WorkerRow};
 use store::{Batch, Committed, Due, DueLog, Enrolled, HeldStep, Reader, Store, StoreError};
 use uuid::Uuid;
 
@@ -15,8 +15,8 @@ use crate::lock::ServerLock;
 use crate::migrate;
 use crate::place::Place;
 use crate::reader::{self, SqliteReader};
-use crate::values::{self, clamped, micros, tags_text};
-use crate::{beats, logs, sql};
+use crate::values::{self, clamped, micros, signed, tags_text};
+use crate::{beats, logs, servers, sql};
 
 /// The counter that fences come from.
 const FENCES_COUNTER: &str = "fence";
@@ -171,6 +171,22 @@ impl Store for SqliteStore {
             let end = first.checked_add(count).ok_or_else(|| refused(format!("{count} fences are too many")))?;
             commit::put_counter(tx, FENCES_COUNTER, end - 1)?;
             Ok(first)
+        })
+    }
+
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    fn register_server(&mut self, server: &ServerRow, stale_before: Time) -> Result<u64, StoreError> {
+        self.change(|tx| servers::register(tx, server, stale_before))
+    }
+
+    fn changed_since(&mut self, after: u64, limit: usize) -> Result<Vec<(u64, JobId)>, StoreError> {
+        let asked = params![signed(after)?, clamped(limit)];
+        self.run(|c| {
+            let mut changed = c.prepare_cached(sql::CHANGED_SINCE)?;
+            changed.query_map(asked, |row| Ok((values::unsigned(row, 0)?, values::job(row, 1)?)))?.collect()
         })
     }
 

@@ -7,7 +7,7 @@ use engine::{AttemptId, Epoch, Fence, Heard, JobId, Time, WorkerId};
 
 use crate::rows::{
     AttemptRow, BeatRow, BreakerRow, DefinitionRow, EventRow, FleetChange, HearingRow, IdempotencyRow, JobRow,
-    LateOutcome, LineageRow, OutboxRow, QuarantineRow, StepRow, WorkerHello,
+    LateOutcome, LineageRow, OutboxRow, QuarantineRow, ServerRow, StepRow, WorkerHello,
 };
 
 /// Everything that the ledger decided in one round. Rows of one job stand or fall together.
@@ -30,8 +30,11 @@ pub struct Batch {
     pub beats: Beats,
     /// Workers heard from since the last batch, with the time; only `last_seen_at` is written.
     pub seen: Vec<(WorkerId, Time)>,
-    /// Workers that said hello. Each epoch must be above the one that the row has.
+    /// Workers that said hello. Each epoch must be above the one that the row has, or the batch is
+    /// [`Moved`](crate::StoreError::Moved).
     pub hellos: Vec<WorkerHello>,
+    /// Workers that changed their own mind on new work, on this link of theirs; nothing if there is a newer one.
+    pub unwilling: Vec<(WorkerId, Epoch, bool)>,
     /// Epochs that workers have said something on.
     pub used_epochs: Vec<(WorkerId, Epoch)>,
     /// Attempts that are over for certain, though their steps gave them up before.
@@ -39,15 +42,25 @@ pub struct Batch {
     /// We suspect ourselves from now on; and no longer.
     pub breaker: Option<BreakerRow>,
     pub breaker_ended: Option<Time>,
-    /// Workers whose link is gone, and since when.
-    pub left: Vec<(WorkerId, Heard)>,
+    /// Workers whose link of this epoch is gone, and since when; nothing if there is a newer one.
+    pub left: Vec<(WorkerId, Epoch, Heard)>,
     /// The mark, if it is time for one.
-    pub hearing: Option<HearingRow>,
+    pub hearing: Option<Mark>,
+    /// The server that writes this, as its siblings shall see it.
+    pub server: Option<ServerRow>,
     pub lineage: Vec<LineageRow>,
     /// An operator's word on workers, and what follows from it for their attempts, stand or fall together.
     pub fleet: Vec<FleetChange>,
     /// Settings that outlive a server, as [`crate::Store::set_meta`] writes them.
     pub meta: Vec<(&'static str, String)>,
+}
+
+/// A mark, and the one that it was made after. If another server was faster, it is left out alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mark {
+    pub row: HearingRow,
+    /// None: there was no mark ever.
+    pub expected: Option<HearingRow>,
 }
 
 /// A job's header, and the version that the database must still have (none: the job is new).
@@ -115,6 +128,8 @@ pub struct Committed {
     pub conflicts: BTreeSet<JobId>,
     /// The number of each event, in the order of the batch; none for events of jobs that were left out.
     pub event_ids: Vec<Option<u64>>,
+    /// The mark was left out, because there is another one than it was made after.
+    pub mark_moved: bool,
 }
 
 impl Batch {
@@ -143,6 +158,8 @@ impl Batch {
             && self.breaker.is_none()
             && self.breaker_ended.is_none()
             && self.used_epochs.is_empty()
+            && self.unwilling.is_empty()
+            && self.server.is_none()
             && self.hearing.is_none()
     }
 }

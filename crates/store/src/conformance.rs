@@ -13,6 +13,7 @@ pub mod events;
 pub mod jobs;
 pub mod listing;
 pub mod logs;
+pub mod servers;
 
 mod scene;
 
@@ -22,6 +23,11 @@ use crate::Store;
 pub trait Fixture {
     /// Opens it; it is empty the first time.
     fn open(&mut self) -> Box<dyn Store>;
+
+    /// A second server's store on the same database, while the first one is open; none where there can be only one.
+    fn open_beside(&mut self) -> Option<Box<dyn Store>> {
+        None
+    }
 
     /// Ends the server that has it open as a power cut would: nothing more is written, only what was durable stays.
     fn crash(&mut self, store: Box<dyn Store>);
@@ -90,6 +96,14 @@ macro_rules! conformance_tests {
             access::one_use_makes_one_worker_in_a_race,
             access::tasks_are_replaced_by_name,
             access::meta_keeps_the_last_word,
+            servers::every_start_is_a_generation,
+            servers::a_server_shows_that_it_lives_and_says_that_it_goes,
+            servers::a_mark_that_another_server_overtook_is_left_out_alone,
+            servers::a_hello_that_was_overtaken_undoes_its_batch,
+            servers::an_old_links_word_does_not_count,
+            servers::a_log_that_is_due_names_its_worker,
+            servers::changes_are_found_by_their_numbers,
+            servers::two_servers_race_and_one_of_them_wins,
         }
     };
     (@cases $fixture:expr; $($module:ident::$case:ident,)*) => {

@@ -20,7 +20,7 @@ pub mod conformance;
 
 use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
 
-pub use batch::{Batch, Beats, Committed, JobWrite, LogAppend, LogClose, LogDeadline, LogMark};
+pub use batch::{Batch, Beats, Committed, JobWrite, LogAppend, LogClose, LogDeadline, LogMark, Mark};
 pub use read::{JobFilter, Page, Reader};
 
 /// The writer's side of a database. Synchronous: the ledger's thread runs it inline, and so does a simulation.
@@ -28,6 +28,7 @@ pub trait Store: Send {
     /// Writes all of the batch in one transaction, durably, or nothing of it.
     ///
     /// A job whose version moved is left out with everything of the batch that belongs to it, and named in the answer.
+    /// A hello whose epoch is not above the row's makes it [`StoreError::Moved`].
     fn commit(&mut self, batch: &Batch) -> Result<Committed, StoreError>;
 
     fn load_job(&mut self, id: JobId) -> Result<Option<rows::StoredJob>, StoreError>;
@@ -55,6 +56,19 @@ pub trait Store: Send {
 
     /// Sets aside a block of fences above all that were ever given and not below `floor`; returns its first.
     fn reserve_fences(&mut self, count: u64, floor: u64) -> Result<u64, StoreError>;
+
+    /// Whether other servers may write to this database at the same time.
+    fn is_shared(&self) -> bool;
+
+    /// Puts a server that starts among the others, with the next generation, which is returned. Those without a mark
+    /// since `stale_before` are deleted.
+    fn register_server(&mut self, server: &rows::ServerRow, stale_before: Time) -> Result<u64, StoreError>;
+
+    /// What events with numbers above `after` are about, in their order, at most `limit`: what any server has changed.
+    ///
+    /// Whoever goes on from the last number misses nothing: a store in which a lower number can become visible after a
+    /// higher one holds the higher one back until then. Numbers may come twice.
+    fn changed_since(&mut self, after: u64, limit: usize) -> Result<Vec<(u64, JobId)>, StoreError>;
 
     fn worker(&mut self, id: WorkerId) -> Result<Option<rows::WorkerRow>, StoreError>;
 
@@ -109,6 +123,8 @@ pub struct DueLog {
     pub last_seq: u64,
     /// The attempt's last line, where it is known.
     pub end_seq: Option<u64>,
+    /// Who has, or had, the attempt.
+    pub worker: Option<WorkerId>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -123,6 +139,9 @@ pub enum StoreError {
     /// The database said no for reasons that may pass (busy, away, full).
     #[error("the database is not available: {message}")]
     Unavailable { message: String },
+    /// What the batch builds on is not there any more: another server was faster. It is to be decided anew.
+    #[error("another server was faster: {message}")]
+    Moved { message: String },
     /// One statement of a batch cannot be carried out, whatever is tried.
     #[error("the database refused the data: {message}")]
     Refused { message: String },

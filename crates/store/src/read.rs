@@ -4,7 +4,9 @@ use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
 use uuid::Uuid;
 
 use crate::StoreError;
-use crate::rows::{BeatRow, BreakerRow, HearingRow, IdempotencyRow, StoredJob, TaskRow, TokenRow, WorkerRow};
+use crate::rows::{
+    BeatRow, BreakerRow, HearingRow, IdempotencyRow, ServerRow, StoredJob, TaskRow, TokenRow, WorkerRow,
+};
 
 /// Everything that is read for people and programs. Safe to call from many threads at once.
 pub trait Reader: Send + Sync {
@@ -65,6 +67,9 @@ pub trait Reader: Send + Sync {
 
     /// None before the first mark.
     fn hearing(&self) -> Result<Option<HearingRow>, StoreError>;
+
+    /// Every server that was here of late, the oldest start first.
+    fn servers(&self) -> Result<Vec<ServerRow>, StoreError>;
 
     fn workers(&self) -> Result<Vec<WorkerRow>, StoreError>;
 

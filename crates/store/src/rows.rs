@@ -214,6 +214,26 @@ pub struct QueuedStep {
     pub ix: StepIx,
 }
 
+/// One start of a server; random, and never used again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ServerId(pub Uuid);
+
+/// A server, as its siblings on the same database see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerRow {
+    pub id: ServerId,
+    /// Counts the starts of this installation's servers.
+    pub generation: u64,
+    /// Where it is reached; for people.
+    pub address: String,
+    pub started_at: Time,
+    /// Its last mark, and the same in hearing time.
+    pub beat_at: Time,
+    pub beat_heard: Heard,
+    /// It said that it goes.
+    pub left_at: Option<Time>,
+}
+
 /// When this installation last proved that it could hear, and how much of its time it could not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HearingRow {
@@ -266,6 +286,10 @@ pub struct WorkerHello {
     pub pid: u32,
     pub started_at: Time,
     pub no_reconnect: bool,
+    /// The server that has its link.
+    pub server: ServerId,
+    /// It wants no new work.
+    pub unwilling: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -303,6 +327,10 @@ pub struct WorkerRow {
     pub removed_at: Option<Time>,
     /// It may have no other tags than these, which came with its enroll token; none: any.
     pub allowed_tags: Vec<String>,
+    /// The server that has its link, or had its last one.
+    pub server: Option<ServerId>,
+    /// It wants no new work itself.
+    pub unwilling: bool,
 }
 
 /// What an operator says of a worker.

@@ -56,6 +56,7 @@ mod tests {
             ahead: 0,
             epoch: Epoch(1),
             link: Some(LinkId(1)),
+            elsewhere: false,
             drain: Drain::default(),
             removed: false,
             blocked: false,

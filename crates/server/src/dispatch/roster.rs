@@ -73,6 +73,8 @@ pub struct Worker {
     pub ahead: u32,
     pub epoch: Epoch,
     pub link: Option<LinkId>,
+    /// Another server has its link: that one hands it work.
+    pub elsewhere: bool,
     pub drain: Drain,
     /// Taken out of the fleet; kept for its name, and so that its next hello is answered.
     pub removed: bool,
@@ -110,6 +112,7 @@ impl Worker {
             ahead: 0,
             epoch: Epoch::default(),
             link: None,
+            elsewhere: false,
             drain: Drain::default(),
             removed: false,
             blocked: false,
@@ -128,12 +131,17 @@ impl Worker {
 
     /// Its link is gone, and it may come back to work.
     fn is_cut_off(&self) -> bool {
-        self.link.is_none() && !self.drain.is_on()
+        !self.is_connected() && !self.drain.is_on()
+    }
+
+    /// It has a link, to whichever server.
+    pub fn is_connected(&self) -> bool {
+        self.link.is_some() || self.elsewhere
     }
 
     /// Whether it can take an offer now, be it only to prepare it.
     pub fn has_room(&self) -> bool {
-        self.takes_work() && !self.blocked && self.free() > -i64::from(self.ahead)
+        self.link.is_some() && self.takes_work() && !self.blocked && self.free() > -i64::from(self.ahead)
     }
 
     /// Slots that are not taken; below zero where more was offered than there are.
@@ -148,7 +156,7 @@ impl Worker {
 
     /// Why it gets no new work at all, if so.
     pub fn unwilling(&self) -> Option<&'static str> {
-        if self.removed { Some(REMOVED) } else { unwilling(self.link.is_some(), self.drain.is_on()) }
+        if self.removed { Some(REMOVED) } else { unwilling(self.is_connected(), self.drain.is_on()) }
     }
 }
 
@@ -175,8 +183,35 @@ impl Roster {
             worker.drain.operator = row.draining;
             worker.last_seen = row.last_seen_at;
             worker.ephemeral = row.kind == EPHEMERAL;
+            // A link that this server saw end by itself is not one that ended with a server.
+            if worker.left.is_none() || worker.elsewhere {
+                worker.left_with_server = true;
+            }
             worker.left = Some(left);
-            worker.left_with_server = true;
+            worker.elsewhere = false;
+        });
+    }
+
+    /// Takes over what the row of a worker says whose link another server has.
+    pub fn know_elsewhere(&mut self, row: WorkerRow, heard: Heard) {
+        self.update(row.id, |worker| {
+            let worker = worker.get_or_insert_with(|| Worker::away(row.name.clone()));
+            worker.name = row.name;
+            worker.hostname = row.hostname;
+            worker.tags = TagSet::new(row.tags.into_iter().map(Arc::from));
+            worker.slots = row.slots;
+            worker.epoch = worker.epoch.max(row.epoch);
+            worker.last_seen = row.last_seen_at;
+            worker.ephemeral = row.kind == EPHEMERAL;
+            let took_work = worker.takes_work();
+            worker.drain = Drain { operator: row.draining, own: row.unwilling, caretaker: false };
+            worker.elsewhere = true;
+            worker.left_with_server = false;
+            if worker.takes_work() {
+                worker.left = None;
+            } else if took_work || worker.left.is_none() {
+                worker.left = Some(heard);
+            }
         });
     }
 
@@ -343,7 +378,7 @@ impl Roster {
 
     /// How many of those that are here were not made by a scaler.
     pub fn connected_static(&self) -> usize {
-        self.workers.values().filter(|w| w.link.is_some() && !w.ephemeral).count()
+        self.workers.values().filter(|w| w.is_connected() && !w.ephemeral).count()
     }
 
     pub fn connected(&self) -> usize {

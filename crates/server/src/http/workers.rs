@@ -51,7 +51,7 @@ struct Live {
 impl Live {
     fn of(worker: &crate::dispatch::Worker) -> Live {
         Live {
-            connected: worker.link.is_some(),
+            connected: worker.is_connected(),
             drain: worker.drain,
             // What it prepares ahead waits for a slot and takes none.
             busy: u32::try_from(worker.held.len()).unwrap_or(u32::MAX).min(worker.slots),

@@ -9,6 +9,7 @@ use crate::dispatch::Place;
 
 use super::breaker::Found;
 use super::core::Core;
+use super::losses::Seen;
 use super::round::Round;
 
 impl<S: Store> Core<S> {
@@ -23,7 +24,7 @@ impl<S: Store> Core<S> {
     ) {
         match self.ticket_of_live(attempt, place) {
             Some((ticket, _)) => self.about_the_absent(place, &Event::NoReturn { ticket, epoch, why }, round),
-            None => self.link_gone(attempt, place, Some(epoch), round),
+            None => self.link_gone(attempt, place, Seen::On(epoch), round),
         }
     }
 
@@ -33,7 +34,7 @@ impl<S: Store> Core<S> {
             return;
         }
         let scaler = &self.scaler;
-        let away = self.roster.iter().filter(|(_, w)| w.link.is_none() && w.ephemeral && !w.left_with_server);
+        let away = self.roster.iter().filter(|(_, w)| !w.is_connected() && w.ephemeral && !w.left_with_server);
         let gone: Vec<(AttemptId, Place, Epoch)> = away
             .filter(|(id, w)| !w.held.is_empty() && scaler.is_gone(*id))
             .flat_map(|(_, w)| w.held.iter().map(|(attempt, place)| (*attempt, *place, w.epoch)))

@@ -77,6 +77,12 @@ impl Beats {
         }
     }
 
+    /// Runners could not be heard for so long.
+    pub(super) fn grow_younger(&mut self, by: Duration) {
+        self.runners.values_mut().for_each(|heard| *heard = *heard + by);
+        self.by_age = self.by_age.iter().map(|(heard, attempt)| (*heard + by, *attempt)).collect();
+    }
+
     pub(super) fn flush_at(&self) -> Option<Time> {
         self.flush_at
     }

@@ -9,7 +9,7 @@ use engine::{AttemptId, Clocks, Ctx, Event, JobId, StepIx, Time, WorkerId};
 use planted::Bug;
 use protocol::link::LinkSettings;
 use spec::eval::Templates;
-use store::rows::{JobRow, QuarantineRow};
+use store::rows::{JobRow, QuarantineRow, ServerId, ServerRow};
 use store::{Batch, Due, Store, StoreError};
 use uuid::Uuid;
 
@@ -27,7 +27,9 @@ use super::command::{Command, EventError, LinkEvent, LogFrame};
 use super::hearing::{Hearing, HearingRules, Listened};
 use super::knock::Knock;
 use super::links::Link;
+use super::losses::{CutOff, Seen};
 use super::round::Round;
+use super::siblings::{self, Siblings, is_there_at_start};
 use super::sweep::SweepRules;
 
 /// Fences are taken from the store in blocks, so that an offer costs no statement of its own.
@@ -48,6 +50,8 @@ pub struct Core<S> {
     pub(super) links: BTreeMap<LinkId, Link>,
     /// Hellos that wait for word from another process of the same worker.
     pub(super) knocks: BTreeMap<WorkerId, Knock>,
+    /// Those of them whose time has come in this round.
+    pub(super) let_in: Vec<Command>,
     /// Pings that were sent for their sake.
     pub(super) pings: u64,
     /// Attempts that workers have and nobody here knows.
@@ -66,6 +70,9 @@ pub struct Core<S> {
     /// As of the last committed mark.
     pub(super) hearing: Hearing,
     pub(super) hearing_rules: HearingRules,
+    pub(super) siblings: Siblings,
+    /// Workers' rows may say something new.
+    pub(super) must_look_around: bool,
     fences: std::ops::Range<u64>,
     next_check: Time,
     prepared: Option<Prepared>,
@@ -83,6 +90,8 @@ pub struct Core<S> {
 
 #[derive(Debug, Clone)]
 pub struct CoreConfig {
+    /// Where this server is reached; for people.
+    pub address: String,
     pub rules: Rules,
     pub link: LinkSettings,
     /// A connected worker without a heartbeat for so long is not there.
@@ -113,12 +122,12 @@ pub enum Commit {
 
 impl<S: Store> Core<S> {
     pub fn new(
-        store: S,
+        mut store: S,
         config: CoreConfig,
         definitions: Arc<Definitions>,
         bus: Bus,
         metrics: Arc<Metrics>,
-        random: Random,
+        mut random: Random,
         tick: Tick,
     ) -> Result<Core<S>, StoreError> {
         let max_reconnect_delay = Duration::from_millis(config.link.max_reconnect_delay_ms);
@@ -126,8 +135,13 @@ impl<S: Store> Core<S> {
         let breaker = Breaker::new(config.mass_loss);
         let reader = store.reader();
         let strangers = !reader.workers()?.is_empty();
-        let started = Hearing::start(reader.hearing()?, strangers, tick, &hearing_rules);
+        let shared = store.is_shared();
+        let there = |row: &ServerRow| row.left_at.is_none() && is_there_at_start(row, tick.now, &hearing_rules);
+        let alone = !shared || !reader.servers()?.iter().any(there);
+        let started = Hearing::start(reader.hearing()?, strangers, alone, tick, &hearing_rules);
         told(&started, &metrics);
+        let id = ServerId(random.uuid(tick.now));
+        let me = siblings::register(&mut store, id, &config.address, started.hearing.clocks(tick.now))?;
         let mut core = Core {
             store,
             cache: Cache::default(),
@@ -136,6 +150,7 @@ impl<S: Store> Core<S> {
             roster: Roster::default(),
             links: BTreeMap::new(),
             knocks: BTreeMap::new(),
+            let_in: Vec::new(),
             pings: 0,
             duplicates: BTreeSet::new(),
             strangers: BTreeSet::new(),
@@ -150,6 +165,8 @@ impl<S: Store> Core<S> {
             next_sweep: tick.now,
             hearing: started.hearing,
             hearing_rules,
+            siblings: Siblings::new(me, shared, &hearing_rules),
+            must_look_around: false,
             fences: 0..0,
             next_check: tick.now,
             prepared: None,
@@ -160,6 +177,8 @@ impl<S: Store> Core<S> {
             aside: BTreeMap::new(),
             tick,
         };
+        core.first_mark(started)?;
+        core.find_siblings()?;
         core.rebuild()?;
         Ok(core)
     }
@@ -183,6 +202,12 @@ impl<S: Store> Core<S> {
             return;
         }
         let mut round = self.listen();
+        if std::mem::take(&mut self.must_look_around)
+            && let Err(error) = self.look_around(&mut round)
+        {
+            tracing::warn!(%error, "the workers' rows could not be read; they are tried again");
+            self.must_look_around = true;
+        }
         let mut kept = Vec::with_capacity(commands.len());
         for command in commands {
             if let Some(command) = self.run_at_once(command, now) {
@@ -195,6 +220,13 @@ impl<S: Store> Core<S> {
         if !round.piece {
             self.settle_knocks(&mut round);
             self.drop_silent_links(&mut round);
+        }
+        // Who waited at the door until a link was gone says hello like anybody.
+        for hello in std::mem::take(&mut self.let_in) {
+            self.decide(&hello, &mut round);
+            kept.push(hello);
+        }
+        if !round.piece {
             self.ask_the_scaler(&mut round);
             self.settle_breaker(&mut round);
             self.flush_beats(&mut round);
@@ -234,6 +266,12 @@ impl<S: Store> Core<S> {
                 self.prepared = Some(prepared);
                 Commit::Retry(error)
             }
+            Err(error @ StoreError::Moved { .. }) => {
+                tracing::info!(%error, "a round is decided anew");
+                self.forget_everything();
+                self.split.push_front(prepared.commands);
+                Commit::Split
+            }
             Err(error) => {
                 self.split(prepared, &error);
                 Commit::Split
@@ -257,11 +295,27 @@ impl<S: Store> Core<S> {
     }
 
     /// A round at this tick, by the clocks as they stand.
-    fn listen(&self) -> Round {
-        let listened = self.hearing.listen(self.tick, &self.hearing_rules);
+    fn listen(&mut self) -> Round {
+        self.look_up();
+        let listened = self.hearing.listen(self.tick, self.siblings.alone(), &self.hearing_rules);
         let mut round = Round::new(listened.hearing.clocks(self.tick.now));
-        round.listened = listened.mark.then_some(listened);
+        self.put_mark(listened, &mut round);
         round
+    }
+
+    fn put_mark(&self, listened: Listened, round: &mut Round) {
+        if listened.mark {
+            let (beat_at, beat_heard) = (round.now, round.clocks.heard);
+            round.listened = Some(listened);
+            round.server = Some(ServerRow { beat_at, beat_heard, ..self.siblings.me.clone() });
+        }
+    }
+
+    /// What the start itself found out.
+    fn first_mark(&mut self, started: Listened) -> Result<(), StoreError> {
+        let mut round = Round::new(started.hearing.clocks(self.tick.now));
+        self.put_mark(started, &mut round);
+        self.commit_alone(round)
     }
 
     /// A change that concerns no job, or a look: done at once, outside the batch.
@@ -376,15 +430,7 @@ impl<S: Store> Core<S> {
 
     fn finish(&mut self, prepared: Prepared, committed: &store::Committed) {
         let Prepared { commands, round, batch } = prepared;
-        if !committed.conflicts.is_empty() {
-            // Another server moved these jobs, or won the same idempotency key: read them again and decide anew.
-            for job in &committed.conflicts {
-                self.cache.drop_job(*job);
-            }
-            if let Err(error) = self.rebuild_index() {
-                tracing::warn!(%error, "the dispatcher's queue could not be read again");
-            }
-        }
+        self.overtaken(committed);
         let checks = batch.jobs.iter().filter_map(|j| j.row.check_at);
         let checks = checks.chain(batch.steps.iter().filter_map(|s| s.check_at));
         for time in checks.chain(batch.log_deadlines.iter().map(|l| l.close_at)) {
@@ -399,7 +445,7 @@ impl<S: Store> Core<S> {
                 Err(_) => soon,
             };
         }
-        self.heard(&round);
+        self.heard(&round, committed);
         let finished: Vec<JobId> = batch.jobs.iter().filter(|j| is_final(&j.row)).map(|j| j.row.id).collect();
         self.metrics.committed(&batch, finished.len());
         self.publish(&batch, committed);
@@ -507,16 +553,11 @@ impl<S: Store> Core<S> {
         }
     }
 
-    /// Fills the dispatcher's queue and the roster from rows, and treats every link of an earlier life as lost.
+    /// Fills the dispatcher's queue and the roster from rows, and treats as lost every link that no server has.
     fn rebuild(&mut self) -> Result<(), StoreError> {
-        self.load_fleet()?;
         self.rebuild_index()?;
         let mut round = self.listen();
-        // Whatever it says, it is time for a mark.
-        let quiet = Listened { hearing: self.hearing, mark: true, deaf: Duration::ZERO, alarm: false };
-        round.listened.get_or_insert(quiet);
-        self.workers_without_links(&mut round)?;
-        self.links_gone(&mut round);
+        self.look_around(&mut round)?;
         match self.commit_alone(round) {
             Ok(()) => {}
             Err(error @ StoreError::Unavailable { .. }) => return Err(error),
@@ -531,9 +572,9 @@ impl<S: Store> Core<S> {
     fn links_gone_one_by_one(&mut self) -> Result<(), StoreError> {
         self.cache.clear();
         self.rebuild_index()?;
-        for (attempt, place) in self.cut_off() {
+        for CutOff { attempt, place, epoch, .. } in self.cut_off() {
             let mut round = self.listen();
-            self.link_gone(attempt, place, None, &mut round);
+            self.link_gone(attempt, place, Seen::UpTo(epoch), &mut round);
             match self.commit_alone(round) {
                 Ok(()) => {}
                 Err(error @ StoreError::Unavailable { .. }) => return Err(error),
@@ -548,21 +589,39 @@ impl<S: Store> Core<S> {
     }
 
     /// Writes a round that nobody waits for.
-    fn commit_alone(&mut self, mut round: Round) -> Result<(), StoreError> {
+    pub(super) fn commit_alone(&mut self, mut round: Round) -> Result<(), StoreError> {
         self.set_log_deadlines(&mut round);
         let batch = round.batch(&self.cache);
         if !batch.is_empty() {
-            self.store.commit(&batch)?;
+            let committed = self.store.commit(&batch)?;
+            self.overtaken(&committed);
+            self.heard(&round, &committed);
         }
-        self.heard(&round);
         Ok(())
     }
 
     /// The round's mark is in the database.
-    fn heard(&mut self, round: &Round) {
-        if let Some(listened) = &round.listened {
+    fn heard(&mut self, round: &Round, committed: &store::Committed) {
+        let Some(listened) = &round.listened else { return };
+        if committed.mark_moved {
+            // Another server was faster with the same; this one's own row says that it is there all the same.
+            self.hearing.marked(round.now);
+        } else {
             self.hearing = listened.hearing;
             told(listened, &self.metrics);
+        }
+    }
+
+    /// Another server moved these jobs, or won the same idempotency key: they are read again before anything is decided.
+    fn overtaken(&mut self, committed: &store::Committed) {
+        if committed.conflicts.is_empty() {
+            return;
+        }
+        for job in &committed.conflicts {
+            self.cache.drop_job(*job);
+        }
+        if let Err(error) = self.rebuild_index() {
+            tracing::warn!(%error, "the dispatcher's queue could not be read again");
         }
     }
 

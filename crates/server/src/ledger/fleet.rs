@@ -138,7 +138,7 @@ impl<S: Store> Core<S> {
         if let Some(link) = link {
             self.dismiss(link, answer.attempts == 0, round);
         }
-        self.metrics.connected.set(i64::try_from(self.roster.connected()).unwrap_or(i64::MAX));
+        self.count_connected();
         Ok(answer)
     }
 
@@ -190,10 +190,9 @@ impl<S: Store> Core<S> {
         self.dismiss(link, hello.held.is_empty(), round);
     }
 
-    /// What operators said before this start, and what workers are called.
-    pub(super) fn load_fleet(&mut self) -> Result<(), StoreError> {
-        let reader = self.store.reader();
-        match stored_pause(&*reader)? {
+    /// What operators said of dispatch as a whole, before this start or to another server.
+    pub(super) fn load_pause(&mut self) -> Result<(), StoreError> {
+        match stored_pause(&*self.store.reader())? {
             Some(pause) => self.roster.pause_dispatch(pause),
             None if self.roster.pause().is_some() => {
                 let heard = self.hearing.clocks(self.tick.now).heard;
@@ -201,18 +200,37 @@ impl<S: Store> Core<S> {
             }
             None => {}
         }
-        reader.workers()?.iter().for_each(|row| self.note_row(row));
         Ok(())
     }
 
-    fn note_row(&mut self, row: &WorkerRow) {
+    /// What a worker is called, and what operators said of it.
+    pub(super) fn note_row(&mut self, row: &WorkerRow) {
         self.roster.update(row.id, |slot| {
             let worker = slot.get_or_insert_with(|| Worker::away(row.name.clone()));
             worker.name.clone_from(&row.name);
             worker.hostname.clone_from(&row.hostname);
-            worker.drain.operator = row.draining;
             worker.removed = row.removed_at.is_some();
             worker.epoch = worker.epoch.max(row.epoch);
         });
+        let heard = self.hearing.clocks(self.tick.now).heard;
+        self.roster.drain(row.id, heard, |drain| drain.operator = row.draining);
+    }
+
+    /// Another server was told to remove a worker that hangs on this one.
+    pub(super) fn dismiss_removed(&mut self, link: LinkId, worker: WorkerId, round: &mut Round) {
+        let mut holds_nothing = true;
+        self.roster.update(worker, |w| {
+            if let Some(w) = w {
+                w.link = None;
+                w.left = Some(round.clocks.heard);
+                holds_nothing = w.held.is_empty();
+            }
+        });
+        self.count_connected();
+        self.dismiss(link, holds_nothing, round);
+    }
+
+    pub(super) fn count_connected(&self) {
+        self.metrics.connected.set(i64::try_from(self.roster.connected()).unwrap_or(i64::MAX));
     }
 }

@@ -3,6 +3,10 @@
 //! The ledger commits a mark every few seconds. What lies between two marks beyond that interval is deaf time: the server
 //! was down or stopped, its database away, the machine asleep, the clock set. [`Core`](super::Core) asks here with every
 //! round, and saves the answer with it.
+//!
+//! Several servers on one database share one row: while any of them marks, the installation hears. What one of them
+//! missed meanwhile is its own affair: it adds no deaf time, but judges nobody before it has listened for long enough
+//! itself.
 
 use std::time::Duration;
 
@@ -25,6 +29,12 @@ const DRIFT_MAX: Duration = Duration::from_millis(250);
 /// A server that never hears for long enough at a time judges after so many windows of hearing in all.
 const WINDOWS_MAX: u32 = 10;
 
+/// A server that makes no mark for so many intervals, and a late one, is dead to its siblings.
+const MARKS_MISSED: u32 = 3;
+
+/// A lease ends a fifth of the window before it; half of that may be spent on what its server still answered.
+const LEASE_ROOM: u32 = 10;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct HearingRules {
     pub mark_every: Duration,
@@ -33,31 +43,56 @@ pub(super) struct HearingRules {
     stretch: Duration,
     /// So much hearing in all without such a stretch, and it is judged all the same.
     at_last: Duration,
+    /// A server without a mark for so long is not there.
+    pub dead_after: Duration,
+    /// So long after its last mark a server may still have kept leases alive, beyond what the window leaves room for.
+    pub afterlife: Duration,
 }
 
 impl HearingRules {
     pub(super) fn new(max_reconnect_delay: Duration, window: Duration) -> HearingRules {
         let mark_every = (window / 8).clamp(MARK_EVERY_MIN, MARK_EVERY_MAX);
+        let late = mark_every.max(LATE_MIN);
         HearingRules {
             mark_every,
-            late: mark_every.max(LATE_MIN),
+            late,
             stretch: if planted::is(Bug::NoTimeToCallIn) { Duration::ZERO } else { max_reconnect_delay * 3 / 2 },
             at_last: window * WINDOWS_MAX,
+            dead_after: mark_every * MARKS_MISSED + late,
+            afterlife: (mark_every + late).saturating_sub(window / LEASE_ROOM),
         }
     }
 }
 
-/// What is known at the last committed mark.
+/// What is known at the last committed mark, and what this server heard of the time since.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Hearing {
     pub row: HearingRow,
+    /// What this server's own clock said when it learnt of the mark, and how old the mark was then.
     mono: Duration,
+    age: Duration,
+    own: Own,
+}
+
+/// One server's own part in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Own {
+    /// When it last made a mark.
+    marked_at: Time,
+    /// When it last looked up from its work.
+    awake: Tick,
+    /// Since when it has listened without a break.
+    stretch_from: Heard,
+    /// It judges nobody before, whoever else may; this is past where it is alone, and the row says it all.
+    verdicts_from: Heard,
 }
 
 /// How things stand at a tick.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Listened {
     pub hearing: Hearing,
+    /// The mark that it was made after.
+    pub before: Option<HearingRow>,
     /// It is to be committed.
     pub mark: bool,
     /// What this tick found to have been deaf.
@@ -67,9 +102,16 @@ pub(super) struct Listened {
 }
 
 impl Hearing {
-    /// A server starts. All links are gone, so nothing was heard since the last mark, however short ago that is.
+    /// A server starts. Alone, all links are gone, so nothing was heard since the last mark, however short ago that is;
+    /// beside others it only has to listen itself before it judges.
     /// `strangers`: someone may be out there who was here before there were marks.
-    pub(super) fn start(stored: Option<HearingRow>, strangers: bool, tick: Tick, rules: &HearingRules) -> Listened {
+    pub(super) fn start(
+        stored: Option<HearingRow>,
+        strangers: bool,
+        alone: bool,
+        tick: Tick,
+        rules: &HearingRules,
+    ) -> Listened {
         let known = stored.unwrap_or(HearingRow {
             mark_at: tick.now,
             deaf_us: 0,
@@ -78,42 +120,86 @@ impl Hearing {
             verdicts_from: Heard::MIN,
             alarmed: false,
         });
-        let hearing = Hearing { row: known, mono: tick.mono };
+        let own = Own { marked_at: known.mark_at, awake: tick, stretch_from: Heard::MIN, verdicts_from: Heard::MIN };
+        let mut hearing = Hearing { row: known, mono: tick.mono, age: Duration::ZERO, own };
         let deaf = tick.now.since(known.mark_at);
         if stored.is_none() && !strangers {
-            return Listened { hearing, mark: true, deaf, alarm: false };
+            return Listened { hearing, before: None, mark: true, deaf, alarm: false };
         }
-        hearing.after(tick, deaf, true, rules)
+        if !alone {
+            hearing.age = deaf;
+            hearing.missed(tick, rules);
+            return Listened { mark: true, ..hearing.listen(tick, false, rules) };
+        }
+        Listened { before: stored, ..hearing.after(tick, deaf, true, rules) }
     }
 
-    /// How things stand now.
-    pub(super) fn listen(&self, tick: Tick, rules: &HearingRules) -> Listened {
+    /// How things stand now. `alone`: no other server hears.
+    pub(super) fn listen(&self, tick: Tick, alone: bool, rules: &HearingRules) -> Listened {
         let deaf = self.deaf_time(tick, rules);
-        self.after(tick, deaf, !deaf.is_zero(), rules)
+        let mut hearing = *self;
+        // Who is alone speaks for all: what it did not hear, nobody did.
+        let missed = alone && self.own.stretch_from > self.row.stretch_from;
+        if alone {
+            hearing.own.verdicts_from = Heard::MIN;
+        }
+        hearing.after(tick, deaf, missed || !deaf.is_zero(), rules)
     }
 
-    /// The last mark is young enough to speak for this server.
+    /// The newest mark is another server's.
+    pub(super) fn take_over(&mut self, row: HearingRow, tick: Tick) {
+        if row != self.row {
+            self.row = row;
+            self.mono = tick.mono;
+            self.age = tick.now.since(row.mark_at);
+        }
+    }
+
+    /// This server looks up. How long it did not, if that is too long: nobody was heard by it.
+    pub(super) fn wake(&mut self, tick: Tick, rules: &HearingRules) -> Duration {
+        let Tick { now, mono } = std::mem::replace(&mut self.own.awake, tick);
+        between(now, tick.mono.saturating_sub(mono), tick, rules)
+    }
+
+    /// It showed that it is there, though the common mark is another server's.
+    pub(super) fn marked(&mut self, at: Time) {
+        self.own.marked_at = at;
+    }
+
+    /// It did not listen while others did: from now on it does.
+    pub(super) fn missed(&mut self, tick: Tick, rules: &HearingRules) {
+        let heard = self.heard_at(tick, rules);
+        self.own.stretch_from = heard;
+        self.own.verdicts_from = heard + rules.stretch;
+    }
+
+    /// Hearing time at this tick, if nobody else has made a mark since.
+    pub(super) fn heard_at(&self, tick: Tick, rules: &HearingRules) -> Heard {
+        let clocks = self.row.clocks(tick.now);
+        Heard((Time(clocks.heard.0) - self.deaf_time(tick, rules)).0)
+    }
+
+    /// This server's own last mark is young enough to speak for it.
     pub(super) fn is_fresh(&self, now: Time, rules: &HearingRules) -> bool {
-        now.since(self.row.mark_at) <= rules.mark_every + rules.late
+        now.since(self.own.marked_at) <= rules.mark_every + rules.late
+    }
+
+    pub(super) fn is_due(&self, now: Time, rules: &HearingRules) -> bool {
+        now >= self.next_mark(rules)
     }
 
     pub(super) fn next_mark(&self, rules: &HearingRules) -> Time {
-        self.row.mark_at + rules.mark_every
+        self.own.marked_at + rules.mark_every
     }
 
     pub(super) fn clocks(&self, now: Time) -> Clocks {
-        self.row.clocks(now)
+        let clocks = self.row.clocks(now);
+        Clocks { verdicts_from: clocks.verdicts_from.max(self.own.verdicts_from), ..clocks }
     }
 
     /// How much of the time since the last mark nobody can have been heard.
     fn deaf_time(&self, tick: Tick, rules: &HearingRules) -> Duration {
-        let gap = tick.now.since(self.row.mark_at);
-        let passed = tick.mono.saturating_sub(self.mono);
-        // The clock was set, or the machine slept: the two clocks do not agree.
-        let jump = Some(gap.saturating_sub(passed)).filter(|jump| *jump > DRIFT_MAX).unwrap_or_default();
-        let real = gap - jump;
-        let late = if real > rules.mark_every + rules.late { real - rules.mark_every } else { Duration::ZERO };
-        jump + late
+        between(self.row.mark_at, tick.mono.saturating_sub(self.mono) + self.age, tick, rules)
     }
 
     fn after(&self, tick: Tick, deaf: Duration, broken: bool, rules: &HearingRules) -> Listened {
@@ -134,20 +220,31 @@ impl Hearing {
         };
         let at_last = unsettled_since.is_some_and(|since| heard.since(since) >= rules.at_last);
         let row = HearingRow {
-            mark_at: tick.now,
+            mark_at: tick.now.max(old.mark_at),
             deaf_us,
             stretch_from,
             unsettled_since,
             verdicts_from,
             alarmed: at_last || (old.alarmed && unsettled_since.is_some()),
         };
-        let due = tick.now.since(old.mark_at) >= rules.mark_every;
+        let due = self.is_due(tick.now, rules);
         let changed = broken || unsettled_since != old.unsettled_since || row.alarmed != old.alarmed;
         let mark = due || changed;
         // Deaf time is measured from the last mark: one that is not made yet changes nothing.
-        let hearing = if mark { Hearing { row, mono: tick.mono } } else { *self };
-        Listened { hearing, mark, deaf, alarm: at_last && !old.alarmed }
+        let own = Own { marked_at: tick.now, ..self.own };
+        let hearing = if mark { Hearing { row, mono: tick.mono, age: Duration::ZERO, own } } else { *self };
+        Listened { hearing, before: Some(*old), mark, deaf, alarm: at_last && !old.alarmed }
     }
+}
+
+/// How much of the time since `then` was too much for a server that is awake. `passed`: by the clock that nobody can set.
+fn between(then: Time, passed: Duration, tick: Tick, rules: &HearingRules) -> Duration {
+    let gap = tick.now.since(then);
+    // The clock was set, or the machine slept: the two clocks do not agree.
+    let jump = Some(gap.saturating_sub(passed)).filter(|jump| *jump > DRIFT_MAX).unwrap_or_default();
+    let real = gap - jump;
+    let late = if real > rules.mark_every + rules.late { real - rules.mark_every } else { Duration::ZERO };
+    jump + late
 }
 
 #[cfg(test)]
@@ -172,13 +269,14 @@ mod tests {
     impl Server {
         fn new() -> Server {
             let tick = Tick { now: Time(1_000_000_000_000), mono: Duration::ZERO };
-            let started = Hearing::start(None, false, tick, &rules());
+            let started = Hearing::start(None, false, true, tick, &rules());
             assert!(started.mark);
             Server { hearing: started.hearing, tick, alarms: 0 }
         }
 
         fn listen(&mut self) -> Duration {
-            let heard = self.hearing.listen(self.tick, &rules());
+            self.hearing.wake(self.tick, &rules());
+            let heard = self.hearing.listen(self.tick, true, &rules());
             self.take(heard)
         }
 
@@ -204,7 +302,7 @@ mod tests {
 
         fn restart(&mut self, down: Duration) -> Duration {
             self.tick = Tick { now: self.tick.now + down, mono: Duration::ZERO };
-            let started = Hearing::start(Some(self.hearing.row), false, self.tick, &rules());
+            let started = Hearing::start(Some(self.hearing.row), false, true, self.tick, &rules());
             self.take(started)
         }
 
@@ -229,7 +327,7 @@ mod tests {
     #[test]
     fn what_came_before_the_first_mark_is_given_time_to_call_in() {
         let tick = Tick { now: Time(5), mono: Duration::ZERO };
-        let started = Hearing::start(None, true, tick, &rules()).hearing;
+        let started = Hearing::start(None, true, true, tick, &rules()).hearing;
         assert_eq!(started.row.deaf_us, 0, "what is stored in wall time stays what it is");
         assert!(started.clocks(tick.now).is_quiet_stretch());
     }
@@ -304,12 +402,102 @@ mod tests {
     fn marks_are_made_in_time_and_not_more_often() {
         let mut server = Server::new();
         server.freeze(SECOND);
-        assert!(!server.hearing.listen(server.tick, &rules()).mark);
+        assert!(!server.hearing.listen(server.tick, true, &rules()).mark);
         server.freeze(SECOND);
-        assert!(server.hearing.listen(server.tick, &rules()).mark);
+        assert!(server.hearing.listen(server.tick, true, &rules()).mark);
         assert!(server.hearing.is_fresh(server.tick.now, &rules()));
         server.freeze(MINUTE);
         assert!(!server.hearing.is_fresh(server.tick.now, &rules()));
+    }
+
+    /// Two servers on one row: `first` marks, then `second` reads what is there and marks.
+    fn mark_in_turn(first: &mut Server, second: &mut Server, time: Duration) {
+        for _ in 0..time.as_secs() {
+            for server in [&mut *first, &mut *second] {
+                server.freeze(SECOND);
+            }
+            first.hearing.take_over(second.hearing.row, first.tick);
+            first.wake();
+            second.hearing.take_over(first.hearing.row, second.tick);
+            second.wake();
+        }
+    }
+
+    impl Server {
+        /// One of several looks up, and listens.
+        fn wake(&mut self) -> Duration {
+            let missed = self.hearing.wake(self.tick, &rules());
+            if !missed.is_zero() {
+                self.hearing.missed(self.tick, &rules());
+            }
+            let listened = self.hearing.listen(self.tick, false, &rules());
+            assert_eq!(self.take(listened), Duration::ZERO, "while a sibling hears nothing is deaf");
+            missed
+        }
+
+        /// A second server starts.
+        fn sibling(&self) -> Server {
+            let tick = Tick { now: self.tick.now, mono: Duration::ZERO };
+            let started = Hearing::start(Some(self.hearing.row), true, false, tick, &rules());
+            assert_eq!(started.deaf, Duration::ZERO);
+            Server { hearing: started.hearing, tick, alarms: 0 }
+        }
+    }
+
+    #[test]
+    fn a_start_beside_a_sibling_changes_nothing_for_it() {
+        let mut first = Server::new();
+        first.run(MINUTE + SECOND);
+        let mut second = first.sibling();
+        mark_in_turn(&mut first, &mut second, 2 * SECOND);
+        assert!(first.judges() && !second.judges(), "the one that starts has to listen first");
+        assert_eq!((first.hearing.row.deaf_us, second.hearing.row.deaf_us), (0, 0));
+        mark_in_turn(&mut first, &mut second, 90 * SECOND);
+        assert!(first.judges() && second.judges());
+    }
+
+    #[test]
+    fn what_one_server_missed_is_nobodys_deaf_time_and_it_judges_nobody_for_it() {
+        let mut first = Server::new();
+        first.run(MINUTE);
+        let mut second = first.sibling();
+        mark_in_turn(&mut first, &mut second, 2 * MINUTE);
+        // One is frozen while the other goes on.
+        second.freeze(HOUR);
+        first.run(HOUR);
+        second.hearing.take_over(first.hearing.row, second.tick);
+        assert!(second.wake() > HOUR - 4 * SECOND);
+        assert!(!second.judges() && first.judges());
+        assert_eq!(second.hearing.row.deaf_us, 0);
+    }
+
+    #[test]
+    fn who_is_left_alone_gives_everybody_the_time_that_it_missed_itself() {
+        let mut first = Server::new();
+        first.run(MINUTE);
+        // It looked as if there was another one, but that had died right before.
+        let mut second = first.sibling();
+        second.freeze(SECOND);
+        second.wake();
+        assert!(second.hearing.row.unsettled_since.is_none());
+        second.run(8 * SECOND);
+        assert!(
+            second.hearing.row.unsettled_since.is_some(),
+            "a server that is started again and again decides at last"
+        );
+        assert!(!second.judges());
+        second.run(90 * SECOND);
+        assert!(second.judges());
+    }
+
+    #[test]
+    fn a_dead_server_leaves_the_leases_that_it_renewed_their_time() {
+        for (delay, window) in [(60_000, 120_000), (500, 1_000), (1_000, 2_000)] {
+            let rules = HearingRules::new(Duration::from_millis(delay), Duration::from_millis(window));
+            let last_answer = rules.mark_every + rules.late;
+            let lease = Duration::from_millis(window) * 4 / 5;
+            assert!(last_answer + lease < rules.afterlife + Duration::from_millis(window), "{window}");
+        }
     }
 
     #[test]

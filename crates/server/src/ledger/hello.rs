@@ -11,7 +11,7 @@ use engine::{AttemptId, Epoch, Event, Time, WorkerId};
 use planted::Bug;
 use protocol::link::{HeldAttempt, HeldState, Hello, PROTOCOL_VERSION, RefusedCode, Verdict, VerdictKind, Welcome};
 use store::Store;
-use store::rows::{WorkerHello, WorkerRow};
+use store::rows::{ServerId, WorkerHello, WorkerRow};
 
 use crate::dispatch::{Drain, EPHEMERAL, LinkId, Place, TagSet, Worker};
 
@@ -19,6 +19,7 @@ use super::command::LinkSender;
 use super::core::Core;
 use super::knock::refuse;
 use super::links::Link;
+use super::losses::Seen;
 use super::marks::Outage;
 use super::round::{Round, engine_ticket};
 
@@ -48,16 +49,16 @@ impl<S: Store> Core<S> {
             self.replace_link(old);
         }
         round.left.remove(&worker);
-        let stored = stored(worker, epoch, hello, tags_of(hello, row));
+        let stored = stored(worker, epoch, hello, tags_of(hello, row), self.siblings.me.id);
         let drain = Drain { operator: row.draining, own: false, caretaker: hello.caretaker };
         self.enter_roster(link, &stored, drain, &believed, round);
         round.hellos.push(stored);
         self.links.insert(link, Link::new(worker, epoch, hello, sender, round.clocks.heard));
-        self.metrics.connected.set(i64::try_from(self.roster.connected()).unwrap_or(i64::MAX));
+        self.count_connected();
         tracing::info!(worker = hello.name, %worker, host = hello.hostname, epoch = epoch.0, "a worker connected");
 
         self.worker_is_back(worker, round);
-        self.offers_gone(&believed, round);
+        self.offers_gone(&believed, epoch, round);
         self.remember_log_positions(link, hello);
         let verdicts = hello.held.iter().map(|h| self.verdict(link, h, epoch, round)).collect();
         for held in &hello.held {
@@ -93,6 +94,7 @@ impl<S: Store> Core<S> {
                 ahead: 0,
                 epoch: stored.epoch,
                 link: Some(link),
+                elsewhere: false,
                 drain,
                 removed: false,
                 blocked: false,
@@ -121,11 +123,11 @@ impl<S: Store> Core<S> {
     }
 
     /// An offer ends with the link that it was made on, whoever notices first.
-    fn offers_gone(&mut self, believed: &BTreeMap<AttemptId, Place>, round: &mut Round) {
+    fn offers_gone(&mut self, believed: &BTreeMap<AttemptId, Place>, epoch: Epoch, round: &mut Round) {
         for (attempt, place) in believed {
             let Ok(cached) = self.cache.load(place.job, &mut self.store, &self.definitions) else { continue };
             if cached.job.step(place.step).state.offer().is_some() {
-                self.link_gone(*attempt, *place, None, round);
+                self.link_gone(*attempt, *place, Seen::UpTo(epoch), round);
             }
         }
     }
@@ -201,7 +203,7 @@ impl<S: Store> Core<S> {
             if hello.scan_complete {
                 self.gone(*attempt, *place, epoch, round);
             } else {
-                self.link_gone(*attempt, *place, None, round);
+                self.link_gone(*attempt, *place, Seen::UpTo(epoch), round);
             }
         }
     }
@@ -210,7 +212,7 @@ impl<S: Store> Core<S> {
     pub(super) fn gone(&mut self, attempt: AttemptId, place: Place, epoch: Epoch, round: &mut Round) {
         let Ok(cached) = self.cache.load(place.job, &mut self.store, &self.definitions) else { return };
         let Some(live) = cached.job.step(place.step).state.live().copied().filter(|l| l.attempt == attempt) else {
-            return self.link_gone(attempt, place, Some(epoch), round);
+            return self.link_gone(attempt, place, Seen::On(epoch), round);
         };
         let ticket = Ticket { step: place.step, attempt, fence: live.fence };
         let event = Event::Gone { ticket, epoch, loss: Loss::NotReported };
@@ -274,7 +276,7 @@ fn tags_of(hello: &Hello, row: &WorkerRow) -> Vec<String> {
     good
 }
 
-fn stored(id: WorkerId, epoch: Epoch, hello: &Hello, tags: Vec<String>) -> WorkerHello {
+fn stored(id: WorkerId, epoch: Epoch, hello: &Hello, tags: Vec<String>, server: ServerId) -> WorkerHello {
     WorkerHello {
         id,
         epoch,
@@ -292,5 +294,7 @@ fn stored(id: WorkerId, epoch: Epoch, hello: &Hello, tags: Vec<String>) -> Worke
         pid: hello.pid,
         started_at: Time(hello.started_at_ms.saturating_mul(1_000)),
         no_reconnect: hello.no_reconnect,
+        server,
+        unwilling: hello.caretaker,
     }
 }

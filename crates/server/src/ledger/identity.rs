@@ -95,6 +95,8 @@ mod tests {
             left_heard: None,
             removed_at: None,
             allowed_tags: Vec::new(),
+            server: None,
+            unwilling: false,
         }
     }
 

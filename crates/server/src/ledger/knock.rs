@@ -5,8 +5,13 @@
 //!              ├───► refuse (duplicate_identity), with one alarm
 //!              └───► ask the process that has the link ─► it answers: refuse · its link ends, or it stays silent: admit
 //! ```
+//!
+//! A link that another server has is asked by nobody here: that server drops it when it does not answer, and the worker's
+//! row says so.
 
-use engine::{Clocks, Heard, Time, WorkerId};
+use std::time::Duration;
+
+use engine::{Clocks, Epoch, Heard, Time, WorkerId};
 use protocol::link::{Hello, RefusedCode, ServerMessage};
 use store::Store;
 use store::rows::WorkerRow;
@@ -14,7 +19,7 @@ use store::rows::WorkerRow;
 use crate::dispatch::LinkId;
 use crate::link::ASKED_FROM;
 
-use super::command::LinkSender;
+use super::command::{Command, LinkEvent, LinkSender};
 use super::core::Core;
 use super::identity::{Difference, Judgement, judge};
 use super::round::Round;
@@ -30,10 +35,16 @@ pub(super) struct Knock {
     link: LinkId,
     hello: Box<Hello>,
     sender: LinkSender,
-    /// The link that was asked, with this ping.
-    asked: LinkId,
-    ping: u64,
+    asked: Asked,
     since: Heard,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    /// The process that has this link, with this ping.
+    Link { link: LinkId, ping: u64 },
+    /// The row of the worker, whose link of this epoch another server has.
+    Row(Epoch),
 }
 
 impl<S: Store> Core<S> {
@@ -45,9 +56,6 @@ impl<S: Store> Core<S> {
         sender: LinkSender,
         round: &mut Round,
     ) {
-        if self.roster.get(worker).is_some_and(|known| known.removed) {
-            return self.farewell(link, worker, hello, sender, round);
-        }
         let row = match self.store.worker(worker) {
             Ok(Some(row)) => row,
             Ok(None) => return refuse(&sender, RefusedCode::GoingAway, "this server does not know the worker"),
@@ -56,14 +64,30 @@ impl<S: Store> Core<S> {
                 return refuse(&sender, RefusedCode::GoingAway, "the server cannot reach its database; try again");
             }
         };
+        if row.removed_at.is_some() || self.roster.get(worker).is_some_and(|known| known.removed) {
+            return self.farewell(link, worker, hello, sender, round);
+        }
         // The same link: its hello was in a batch that was refused, and is decided again.
         let linked = self.roster.get(worker).and_then(|w| w.link).filter(|old| *old != link);
-        let session = linked.and_then(|old| Some(self.links.get(&old)?.session));
+        let elsewhere = self.siblings.has_link_of(&row);
+        let session = match linked {
+            Some(old) => self.links.get(&old).map(|l| l.session),
+            None => row.session.filter(|_| elsewhere),
+        };
         match (judge(&row, session, hello), linked) {
             (Judgement::Duplicate(difference), _) => self.duplicate(&row, hello, &sender, difference),
             (Judgement::AskTheOther, Some(old)) => self.ask_the_other(link, worker, hello, sender, old, round),
-            (Judgement::Admit | Judgement::AskTheOther, _) => self.admit(link, &row, hello, sender, round),
+            (Judgement::AskTheOther, None) => self.ask_the_row(link, &row, hello, sender, round),
+            (Judgement::Admit, _) => self.admit(link, &row, hello, sender, round),
         }
+    }
+
+    /// The server that has the link finds out whether it is still answered.
+    fn ask_the_row(&mut self, link: LinkId, row: &WorkerRow, hello: &Hello, sender: LinkSender, round: &Round) {
+        let asked = Asked::Row(row.epoch);
+        let before = self.knocks.remove(&row.id).filter(|knock| knock.asked == asked);
+        let since = before.map_or(round.clocks.heard, |knock| knock.since);
+        self.knocks.insert(row.id, Knock { link, hello: Box::new(hello.clone()), sender, asked, since });
     }
 
     fn ask_the_other(
@@ -76,27 +100,33 @@ impl<S: Store> Core<S> {
         round: &Round,
     ) {
         // Who knocks again does not begin to wait anew.
-        let before = self.knocks.remove(&worker).filter(|knock| knock.asked == old);
-        let (ping, since) = match &before {
-            Some(knock) => (knock.ping, knock.since),
+        let before = self.knocks.remove(&worker).filter(|knock| knock.asked_link() == Some(old));
+        let (asked, since) = match &before {
+            Some(knock) => (knock.asked, knock.since),
             None => {
                 self.pings += 1;
-                (ASKED_FROM + self.pings, round.clocks.heard)
+                (Asked::Link { link: old, ping: ASKED_FROM + self.pings }, round.clocks.heard)
             }
         };
         if before.is_none()
-            && let Some(known) = self.links.get(&old)
+            && let (Some(known), Asked::Link { ping, .. }) = (self.links.get(&old), asked)
         {
             known.sender.send(ServerMessage::Ping { n: ping });
         }
-        self.knocks.insert(worker, Knock { link, hello: Box::new(hello.clone()), sender, asked: old, ping, since });
+        self.knocks.insert(worker, Knock { link, hello: Box::new(hello.clone()), sender, asked, since });
     }
 
     /// The process that has the link is there: the one that knocks is a second one.
     pub(super) fn answered(&mut self, link: LinkId, worker: WorkerId, ping: u64) {
-        let Some(knock) = self.knocks.get(&worker).filter(|k| k.asked == link && k.ping == ping) else { return };
-        let (hello, sender) = (knock.hello.clone(), knock.sender.clone());
-        self.knocks.remove(&worker);
+        let asked = Asked::Link { link, ping };
+        if self.knocks.get(&worker).is_some_and(|knock| knock.asked == asked) {
+            self.turn_away_second(worker);
+        }
+    }
+
+    /// Two processes are there with one identity: the one that knocks goes.
+    fn turn_away_second(&mut self, worker: WorkerId) {
+        let Some(Knock { hello, sender, .. }) = self.knocks.remove(&worker) else { return };
         match self.store.worker(worker) {
             Ok(Some(row)) => self.duplicate(&row, &hello, &sender, Difference::BothAnswer),
             Ok(None) | Err(_) => refuse(&sender, RefusedCode::GoingAway, "try again"),
@@ -104,11 +134,15 @@ impl<S: Store> Core<S> {
     }
 
     /// The link that was asked is gone: who waited for that comes in.
-    pub(super) fn knock_after(&mut self, closed: LinkId, worker: WorkerId, round: &mut Round) {
-        if self.knocks.get(&worker).is_some_and(|knock| knock.asked == closed)
-            && let Some(knock) = self.knocks.remove(&worker)
-        {
-            self.hello(knock.link, worker, &knock.hello, knock.sender, round);
+    pub(super) fn knock_after(&mut self, closed: LinkId, worker: WorkerId) {
+        if self.knocks.get(&worker).is_some_and(|knock| knock.asked_link() == Some(closed)) {
+            self.open_to(worker);
+        }
+    }
+
+    fn open_to(&mut self, worker: WorkerId) {
+        if let Some(Knock { link, hello, sender, .. }) = self.knocks.remove(&worker) {
+            self.let_in.push(Command::Link(LinkEvent::Hello { link, worker, hello, sender }));
         }
     }
 
@@ -120,21 +154,46 @@ impl<S: Store> Core<S> {
     /// Who did not answer for long enough has no link any more.
     pub(super) fn settle_knocks(&mut self, round: &mut Round) {
         let heard = round.clocks.heard;
-        let over = self.knocks.values().filter(|knock| knock.until(self.link_ping()) <= heard);
-        let silent: Vec<LinkId> = over.map(|knock| knock.asked).collect();
+        let over = self.knocks.values().filter(|knock| self.until(knock) <= heard);
+        let silent: Vec<LinkId> = over.filter_map(Knock::asked_link).collect();
         for link in silent {
             self.drop_link(link, "it did not answer, and the same worker has connected again", round);
+        }
+        if round.listened.is_some() {
+            self.ask_rows_again(heard);
+        }
+    }
+
+    /// Whose link elsewhere is gone by now, and whose is kept by its server although it had time to find out.
+    fn ask_rows_again(&mut self, heard: Heard) {
+        let rows = self.knocks.iter().filter_map(|(worker, knock)| match knock.asked {
+            Asked::Row(epoch) => Some((*worker, epoch, self.until(knock) <= heard)),
+            Asked::Link { .. } => None,
+        });
+        let asked: Vec<(WorkerId, Epoch, bool)> = rows.collect();
+        for (worker, epoch, over) in asked {
+            let Ok(Some(row)) = self.store.worker(worker) else { continue };
+            if row.epoch != epoch || !self.siblings.has_link_of(&row) {
+                self.open_to(worker);
+            } else if over {
+                self.turn_away_second(worker);
+            }
         }
     }
 
     /// When the next of them is due.
     pub(super) fn next_knock(&self, clocks: &Clocks) -> Time {
-        let due = self.knocks.values().map(|knock| clocks.wall(knock.until(self.link_ping())));
+        let due = self.knocks.values().map(|knock| clocks.wall(self.until(knock)));
         due.min().unwrap_or(Time::MAX)
     }
 
-    fn link_ping(&self) -> std::time::Duration {
-        std::time::Duration::from_millis(self.config.link.ping_ms)
+    /// How long the other one has to answer; another server also has to find that out, and to write it.
+    fn until(&self, knock: &Knock) -> Heard {
+        let unanswered = Duration::from_millis(self.config.link.ping_ms) * UNANSWERED_INTERVALS;
+        match knock.asked {
+            Asked::Link { .. } => knock.since + unanswered,
+            Asked::Row(_) => knock.since + unanswered + self.hearing_rules.dead_after,
+        }
     }
 
     fn duplicate(&mut self, row: &WorkerRow, hello: &Hello, sender: &LinkSender, difference: Difference) {
@@ -155,8 +214,16 @@ impl<S: Store> Core<S> {
 }
 
 impl Knock {
-    fn until(&self, ping: std::time::Duration) -> Heard {
-        self.since + ping * UNANSWERED_INTERVALS
+    fn asked_link(&self) -> Option<LinkId> {
+        match self.asked {
+            Asked::Link { link, .. } => Some(link),
+            Asked::Row(_) => None,
+        }
+    }
+
+    /// Nobody could be heard for so long.
+    pub(super) fn grow_younger(&mut self, by: Duration) {
+        self.since = self.since + by;
     }
 }
 

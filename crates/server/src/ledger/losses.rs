@@ -3,10 +3,10 @@
 //! Offers are taken back, attempts get their recovery window; see `engine`'s `LinkLost` and `OfferLost`.
 
 use engine::event::{NoReturn, Ticket};
-use engine::{AttemptId, Epoch, Event, State, WorkerId};
+use engine::{AttemptId, Epoch, Event, Heard, State, WorkerId};
 use planted::Bug;
 use protocol::link::RefusedCode;
-use store::{Store, StoreError};
+use store::Store;
 
 use crate::dispatch::{LinkId, Place};
 
@@ -14,6 +14,36 @@ use super::command::{Command, LinkEvent};
 use super::core::Core;
 use super::knock::refuse;
 use super::round::Round;
+
+/// Which links are seen to be gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Seen {
+    /// The one of this epoch.
+    On(Epoch),
+    /// All that the worker had up to this epoch. There may be a newer one that is not known here.
+    UpTo(Epoch),
+}
+
+/// Something that a worker without a link holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct CutOff {
+    pub attempt: AttemptId,
+    pub place: Place,
+    /// Of the last link that its worker had.
+    pub epoch: Epoch,
+    /// When that went, if it went with its server.
+    with_server: Option<Heard>,
+}
+
+impl Seen {
+    /// The epoch on which an attempt's or offer's link was lost, if it was.
+    fn lost(self, epoch: Epoch) -> Option<Epoch> {
+        match self {
+            Seen::On(seen) => Some(seen),
+            Seen::UpTo(newest) => (epoch <= newest).then_some(epoch),
+        }
+    }
+}
 
 impl<S: Store> Core<S> {
     pub(super) fn link_closed(&mut self, link: LinkId, round: &mut Round) {
@@ -38,19 +68,19 @@ impl<S: Store> Core<S> {
                 w.left_at = Some(round.now);
             }
         });
-        round.left.insert(worker, round.clocks.heard);
-        self.metrics.connected.set(i64::try_from(self.roster.connected()).unwrap_or(i64::MAX));
+        round.left.insert(worker, (closed.epoch, round.clocks.heard));
+        self.count_connected();
         for (attempt, place) in held {
             if no_return {
                 self.no_return(attempt, place, closed.epoch, NoReturn::SaidSo, round);
             } else {
-                self.link_gone(attempt, place, Some(closed.epoch), round);
+                self.link_gone(attempt, place, Seen::On(closed.epoch), round);
             }
         }
         if counts {
             self.suspect_ourselves(worker, round);
         }
-        self.knock_after(link, worker, round);
+        self.knock_after(link, worker);
     }
 
     /// Ends a link from this side.
@@ -77,53 +107,43 @@ impl<S: Store> Core<S> {
         }
     }
 
-    /// Who is known but has no link: rows that say otherwise are of an earlier life, and their window begins now.
-    pub(super) fn workers_without_links(&mut self, round: &mut Round) -> Result<(), StoreError> {
-        let (heard, window) = (round.clocks.heard, self.config.rules.recovery_window);
-        for row in self.store.reader().workers()? {
-            let linked = self.roster.get(row.id).is_some_and(|w| w.link.is_some());
-            let never_here = row.epoch == Epoch::default();
-            if linked || never_here || row.removed_at.is_some() {
-                continue;
-            }
-            let left = row.left_heard.unwrap_or(heard);
-            if row.left_heard.is_none() {
-                round.left.insert(row.id, left);
-            }
-            let holds = self.roster.get(row.id).is_some_and(|w| !w.held.is_empty());
-            if holds || heard < left + window {
-                self.roster.know(row, left);
-            }
-        }
-        Ok(())
-    }
-
-    /// Whatever is held by a worker without a link.
+    /// Whatever is held by a worker without a link, and is this server's to see to.
     pub(super) fn links_gone(&mut self, round: &mut Round) {
-        for (attempt, place) in self.cut_off() {
-            self.link_gone(attempt, place, None, round);
+        let clocks = round.clocks;
+        for CutOff { attempt, place, epoch, with_server } in self.cut_off() {
+            let since = with_server.unwrap_or(clocks.heard);
+            if self.siblings.sees_to(place.job, since, clocks.heard) {
+                // Its window began when its server was last heard.
+                round.clocks.heard = since;
+                self.link_gone(attempt, place, Seen::UpTo(epoch), round);
+                round.clocks = clocks;
+            }
         }
     }
 
     /// What workers without a link hold.
-    pub(super) fn cut_off(&self) -> Vec<(AttemptId, Place)> {
-        let away = self.roster.iter().filter(|(_, w)| w.link.is_none());
-        away.flat_map(|(_, w)| w.held.iter().map(|(attempt, place)| (*attempt, *place))).collect()
+    pub(super) fn cut_off(&self) -> Vec<CutOff> {
+        let away = self.roster.iter().filter(|(_, w)| !w.is_connected());
+        let held = away.flat_map(|(_, w)| w.held.iter().map(move |(attempt, place)| (w, *attempt, *place)));
+        let cut_off = held.map(|(w, attempt, place)| {
+            let with_server = w.left.filter(|_| w.left_with_server);
+            CutOff { attempt, place, epoch: w.epoch, with_server }
+        });
+        cut_off.collect()
     }
 
-    /// `seen_on`: the link that is gone; none means every link there ever was.
-    pub(super) fn link_gone(&mut self, attempt: AttemptId, place: Place, seen_on: Option<Epoch>, round: &mut Round) {
+    pub(super) fn link_gone(&mut self, attempt: AttemptId, place: Place, seen: Seen, round: &mut Round) {
         let Ok(cached) = self.cache.load(place.job, &mut self.store, &self.definitions) else { return };
         let step = place.step;
         let event = match &cached.job.step(step).state {
-            State::Queued(queued) => queued.offer.filter(|o| o.attempt == attempt).map(|o| Event::OfferLost {
-                ticket: Ticket { step, attempt, fence: o.fence },
-                epoch: seen_on.unwrap_or(o.epoch),
+            State::Queued(queued) => queued.offer.filter(|o| o.attempt == attempt).and_then(|o| {
+                let ticket = Ticket { step, attempt, fence: o.fence };
+                Some(Event::OfferLost { ticket, epoch: seen.lost(o.epoch)? })
             }),
             state @ (State::Running(_) | State::Cancelling(_)) => {
-                state.live().filter(|l| l.attempt == attempt).map(|l| Event::LinkLost {
-                    ticket: Ticket { step, attempt, fence: l.fence },
-                    epoch: seen_on.unwrap_or(l.epoch),
+                state.live().filter(|l| l.attempt == attempt).and_then(|l| {
+                    let ticket = Ticket { step, attempt, fence: l.fence };
+                    Some(Event::LinkLost { ticket, epoch: seen.lost(l.epoch)? })
                 })
             }
             State::Recovering(_) | State::Pending | State::Held(_) | State::Waiting(_) | State::Final(_) => None,

@@ -217,7 +217,8 @@ mod tests {
             "--- Worker offline for 1s. Replaying 0 buffered events and 180 buffered log lines. \
              2847 log lines dropped due to buffer overflow. ---"
         );
-        let due = |last_seq, end_seq| closing_text(DueLog { attempt: AttemptId(Uuid::nil()), last_seq, end_seq });
+        let attempt = AttemptId(Uuid::nil());
+        let due = |last_seq, end_seq| closing_text(DueLog { attempt, last_seq, end_seq, worker: None });
         assert_eq!(due(3, Some(9)).as_deref(), Some("--- 6 log lines were not received: worker lost ---"));
         assert_eq!(due(9, Some(9)), None);
         assert!(due(9, None).is_some_and(|text| text.contains("log lines were not received: worker lost")));

@@ -32,6 +32,7 @@ mod publish;
 mod reconcile;
 mod recover;
 mod round;
+mod siblings;
 mod sweep;
 mod thread;
 mod told;

@@ -15,9 +15,9 @@ use store::codec::{self, JobMeta};
 use store::read::StaleAttempt;
 use store::rows::{
     AttemptRow, BreakerRow, DefinitionRow, FleetChange, IdempotencyRow, LateOutcome, LineageRow, QuarantineRow,
-    WorkerHello,
+    ServerRow, WorkerHello,
 };
-use store::{Batch, Committed, JobWrite, LogAppend, LogClose, LogDeadline, LogMark, Store, StoreError};
+use store::{Batch, Committed, JobWrite, LogAppend, LogClose, LogDeadline, LogMark, Mark, Store, StoreError};
 
 use crate::dispatch::{self, LinkId, Place};
 
@@ -38,6 +38,8 @@ pub(super) struct Round {
     pub clocks: Clocks,
     /// The mark that goes into its batch.
     pub listened: Option<Listened>,
+    /// What the other servers shall see of this one.
+    pub server: Option<ServerRow>,
     touched: BTreeMap<JobId, Touched>,
     attempts: BTreeMap<AttemptId, AttemptRow>,
     notes: Vec<(JobId, Note)>,
@@ -56,7 +58,8 @@ pub(super) struct Round {
     pub beats: store::Beats,
     pub seen: BTreeMap<WorkerId, Time>,
     pub hellos: Vec<WorkerHello>,
-    pub left: BTreeMap<WorkerId, Heard>,
+    pub left: BTreeMap<WorkerId, (Epoch, Heard)>,
+    pub unwilling: BTreeMap<WorkerId, (Epoch, bool)>,
     pub breaker: Option<BreakerRow>,
     pub breaker_ended: Option<Time>,
     pub used_epochs: BTreeMap<WorkerId, Epoch>,
@@ -99,6 +102,7 @@ impl Round {
             now: clocks.now,
             clocks,
             listened: None,
+            server: None,
             touched: BTreeMap::new(),
             attempts: BTreeMap::new(),
             notes: Vec::new(),
@@ -120,6 +124,7 @@ impl Round {
             meta: Vec::new(),
             hellos: Vec::new(),
             left: BTreeMap::new(),
+            unwilling: BTreeMap::new(),
             breaker: None,
             breaker_ended: None,
             used_epochs: BTreeMap::new(),
@@ -204,8 +209,12 @@ impl Round {
         batch.breaker = self.breaker.take();
         batch.breaker_ended = self.breaker_ended.take();
         batch.used_epochs = std::mem::take(&mut self.used_epochs).into_iter().collect();
-        batch.left = std::mem::take(&mut self.left).into_iter().collect();
-        batch.hearing = self.listened.map(|listened| listened.hearing.row);
+        batch.left =
+            std::mem::take(&mut self.left).into_iter().map(|(id, (epoch, heard))| (id, epoch, heard)).collect();
+        let unwilling = std::mem::take(&mut self.unwilling).into_iter();
+        batch.unwilling = unwilling.map(|(id, (epoch, on))| (id, epoch, on)).collect();
+        batch.hearing = self.listened.map(|listened| Mark { row: listened.hearing.row, expected: listened.before });
+        batch.server = self.server.take();
         batch
     }
 }

@@ -6,13 +6,14 @@
 use std::time::Duration;
 
 use engine::event::Ticket;
-use engine::{AttemptId, Clocks, Event, Heard, Time, WorkerId};
+use engine::{AttemptId, Clocks, Epoch, Event, Heard, Time, WorkerId};
 use store::{Due, HeldStep, Store, StoreError};
 
 use crate::dispatch::Place;
 
 use super::command::Command;
 use super::core::Core;
+use super::losses::Seen;
 use super::round::Round;
 
 /// The index has had its chance when a check time is past by this.
@@ -60,25 +61,40 @@ pub struct Swept {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Finding {
-    /// Its worker has no link, and the row does not say so.
-    CutOff,
+    /// Its worker has no link, the last one was of this epoch, and the row does not say so.
+    CutOff(Epoch),
     Silent(Duration),
     /// An operator was asked about its silence, and now it is heard.
     HeardAgain,
 }
 
+/// Where a worker's link is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Link {
+    /// Here, and its last heartbeat came then.
+    Here(Heard),
+    /// Another server has it, and judges it.
+    Elsewhere,
+    /// And the last one was of this epoch.
+    Nowhere(Epoch),
+}
+
 /// What the server has heard, for the plan of the first phase.
 trait Ears {
-    /// When this worker's last heartbeat came; none without a link.
-    fn worker(&self, id: WorkerId) -> Option<Heard>;
+    fn worker(&self, id: WorkerId) -> Link;
     fn runner(&self, attempt: AttemptId) -> Option<Heard>;
 }
 
 /// Phase 1: what is held by workers that are not there, or by senders that have fallen silent.
 fn stale(rows: &[HeldStep], ears: &impl Ears, clocks: &Clocks, rules: &SweepRules) -> Vec<Swept> {
     let find = |row: &HeldStep| {
-        let Some(beat) = ears.worker(row.worker) else {
-            return matches!(row.state.as_str(), "queued" | "running" | "cancelling").then_some(Finding::CutOff);
+        let beat = match ears.worker(row.worker) {
+            Link::Here(beat) => beat,
+            Link::Elsewhere => return None,
+            Link::Nowhere(epoch) => {
+                let unsaid = matches!(row.state.as_str(), "queued" | "running" | "cancelling");
+                return unsaid.then_some(Finding::CutOff(epoch));
+            }
         };
         let (last, limit) = match row.state.as_str() {
             // An offer that has not stood for so long is not to blame for what was before it.
@@ -124,8 +140,14 @@ fn silence(last: Heard, clocks: &Clocks) -> Duration {
 }
 
 impl<S: Store> Ears for Core<S> {
-    fn worker(&self, id: WorkerId) -> Option<Heard> {
-        self.roster.get(id).filter(|w| w.link.is_some()).map(|w| w.last_beat)
+    fn worker(&self, id: WorkerId) -> Link {
+        match self.roster.get(id) {
+            Some(w) if w.link.is_some() => Link::Here(w.last_beat),
+            Some(w) if w.elsewhere => Link::Elsewhere,
+            Some(w) => Link::Nowhere(w.epoch),
+            // Its row is gone, and all its links with it.
+            None => Link::Nowhere(Epoch(u64::MAX)),
+        }
     }
 
     fn runner(&self, attempt: AttemptId) -> Option<Heard> {
@@ -215,8 +237,8 @@ impl<S: Store> Core<S> {
 
     pub(super) fn swept(&mut self, swept: Swept, round: &mut Round) {
         let Swept { place, attempt, what } = swept;
-        if what == Finding::CutOff {
-            return self.link_gone(attempt, place, None, round);
+        if let Finding::CutOff(epoch) = what {
+            return self.link_gone(attempt, place, Seen::UpTo(epoch), round);
         }
         let Ok(cached) = self.cache.load(place.job, &mut self.store, &self.definitions) else { return };
         let Some((current, fence)) = cached.job.step(place.step).state.ticket() else { return };
@@ -227,7 +249,7 @@ impl<S: Store> Core<S> {
         let event = match what {
             Finding::Silent(silent) => Event::FellSilent { ticket, silent, by: None },
             Finding::HeardAgain => Event::HeardAgain { ticket },
-            Finding::CutOff => return,
+            Finding::CutOff(_) => return,
         };
         if let Err(error) = self.apply(place.job, &event, round) {
             tracing::debug!(job = %place.job, step = place.step.0, %error, "a finding of the sweep changed nothing");
@@ -258,13 +280,13 @@ mod tests {
 
     #[derive(Default)]
     struct Known {
-        workers: BTreeMap<WorkerId, Heard>,
+        workers: BTreeMap<WorkerId, Link>,
         runners: BTreeMap<AttemptId, Heard>,
     }
 
     impl Ears for Known {
-        fn worker(&self, id: WorkerId) -> Option<Heard> {
-            self.workers.get(&id).copied()
+        fn worker(&self, id: WorkerId) -> Link {
+            self.workers.get(&id).copied().unwrap_or(Link::Nowhere(Epoch(3)))
         }
 
         fn runner(&self, attempt: AttemptId) -> Option<Heard> {
@@ -295,7 +317,7 @@ mod tests {
 
     fn found_at(row: HeldStep, worker: Option<i64>, runner: Option<i64>, clocks: &Clocks) -> Option<Finding> {
         let known = Known {
-            workers: worker.map(|ago| (row.worker, heard(ago))).into_iter().collect(),
+            workers: worker.map(|ago| (row.worker, Link::Here(heard(ago)))).into_iter().collect(),
             runners: runner.map(|ago| (row.attempt, heard(ago))).into_iter().collect(),
         };
         stale(&[row], &known, clocks, &SweepRules::default()).first().map(|swept| swept.what)
@@ -319,7 +341,7 @@ mod tests {
     #[test]
     fn a_worker_without_a_link_is_cut_off_and_nothing_else() {
         for state in ["queued", "running", "cancelling"] {
-            assert_eq!(found(row(state, false), None, Some(9_999)), Some(Finding::CutOff), "{state}");
+            assert_eq!(found(row(state, false), None, Some(9_999)), Some(Finding::CutOff(Epoch(3))), "{state}");
         }
         assert_eq!(found(row("recovering", false), None, None), None);
     }

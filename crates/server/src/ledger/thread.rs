@@ -212,6 +212,9 @@ impl<S: Store> Loop<S> {
                 self.carry_out(Vec::new()).await;
             }
         }
+        if let Err(error) = self.core.leave() {
+            tracing::warn!(%error, "the other servers were not told that this one goes; they will see it");
+        }
     }
 
     /// What is there now; or, if nothing is, what comes first, or the next check time. None when all senders are gone.

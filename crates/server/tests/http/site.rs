@@ -142,6 +142,7 @@ fn ledger(
     clock: &Arc<Clock>,
 ) -> Ledger {
     let config = CoreConfig {
+        address: String::new(),
         rules,
         link: LINK,
         heartbeat_timeout: std::time::Duration::from_secs(120),

@@ -410,6 +410,7 @@ fn config() -> CoreConfig {
     };
     // Most tests do not care for heartbeats.
     CoreConfig {
+        address: "here".to_owned(),
         rules: rules(),
         link,
         heartbeat_timeout: Duration::from_secs(86_400),

@@ -9,7 +9,7 @@ use protocol::link::ServerMessage;
 use server::clock::Clock;
 use server::dispatch::Roster;
 use server::ledger::{self, Command, Commit, Ledger, LedgerDown, SubmitError, Submitted};
-use store::rows::{self, QueuedStep, StoredJob, WorkerRow};
+use store::rows::{self, QueuedStep, ServerRow, StoredJob, WorkerRow};
 use store::{Batch, Committed, Due, DueLog, Enrolled, HeldStep, Reader, Store, StoreError};
 use store_sqlite::SqliteStore;
 
@@ -35,6 +35,18 @@ impl Store for Faulty {
             return Err(StoreError::Refused { message: "it does not like this".to_owned() });
         }
         self.inner.commit(batch)
+    }
+
+    fn is_shared(&self) -> bool {
+        self.inner.is_shared()
+    }
+
+    fn register_server(&mut self, server: &ServerRow, stale_before: Time) -> Result<u64, StoreError> {
+        self.inner.register_server(server, stale_before)
+    }
+
+    fn changed_since(&mut self, after: u64, limit: usize) -> Result<Vec<(u64, JobId)>, StoreError> {
+        self.inner.changed_since(after, limit)
     }
 
     fn load_job(&mut self, id: JobId) -> Result<Option<StoredJob>, StoreError> {

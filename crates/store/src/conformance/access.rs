@@ -6,8 +6,10 @@ use engine::{Epoch, Heard, Time};
 
 use super::Fixture;
 use super::scene::{FIRST, Life, T0, after, commit, id, job_id, plain, worker_id};
-use crate::rows::{BreakerRow, FleetChange, HearingRow, NewWorker, TaskRow, TokenRow, WorkerHello, WorkerRow};
-use crate::{Batch, Enrolled, Store, StoreError};
+use crate::rows::{
+    BreakerRow, FleetChange, HearingRow, NewWorker, ServerId, TaskRow, TokenRow, WorkerHello, WorkerRow,
+};
+use crate::{Batch, Enrolled, Mark, Store, StoreError};
 
 pub fn fences_only_grow(fixture: &mut dyn Fixture) {
     let store = &mut *fixture.open();
@@ -63,11 +65,13 @@ pub fn every_hello_has_an_epoch_of_its_own(fixture: &mut dyn Fixture) {
         left_heard: None,
         removed_at: None,
         allowed_tags: fresh.allowed_tags,
+        server: Some(hello.server),
+        unwilling: false,
     };
     assert_eq!(row, expected);
     let again = Batch { hellos: vec![hello.clone()], ..Batch::default() };
     let error = store.commit(&again).expect_err("an epoch that was given before");
-    assert!(matches!(error, StoreError::Refused { .. }), "{error}");
+    assert!(matches!(error, StoreError::Moved { .. }), "{error}");
     say_hello(store, &WorkerHello { epoch: Epoch(2), ..hello }, after(51));
     let stored = WorkerRow { epoch: Epoch(2), last_seen_at: Some(after(51)), ..expected };
     assert_eq!(reader.workers().expect("a read"), std::slice::from_ref(&stored));
@@ -128,7 +132,7 @@ pub fn who_left_is_marked_until_the_next_hello(fixture: &mut dyn Fixture) {
     let store = &mut *fixture.open();
     enrolled(store, 1);
     say_hello(store, &hello(1), after(10));
-    commit(store, &Batch { left: vec![(worker_id(1), Heard(77))], ..Batch::default() });
+    commit(store, &Batch { left: vec![(worker_id(1), Epoch(1), Heard(77))], ..Batch::default() });
     let left = |store: &mut dyn Store| store.worker(worker_id(1)).expect("a read").expect("the worker").left_heard;
     assert_eq!(left(store), Some(Heard(77)));
     say_hello(store, &WorkerHello { epoch: Epoch(2), ..hello(1) }, after(20));
@@ -178,8 +182,8 @@ pub fn the_last_mark_is_what_counts(fixture: &mut dyn Fixture) {
         verdicts_from: Heard(4),
         alarmed: true,
     };
-    for row in [first, second] {
-        commit(&mut *store, &Batch { hearing: Some(row), ..Batch::default() });
+    for (row, expected) in [(first, None), (second, Some(first))] {
+        commit(&mut *store, &Batch { hearing: Some(Mark { row, expected }), ..Batch::default() });
         assert_eq!(store.reader().hearing().expect("a read"), Some(row));
     }
     fixture.crash(store);
@@ -302,7 +306,7 @@ pub fn meta_keeps_the_last_word(fixture: &mut dyn Fixture) {
     assert_eq!(store.reader().meta("other").expect("a read"), None);
 }
 
-fn enrolled(store: &mut dyn Store, n: u64) {
+pub(super) fn enrolled(store: &mut dyn Store, n: u64) {
     store.put_token(&token(n, "enroll")).expect("a token");
     assert_eq!(store.enroll(&hash(n), &new_worker(n), after(n)).expect("a write"), Enrolled::Yes);
 }
@@ -330,11 +334,11 @@ fn hash(n: u64) -> [u8; 32] {
     [n.to_le_bytes()[0]; 32]
 }
 
-fn say_hello(store: &mut dyn Store, hello: &WorkerHello, now: Time) {
+pub(super) fn say_hello(store: &mut dyn Store, hello: &WorkerHello, now: Time) {
     commit(store, &Batch { now, hellos: vec![hello.clone()], ..Batch::default() });
 }
 
-fn hello(n: u64) -> WorkerHello {
+pub(super) fn hello(n: u64) -> WorkerHello {
     WorkerHello {
         id: worker_id(n),
         epoch: Epoch(1),
@@ -352,5 +356,7 @@ fn hello(n: u64) -> WorkerHello {
         pid: 4321,
         started_at: T0,
         no_reconnect: false,
+        server: ServerId(id(800)),
+        unwilling: false,
     }
 }

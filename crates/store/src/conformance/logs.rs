@@ -120,7 +120,7 @@ pub fn a_log_is_closed_in_time_and_opened_again(fixture: &mut dyn Fixture) {
     commit(store, &Batch { log_deadlines: vec![deadline], ..Batch::default() });
     assert_eq!(store.next_check().expect("a look"), Some(after(60)));
     assert_eq!(store.due_logs(after(59), 10).expect("a look"), []);
-    let due = DueLog { attempt: attempt_id(1), last_seq: 3, end_seq: Some(9) };
+    let due = DueLog { attempt: attempt_id(1), last_seq: 3, end_seq: Some(9), worker: None };
     assert_eq!(store.due_logs(after(60), 10).expect("a look"), [due]);
     let close = LogClose { attempt: attempt_id(1), after_seq: 3, text: Some("6 are missing".to_owned()) };
     commit(store, &Batch { now: after(60), log_closes: vec![close], ..Batch::default() });

@@ -60,6 +60,13 @@ impl Life {
         life
     }
 
+    /// A job that another server stored.
+    pub(super) fn read(store: &mut dyn Store, n: u64, definition: &Arc<Definition>) -> Life {
+        let stored = store.load_job(job_id(n)).expect("a read").expect("the job");
+        let (job, meta) = codec::load(&stored, definition.clone()).expect("rows that can be understood");
+        Life { job, meta, now: after(n) }
+    }
+
     /// A new job and the batch that would store it.
     pub(super) fn draft(n: u64, definition: &Arc<Definition>, now: Time) -> (Life, Batch) {
         let input = serde_json::json!({ "n": n, "text": "æøå \u{1F6A2}" });

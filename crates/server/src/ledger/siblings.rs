@@ -1,0 +1,256 @@
+//! Other servers on the same database: who is there, what of the common work is ours, and what follows when one dies.
+//!
+//! Nobody tells anybody anything. Each server keeps a row, renewed with its marks, and each worker's row names the server
+//! that has its link. Whoever reads that a server has made no mark for long takes its links for closed.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use engine::{Clocks, Epoch, Heard, JobId, Time, WorkerId};
+use protocol::link::RefusedCode;
+use store::rows::{ServerId, ServerRow, WorkerRow};
+use store::{Store, StoreError};
+
+use crate::dispatch::LinkId;
+
+use super::core::Core;
+use super::hearing::HearingRules;
+use super::knock::refuse;
+use super::round::Round;
+
+/// A server that made no mark for so long is forgotten when the next one starts.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(24 * 3600);
+
+/// What is another server's to do first is left to it for so many marks; then anyone may do it.
+const LEFT_TO_OTHERS: u32 = 2;
+
+/// The servers of this installation, as one of them sees them.
+#[derive(Debug)]
+pub(super) struct Siblings {
+    pub me: ServerRow,
+    /// Whether there can be others at all.
+    shared: bool,
+    /// Others that had a row when this one last looked.
+    known: Vec<ServerRow>,
+    /// Those of them that are there.
+    living: BTreeSet<ServerId>,
+    /// How long what is overdue is left to another one.
+    patience: Duration,
+}
+
+impl Siblings {
+    pub(super) fn new(me: ServerRow, shared: bool, rules: &HearingRules) -> Siblings {
+        let patience = rules.mark_every * LEFT_TO_OTHERS;
+        Siblings { me, shared, known: Vec::new(), living: BTreeSet::new(), patience }
+    }
+
+    pub(super) fn alone(&self) -> bool {
+        self.living.is_empty()
+    }
+
+    /// Takes in the rows. Returns whether it changes who is there.
+    fn meet(&mut self, rows: Vec<ServerRow>, is_there: impl Fn(&ServerRow) -> bool) -> bool {
+        self.known = rows.into_iter().filter(|row| row.id != self.me.id).collect();
+        let there = self.known.iter().filter(|row| row.left_at.is_none() && is_there(row));
+        let living: BTreeSet<ServerId> = there.map(|row| row.id).collect();
+        let changed = living != self.living;
+        self.living = living;
+        changed
+    }
+
+    /// Another server, which is there, has this worker's link.
+    pub(super) fn has_link_of(&self, row: &WorkerRow) -> bool {
+        row.left_heard.is_none() && row.server.is_some_and(|server| self.living.contains(&server))
+    }
+
+    /// When the server that had the worker's link was last there for certain.
+    fn last_beat(&self, row: &WorkerRow) -> Option<Heard> {
+        self.known.iter().find(|server| Some(server.id) == row.server).map(|server| server.beat_heard)
+    }
+
+    /// Whether this server is the one of all that are there to do what has this key first.
+    fn is_first_for(&self, key: u128) -> bool {
+        let before = self.living.iter().filter(|id| **id < self.me.id).count();
+        key % (self.living.len() as u128 + 1) == before as u128
+    }
+
+    /// Whether this server sees to what has been due for a job since then: of several, one is given the time to be
+    /// first, so that they do not all write the same.
+    pub(super) fn sees_to(&self, job: JobId, since: Heard, heard: Heard) -> bool {
+        self.alone() || self.is_first_for(job.0.as_u128()) || heard >= since + self.patience
+    }
+}
+
+/// A server was there so short ago, by its last mark, that it may still be.
+fn is_there(row: &ServerRow, heard: Heard, rules: &HearingRules) -> bool {
+    heard < row.beat_heard + rules.dead_after
+}
+
+/// For one that starts the wall clock counts as well: hearing time stands still while nobody is there.
+pub(super) fn is_there_at_start(row: &ServerRow, now: Time, rules: &HearingRules) -> bool {
+    now.since(row.beat_at) < rules.dead_after
+}
+
+/// A new row for a server that starts.
+pub(super) fn register<S: Store>(
+    store: &mut S,
+    id: ServerId,
+    address: &str,
+    clocks: Clocks,
+) -> Result<ServerRow, StoreError> {
+    let row = ServerRow {
+        id,
+        generation: 0,
+        address: address.to_owned(),
+        started_at: clocks.now,
+        beat_at: clocks.now,
+        beat_heard: clocks.heard,
+        left_at: None,
+    };
+    let generation = store.register_server(&row, clocks.now - FORGOTTEN_AFTER)?;
+    Ok(ServerRow { generation, ..row })
+}
+
+impl<S: Store> Core<S> {
+    /// The others at the start.
+    pub(super) fn find_siblings(&mut self) -> Result<(), StoreError> {
+        let (now, rules) = (self.tick.now, self.hearing_rules);
+        let rows = self.store.reader().servers()?;
+        let shared = self.siblings.shared;
+        self.siblings.meet(rows, |row| shared && is_there_at_start(row, now, &rules));
+        Ok(())
+    }
+
+    /// Looks up: who is there, and what was the last mark? Observations of this server's own links do not age while it
+    /// did not listen.
+    pub(super) fn look_up(&mut self) {
+        if !self.siblings.shared {
+            return;
+        }
+        let (tick, rules) = (self.tick, self.hearing_rules);
+        let missed = self.hearing.wake(tick, &rules);
+        if missed.is_zero() && !self.hearing.is_due(tick.now, &rules) {
+            return;
+        }
+        if let Err(error) = self.meet_siblings() {
+            tracing::warn!(%error, "the other servers' rows could not be read; they are tried again");
+            return;
+        }
+        let deaf = self.hearing.listen(tick, self.siblings.alone(), &rules).deaf;
+        let alone_missed = missed.saturating_sub(deaf);
+        if !alone_missed.is_zero() {
+            tracing::warn!(
+                missed_secs = alone_missed.as_secs_f64(),
+                "this server did not listen for a while; it judges nobody before its workers had time to call in"
+            );
+            self.hearing.missed(tick, &rules);
+            self.own_links_grow_younger(alone_missed);
+        }
+    }
+
+    fn meet_siblings(&mut self) -> Result<(), StoreError> {
+        let reader = self.store.reader();
+        if let Some(row) = reader.hearing()? {
+            self.hearing.take_over(row, self.tick);
+        }
+        let rules = self.hearing_rules;
+        let heard = self.hearing.heard_at(self.tick, &rules);
+        let changed = self.siblings.meet(reader.servers()?, |row| is_there(row, heard, &rules));
+        if changed {
+            tracing::info!(others = self.siblings.living.len(), "the servers of this installation are others now");
+        }
+        self.must_look_around |= changed || !self.siblings.known.is_empty();
+        Ok(())
+    }
+
+    /// What was seen on this server's links is as old as what it could see.
+    fn own_links_grow_younger(&mut self, by: Duration) {
+        let ids: Vec<WorkerId> = self.roster.iter().filter(|(_, w)| w.link.is_some()).map(|(id, _)| id).collect();
+        for id in ids {
+            self.roster.update(id, |w| {
+                if let Some(w) = w {
+                    w.last_beat = w.last_beat + by;
+                }
+            });
+        }
+        self.beats.grow_younger(by);
+        for link in self.links.values_mut() {
+            link.sent.values_mut().for_each(|sent| sent.at = sent.at + by);
+        }
+        self.knocks.values_mut().for_each(|knock| knock.grow_younger(by));
+    }
+
+    /// The rows of all workers, compared with what is known here: who hangs on which server, who was moved, removed,
+    /// drained, and whose server is gone.
+    pub(super) fn look_around(&mut self, round: &mut Round) -> Result<(), StoreError> {
+        self.load_pause()?;
+        for row in self.store.reader().workers()? {
+            self.note_row(&row);
+            match self.roster.get(row.id).and_then(|w| w.link) {
+                Some(link) if self.has_outlived(link, &row) => {
+                    self.let_go(link, &row);
+                    self.note_absent(row, round);
+                }
+                Some(link) if row.removed_at.is_some() => self.dismiss_removed(link, row.id, round),
+                Some(_) => {}
+                None => self.note_absent(row, round),
+            }
+        }
+        self.links_gone(round);
+        Ok(())
+    }
+
+    /// The worker has a newer link elsewhere, or this one was taken for lost while this server was not heard.
+    fn has_outlived(&self, link: LinkId, row: &WorkerRow) -> bool {
+        let Some(epoch) = self.links.get(&link).map(|l| l.epoch) else { return false };
+        row.epoch > epoch || (row.epoch == epoch && row.left_heard.is_some())
+    }
+
+    /// Ends a link that counts no more; what it held is somebody else's to say.
+    fn let_go(&mut self, link: LinkId, row: &WorkerRow) {
+        if let Some(old) = self.links.remove(&link) {
+            refuse(&old.sender, RefusedCode::GoingAway, "this link was taken for lost; connect again");
+        }
+        tracing::info!(worker = row.name, id = %row.id, "a worker's link here was overtaken");
+        self.roster.update(row.id, |w| {
+            if let Some(w) = w {
+                w.link = None;
+            }
+        });
+        self.count_connected();
+        self.knock_after(link, row.id);
+    }
+
+    /// A worker without a link here: another server has it, or nobody.
+    fn note_absent(&mut self, row: WorkerRow, round: &mut Round) {
+        let never_here = row.epoch == Epoch::default();
+        if never_here || row.removed_at.is_some() {
+            return;
+        }
+        if self.siblings.has_link_of(&row) {
+            return self.roster.know_elsewhere(row, round.clocks.heard);
+        }
+        let (heard, window) = (round.clocks.heard, self.config.rules.recovery_window);
+        let left = row.left_heard.unwrap_or_else(|| self.died_at(&row, heard));
+        if row.left_heard.is_none() {
+            round.left.insert(row.id, (row.epoch, left));
+        }
+        let holds = self.roster.get(row.id).is_some_and(|w| !w.held.is_empty());
+        if holds || heard < left + window {
+            self.roster.know(row, left);
+        }
+    }
+
+    /// Since when a link is gone that went with its server: not before that can have answered anybody.
+    fn died_at(&self, row: &WorkerRow, heard: Heard) -> Heard {
+        let beat = self.siblings.last_beat(row).map(|beat| beat + self.hearing_rules.afterlife);
+        beat.map_or(heard, |since| since.min(heard))
+    }
+
+    /// The server says that it goes, so that nobody waits for its marks.
+    pub fn leave(&mut self) -> Result<(), StoreError> {
+        let mut round = Round::new(self.hearing.clocks(self.tick.now));
+        round.server = Some(ServerRow { left_at: Some(self.tick.now), ..self.siblings.me.clone() });
+        self.commit_alone(round)
+    }
+}
