@@ -8,7 +8,7 @@ use crate::ids::{AttemptId, Epoch, Fence, StepIx, WorkerId};
 use crate::job::{Header, JobState, Step};
 use crate::state::{Offer, StateName, StopCause, StopMode};
 use crate::table::{Illegal, Verb};
-use crate::time::Time;
+use crate::time::{Heard, Time};
 
 /// Names a step's attempt in every event about it. A ticket that is not the step's current one is stale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +51,12 @@ pub enum Event {
     LinkLost {
         ticket: Ticket,
         epoch: Epoch,
+    },
+    /// The worker's link went with the server that had it, which was last heard then.
+    ServerLost {
+        ticket: Ticket,
+        epoch: Epoch,
+        since: Heard,
     },
     /// The worker is back on a new link and still has it.
     Reattached {

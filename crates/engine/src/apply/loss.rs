@@ -11,6 +11,7 @@ use crate::failure::Failure;
 use crate::ids::{Epoch, StepIx};
 use crate::state::{Cancelling, Cut, End, Ground, Live, Recovering, State};
 use crate::table::Verb;
+use crate::time::Heard;
 
 use super::draft::Draft;
 
@@ -19,6 +20,17 @@ const AFTER_VOID: Duration = Duration::from_secs(1);
 
 impl Draft<'_> {
     pub(super) fn link_lost(&mut self, ticket: Ticket, epoch: Epoch) -> Result<(), Rejection> {
+        let reason = format!("is gone (link {})", epoch.0);
+        self.link_lost_since(ticket, epoch, self.ctx.heard, &reason)
+    }
+
+    /// The server was found dead only now: what it held is waited for since it was last heard.
+    pub(super) fn server_lost(&mut self, ticket: Ticket, epoch: Epoch, since: Heard) -> Result<(), Rejection> {
+        let reason = format!("is gone with its server (link {})", epoch.0);
+        self.link_lost_since(ticket, epoch, since.min(self.ctx.heard), &reason)
+    }
+
+    fn link_lost_since(&mut self, ticket: Ticket, epoch: Epoch, since: Heard, why: &str) -> Result<(), Rejection> {
         let ix = ticket.step;
         let live = self.live(ix, "recover")?;
         // Only the link that the attempt is on can be lost for it.
@@ -28,11 +40,11 @@ impl Draft<'_> {
         let now = self.ctx.now;
         match self.step(ix).state.clone() {
             State::Running(_) => {
-                let reason = format!("the link to {} is gone (link {})", self.worker(live.worker), epoch.0);
-                self.await_return(ix, live, &reason)
+                let reason = format!("the link to {} {why}", self.worker(live.worker));
+                self.await_return(ix, live, since, &reason)
             }
             State::Cancelling(cancelling) if cancelling.cut.is_none() => {
-                let cut = Some(Cut { at: now, heard: self.ctx.heard });
+                let cut = Some(Cut { at: now, heard: since });
                 let state = State::Cancelling(Cancelling { cut, ..cancelling });
                 self.shift(ix, Verb::Recover, state, "the worker's link is gone; the deadline decides")
             }
@@ -179,7 +191,7 @@ impl Draft<'_> {
                 Ok(())
             }
             State::Running(live) if self.may_follow_silence(ix) => {
-                self.await_return(ix, live, &format!("{reason}; its window decides"))
+                self.await_return(ix, live, self.ctx.heard, &format!("{reason}; its window decides"))
             }
             State::Recovering(_) if self.may_follow_silence(ix) => Ok(()),
             State::Running(live) | State::Recovering(Recovering { live, .. }) => {
@@ -206,9 +218,9 @@ impl Draft<'_> {
     }
 
     /// A running attempt gets its recovery window.
-    fn await_return(&mut self, ix: StepIx, live: Live, reason: &str) -> Result<(), Rejection> {
+    fn await_return(&mut self, ix: StepIx, live: Live, since: Heard, reason: &str) -> Result<(), Rejection> {
         let now = self.ctx.now;
-        let deadline = self.ctx.heard + self.ctx.rules.recovery_window;
+        let deadline = since + self.ctx.rules.recovery_window;
         self.record(Attempt { state: AttemptState::Recovering, ..Attempt::started(ix, live) });
         let state = State::Recovering(Recovering { live, disconnected_at: now, deadline, extended: false });
         self.shift(ix, Verb::Recover, state, reason)

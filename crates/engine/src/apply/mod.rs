@@ -108,6 +108,7 @@ pub fn apply(job: &Job, event: &Event, ctx: &Ctx<'_>) -> Result<Changes, Rejecti
         Event::Accepted { ticket, epoch } => draft.accepted(*ticket, *epoch)?,
         Event::Ended { ticket, report } => draft.ended(*ticket, report)?,
         Event::LinkLost { ticket, epoch } => draft.link_lost(*ticket, *epoch)?,
+        Event::ServerLost { ticket, epoch, since } => draft.server_lost(*ticket, *epoch, *since)?,
         Event::Reattached { ticket, epoch } => draft.reattached(*ticket, *epoch)?,
         Event::Gone { ticket, epoch, loss } => draft.gone(*ticket, *epoch, loss)?,
         Event::FellSilent { ticket, silent, by } => draft.fell_silent(*ticket, *silent, by.as_deref())?,
@@ -203,6 +204,7 @@ impl Event {
             | Event::Accepted { ticket, .. }
             | Event::Ended { ticket, .. }
             | Event::LinkLost { ticket, .. }
+            | Event::ServerLost { ticket, .. }
             | Event::Reattached { ticket, .. }
             | Event::Gone { ticket, .. }
             | Event::FellSilent { ticket, .. }

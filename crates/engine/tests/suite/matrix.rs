@@ -145,6 +145,11 @@ fn cases(world: &World, step: StepIx) -> Vec<Case> {
         ticketed("ended by an order", ticket, ended("cancelled")),
         ticketed("ended by its lease", ticket, ended("lease")),
         linked("link lost", ticket, epoch, old, |ticket, epoch| Event::LinkLost { ticket, epoch }),
+        linked("server lost", ticket, epoch, old, |ticket, epoch| Event::ServerLost {
+            ticket,
+            epoch,
+            since: world.heard(),
+        }),
         linked("reattached", ticket, newer, old, |ticket, epoch| Event::Reattached { ticket, epoch }),
         linked("gone: void", ticket, epoch, old, gone(Loss::Void)),
         linked("gone: runner lost", ticket, epoch, old, gone(Loss::RunnerLost)),
@@ -209,7 +214,7 @@ fn old_fence(ticket: Ticket) -> Ticket {
     Ticket { fence: Fence(1), ..ticket }
 }
 
-const VARIANTS: [&str; 21] = [
+const VARIANTS: [&str; 22] = [
     "Offer",
     "Refused",
     "OfferLost",
@@ -231,6 +236,7 @@ const VARIANTS: [&str; 21] = [
     "Resolve",
     "NoReturn",
     "MoreTime",
+    "ServerLost",
 ];
 
 /// No wildcard: a new event does not compile until it has its column.
@@ -257,6 +263,7 @@ fn variant(event: &Event) -> &'static str {
         Event::Resolve(_) => 18,
         Event::NoReturn { .. } => 19,
         Event::MoreTime { .. } => 20,
+        Event::ServerLost { .. } => 21,
     };
     VARIANTS[index]
 }

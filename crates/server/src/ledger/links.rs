@@ -135,6 +135,7 @@ impl<S: Store> Core<S> {
                     }
                 });
                 self.take_beats(link, worker, beat, round);
+                self.note_own_drain(link, worker, beat, round);
                 self.roster.drain(worker, round.clocks.heard, |drain| drain.own = beat.draining);
                 self.reconcile(link, worker, beat, round);
             }
@@ -146,6 +147,14 @@ impl<S: Store> Core<S> {
             WorkerMessage::Ping { .. } => {}
             WorkerMessage::Renew { renewals } => self.renew(link, worker, renewals, round),
             WorkerMessage::Hello(_) | WorkerMessage::Unknown => {}
+        }
+    }
+
+    /// Whether it wants new work is a row's matter too: other servers see to steps that nobody can run.
+    fn note_own_drain(&self, link: LinkId, worker: WorkerId, beat: &Heartbeat, round: &mut Round) {
+        let Some(drain) = self.roster.get(worker).map(|w| w.drain) else { return };
+        if drain.own != beat.draining {
+            round.unwilling.insert(worker, (self.epoch_of(link), beat.draining || drain.caretaker));
         }
     }
 

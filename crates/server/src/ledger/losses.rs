@@ -22,6 +22,8 @@ pub(super) enum Seen {
     On(Epoch),
     /// All that the worker had up to this epoch. There may be a newer one that is not known here.
     UpTo(Epoch),
+    /// The same, with the server that had them and was last heard then.
+    WithServer(Epoch, Heard),
 }
 
 /// Something that a worker without a link holds.
@@ -40,7 +42,7 @@ impl Seen {
     fn lost(self, epoch: Epoch) -> Option<Epoch> {
         match self {
             Seen::On(seen) => Some(seen),
-            Seen::UpTo(newest) => (epoch <= newest).then_some(epoch),
+            Seen::UpTo(newest) | Seen::WithServer(newest, _) => (epoch <= newest).then_some(epoch),
         }
     }
 }
@@ -109,14 +111,11 @@ impl<S: Store> Core<S> {
 
     /// Whatever is held by a worker without a link, and is this server's to see to.
     pub(super) fn links_gone(&mut self, round: &mut Round) {
-        let clocks = round.clocks;
+        let heard = round.clocks.heard;
         for CutOff { attempt, place, epoch, with_server } in self.cut_off() {
-            let since = with_server.unwrap_or(clocks.heard);
-            if self.siblings.sees_to(place.job, since, clocks.heard) {
-                // Its window began when its server was last heard.
-                round.clocks.heard = since;
-                self.link_gone(attempt, place, Seen::UpTo(epoch), round);
-                round.clocks = clocks;
+            if self.siblings.sees_to(place.job, with_server.unwrap_or(heard), heard) {
+                let seen = with_server.map_or(Seen::UpTo(epoch), |since| Seen::WithServer(epoch, since));
+                self.link_gone(attempt, place, seen, round);
             }
         }
     }
@@ -142,8 +141,11 @@ impl<S: Store> Core<S> {
             }),
             state @ (State::Running(_) | State::Cancelling(_)) => {
                 state.live().filter(|l| l.attempt == attempt).and_then(|l| {
-                    let ticket = Ticket { step, attempt, fence: l.fence };
-                    Some(Event::LinkLost { ticket, epoch: seen.lost(l.epoch)? })
+                    let (ticket, epoch) = (Ticket { step, attempt, fence: l.fence }, seen.lost(l.epoch)?);
+                    Some(match seen {
+                        Seen::On(_) | Seen::UpTo(_) => Event::LinkLost { ticket, epoch },
+                        Seen::WithServer(_, since) => Event::ServerLost { ticket, epoch, since },
+                    })
                 })
             }
             State::Recovering(_) | State::Pending | State::Held(_) | State::Waiting(_) | State::Final(_) => None,

@@ -158,6 +158,9 @@ impl<S: Store> Core<S> {
         let changed = self.siblings.meet(reader.servers()?, |row| is_there(row, heard, &rules));
         if changed {
             tracing::info!(others = self.siblings.living.len(), "the servers of this installation are others now");
+            // Whatever the one that went has done last is to be known here.
+            self.cache.clear();
+            self.rebuild_index()?;
         }
         self.must_look_around |= changed || !self.siblings.known.is_empty();
         Ok(())

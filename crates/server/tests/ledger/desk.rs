@@ -25,6 +25,7 @@ use server::settings::DefinitionSettings;
 use store::read::{AttemptView, EventView, LogState, StaleAttempt};
 use store::rows::{DefinitionRow, NewWorker, StoredJob};
 use store::{Reader, Store};
+use store_memory::{MemoryDatabase, MemoryStore};
 use store_sqlite::SqliteStore;
 use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
@@ -87,6 +88,19 @@ impl Desk {
     pub(crate) fn down(&mut self, time: Duration) {
         self.now = self.now + time;
         self.restart();
+    }
+}
+
+impl Desk<MemoryStore> {
+    /// One of several servers on one database, which starts now.
+    pub(crate) fn beside(database: &MemoryDatabase, now: Time, seed: u8) -> Desk<MemoryStore> {
+        let (folder, config) = (tempfile::tempdir().expect("a temporary folder"), config());
+        let store = database.open();
+        let reader = store.reader();
+        let tick = Tick { now, mono: Duration::ZERO };
+        let core = Some(seeded(store, &config, tick, [seed; 32]));
+        let (path, links) = (PathBuf::new(), u64::from(seed) * 1_000_000);
+        Desk { core, now, started: now, config, reader, path, links, session: 7, _folder: folder }
     }
 }
 
@@ -421,7 +435,11 @@ fn config() -> CoreConfig {
 }
 
 fn core<S: Store>(store: S, config: &CoreConfig, tick: Tick) -> Core<S> {
-    let random = Random::from_seed([u8::try_from(tick.now.0.rem_euclid(251)).expect("small"); 32]);
+    seeded(store, config, tick, [u8::try_from(tick.now.0.rem_euclid(251)).expect("small"); 32])
+}
+
+fn seeded<S: Store>(store: S, config: &CoreConfig, tick: Tick, seed: [u8; 32]) -> Core<S> {
+    let random = Random::from_seed(seed);
     let (definitions, metrics) = (Arc::new(Definitions::default()), Arc::new(Metrics::default()));
     Core::new(store, config.clone(), definitions, Bus::default(), metrics, random, tick).expect("the ledger starts")
 }

@@ -1,5 +1,6 @@
 //! The ledger over a real database, without a clock, a thread or a socket: the test is all three.
 
+mod cluster;
 mod desk;
 
 mod absence;
@@ -15,5 +16,6 @@ mod reconcile;
 mod recover;
 mod recovery;
 mod same;
+mod siblings;
 mod sweep;
 mod told;

@@ -8,16 +8,22 @@ use crate::desk::{Desk, Mailbox};
 
 const MANY: u32 = 12;
 
-/// Workers come, take work, are all lost at once, and come back; what everyone was told, in order.
+/// Workers come, are offered work, the server is started anew, they are all lost at once, and come back; what everyone was told, in order.
 fn story() -> Vec<String> {
     let mut desk = Desk::new();
-    let mut fleet: Vec<Mailbox> = (0..MANY).map(|n| desk.worker(&format!("w{n}"), "script", 2)).collect();
+    let mut fleet: Vec<Mailbox> =
+        (0..MANY).map(|n| desk.worker(&format!("w{n}"), &format!("script t{n}"), 2)).collect();
     let jobs: Vec<_> = (0..MANY)
         .map(|_| desk.submit("name: wide\nsteps:\n  a: { run: 'true', effects: none }\n  b: { run: 'true' }\n"))
         .collect();
     let mut told = Vec::new();
     for mailbox in &mut fleet {
         told.push(format!("{:?}", mailbox.take()));
+    }
+    // What the next start finds, it finds in some order.
+    desk.restart();
+    for mailbox in &mut fleet {
+        *mailbox = desk.connect(mailbox.worker, "again", "script", 2, Vec::new());
     }
     desk.round(fleet.iter().map(|m| Command::Link(LinkEvent::Closed { link: m.link })).collect());
     desk.pass(Duration::from_secs(300));

@@ -91,7 +91,12 @@ impl Move {
             1 => Event::OfferLost { ticket, epoch },
             2 => Event::Accepted { ticket, epoch },
             3..=4 => Event::Ended { ticket, report: report(self.pick(&REPORTS)) },
-            5..=8 => Event::LinkLost { ticket, epoch },
+            5..=7 => Event::LinkLost { ticket, epoch },
+            8 => Event::ServerLost {
+                ticket,
+                epoch,
+                since: engine::Heard(world.heard().0 - i64::from(self.form) * 100_000),
+            },
             9 => Event::Reattached { ticket, epoch: self.hello(world, epoch) },
             10..=11 => Event::Gone { ticket, epoch, loss: self.loss() },
             12 => Event::Unmatched { step, missing: "gpu".to_owned() },

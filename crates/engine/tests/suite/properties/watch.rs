@@ -104,6 +104,7 @@ impl Watch {
             }
             Event::Gone { .. } => seen.over = true,
             Event::LinkLost { .. } => seen.cut = Some(world.heard()),
+            Event::ServerLost { since, .. } => seen.cut = Some(*since),
             // It may have been cut off before; a running one is from now on.
             Event::WorkerRemoved { .. } => seen.cut = seen.cut.or(Some(world.heard())),
             Event::NoReturn { .. } => {

@@ -1,0 +1,190 @@
+//! Several servers on one database: what one's start, pause and death mean for the others, and for the workers.
+
+use std::time::Duration;
+
+use protocol::attempt::AttemptSpec;
+use protocol::link::{HeldAttempt, HeldState, RefusedCode, VerdictKind};
+use uuid::Uuid;
+
+use crate::cluster::Cluster;
+use crate::desk::{ONE, hello};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// As long as it takes until a server without marks is taken for dead, and a little longer.
+const MISSED: Duration = Duration::from_secs(13);
+
+fn running(spec: &AttemptSpec) -> HeldAttempt {
+    HeldAttempt {
+        ticket: spec.ticket,
+        job: spec.job,
+        step: spec.step.clone(),
+        state: HeldState::Running,
+        log_first_seq: 0,
+        log_last_seq: 0,
+        events: 0,
+    }
+}
+
+#[test]
+fn a_start_beside_a_living_server_changes_nothing() {
+    let mut cluster = Cluster::new(1);
+    let mut w = cluster.desk(0).worker("w", "script", 1);
+    let job = cluster.desk(0).submit(ONE);
+    cluster.desk(0).start(&mut w);
+    let before = cluster.desk(0).reader.hearing().expect("a read").expect("a mark");
+    for _ in 0..3 {
+        let place = cluster.start();
+        cluster.desk(place).check(job, "running: running");
+        cluster.pass(SECOND * 5);
+        cluster.kill(place);
+    }
+    cluster.pass(SECOND * 300);
+    cluster.desk(0).check(job, "running: running");
+    let after = cluster.desk(0).reader.hearing().expect("a read").expect("a mark");
+    assert_eq!((after.deaf_us, after.stretch_from), (before.deaf_us, before.stretch_from), "nobody was ever deaf");
+    w.none();
+}
+
+#[test]
+fn a_dead_servers_links_are_lost_once_and_the_window_begins_with_its_last_mark() {
+    let mut cluster = Cluster::new(3);
+    let mut w = cluster.desk(0).worker("w", "script", 1);
+    let job = cluster.desk(0).submit(ONE);
+    cluster.desk(0).start(&mut w);
+    cluster.kill(0);
+    let killed = cluster.now;
+    cluster.pass(SECOND * 5);
+    cluster.desk(1).check(job, "running: running");
+    cluster.pass(MISSED - SECOND * 5);
+    cluster.desk(1).check(job, "recovering: recovering");
+    let lost = |cluster: &mut Cluster| {
+        let events = cluster.desk(1).events(job);
+        events.iter().filter(|e| e.to.as_deref() == Some("recovering") && e.kind == "step").count()
+    };
+    assert_eq!(lost(&mut cluster), 1);
+    while cluster.desk(1).seen(job).job == "recovering" {
+        cluster.pass(SECOND / 10);
+    }
+    cluster.desk(1).check(job, "failed: failed");
+    let took = cluster.now.since(killed);
+    assert!(took > SECOND * 117 && took < SECOND * 121, "its window and a second: {took:?}");
+    assert_eq!(lost(&mut cluster), 1);
+}
+
+#[test]
+fn a_worker_whose_server_died_goes_on_at_another() {
+    let mut cluster = Cluster::new(2);
+    let mut w = cluster.desk(0).worker("w", "script", 1);
+    let job = cluster.desk(0).submit(ONE);
+    let spec = cluster.desk(0).start(&mut w);
+    cluster.kill(0);
+    // Before anybody has noticed, and after.
+    for wait in [SECOND, MISSED] {
+        cluster.pass(wait);
+        let back = cluster.desk(1).connect(w.worker, "w", "script", 1, vec![running(&spec)]);
+        assert_eq!(back.welcome.verdicts[0].verdict, VerdictKind::Continue);
+        cluster.desk(1).check(job, "running: running");
+        cluster.desk(1).hang_up(&back);
+    }
+    let back = cluster.desk(1).connect(w.worker, "w", "script", 1, vec![running(&spec)]);
+    cluster.desk(1).ends(&back, spec.ticket, 0);
+    cluster.desk(1).check(job, "success: success");
+}
+
+#[test]
+fn the_end_of_a_link_on_one_server_does_not_hurt_the_newer_one_on_another() {
+    let mut cluster = Cluster::new(2);
+    let mut old = cluster.desk(0).worker("w", "script", 1);
+    let job = cluster.desk(0).submit(ONE);
+    let spec = cluster.desk(0).start(&mut old);
+    let new = cluster.desk(1).connect(old.worker, "w", "script", 1, vec![running(&spec)]);
+    assert!(new.welcome.epoch > old.welcome.epoch);
+    cluster.desk(0).hang_up(&old);
+    cluster.desk(1).check(job, "running: running");
+    let row = cluster.desk(0).reader.workers().expect("a read").remove(0);
+    assert_eq!(row.left_heard, None, "it is there");
+    cluster.pass(SECOND * 200);
+    cluster.desk(1).check(job, "running: running");
+    cluster.desk(1).ends(&new, spec.ticket, 0);
+    cluster.desk(1).check(job, "success: success");
+}
+
+#[test]
+fn a_server_lets_go_of_a_link_that_another_one_has() {
+    let mut cluster = Cluster::new(2);
+    let mut old = cluster.desk(0).worker("w", "script", 1);
+    cluster.desk(1).connect(old.worker, "w", "script", 1, Vec::new());
+    cluster.pass(SECOND * 3);
+    old.take();
+    assert!(old.closed);
+    let roster_has_link = |cluster: &mut Cluster, place: usize| {
+        cluster.desk(place).core().roster().get(old.worker).expect("known").link.is_some()
+    };
+    assert!(!roster_has_link(&mut cluster, 0) && roster_has_link(&mut cluster, 1));
+    assert!(cluster.desk(0).core().roster().get(old.worker).expect("known").is_connected());
+}
+
+#[test]
+fn a_server_that_was_frozen_hurts_nobody_when_it_wakes() {
+    let mut cluster = Cluster::new(2);
+    let mut kept = cluster.desk(0).worker("kept", "script", 1);
+    let job = cluster.desk(0).submit(ONE);
+    let spec = cluster.desk(0).start(&mut kept);
+    cluster.desk(0).heartbeat(&kept);
+    cluster.freeze(0);
+    cluster.pass(SECOND * 600);
+    cluster.desk(1).check(job, "failed: failed");
+    let hearing = |cluster: &mut Cluster| cluster.desk(1).reader.hearing().expect("a read").expect("a mark").deaf_us;
+    assert_eq!(hearing(&mut cluster), 0);
+    let second = cluster.desk(1).submit(ONE);
+    let mut other = cluster.desk(1).worker("other", "script", 1);
+    cluster.desk(1).start(&mut other);
+    cluster.thaw(0);
+    cluster.pass(SECOND * 5);
+    assert_eq!(hearing(&mut cluster), 0, "the others heard all the time");
+    cluster.desk(1).check(second, "running: running");
+    kept.take();
+    assert!(kept.closed, "its link was taken for lost");
+    let back = cluster.desk(0).connect(kept.worker, "kept", "script", 1, vec![running(&spec)]);
+    assert_eq!(back.welcome.verdicts[0].verdict, VerdictKind::Finish);
+}
+
+#[test]
+fn a_short_freeze_costs_a_servers_own_links_nothing() {
+    let mut cluster = Cluster::new(2);
+    cluster.desk(0).configure(|_| {});
+    let mut w = cluster.desk(0).worker("w", "script", 1);
+    let job = cluster.desk(0).submit(ONE);
+    cluster.desk(0).start(&mut w);
+    cluster.freeze(0);
+    cluster.pass(SECOND * 7);
+    cluster.thaw(0);
+    cluster.pass(SECOND * 30);
+    cluster.desk(0).check(job, "running: running");
+    w.none();
+    assert!(!w.closed);
+}
+
+#[test]
+fn a_second_process_waits_until_the_other_server_has_found_out_about_the_first() {
+    let mut cluster = Cluster::new(2);
+    let first = cluster.desk(0).worker("w", "script", 1);
+    let other = |last_epoch| protocol::link::Hello {
+        session: Uuid::from_u128(99),
+        last_epoch,
+        ..hello("w", "script", 1, Vec::new())
+    };
+    let mut visitor = cluster.desk(1).knock(first.worker, other(first.welcome.epoch));
+    cluster.pass(SECOND * 5);
+    assert_eq!(visitor.refused(), None, "it waits");
+    cluster.desk(0).hang_up(&first);
+    cluster.pass(SECOND * 3);
+    let second = visitor.welcomed();
+    // The first one is back meanwhile, at the server that it came from: the second one answers.
+    let mut late = cluster.desk(0).knock(first.worker, hello("w", "script", 1, Vec::new()));
+    cluster.pass(SECOND * 60);
+    assert_eq!(late.refused().map(|(code, _)| code), Some(RefusedCode::DuplicateIdentity));
+    let third = cluster.desk(1).knock(second.worker, other(second.welcome.epoch)).welcomed();
+    assert!(third.welcome.epoch > second.welcome.epoch, "its own process may come again at once");
+}
