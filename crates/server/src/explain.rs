@@ -92,7 +92,7 @@ impl Member {
             name: worker.name.clone(),
             host: worker.hostname.clone(),
             tags: worker.tags.clone(),
-            connected: worker.link.is_some(),
+            connected: worker.is_connected(),
             unwilling: worker.unwilling(),
             has_room: worker.has_room(),
             blocked: worker.blocked,

@@ -12,7 +12,7 @@ mod trouble;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
-use store::rows::{NewWorker, QueuedStep, StoredJob, TaskRow, TokenRow, WorkerRow};
+use store::rows::{NewWorker, QueuedStep, ServerRow, StoredJob, TaskRow, TokenRow, WorkerRow};
 use store::{Batch, Committed, Due, DueLog, Enrolled, HeldStep, Reader, Store, StoreError};
 use store_memory::MemoryDatabase;
 use store_sqlite::SqliteStore;
@@ -160,6 +160,18 @@ impl Store for Handle {
 
     fn reserve_fences(&mut self, count: u64, floor: u64) -> Result<u64, StoreError> {
         self.reach()?.reserve_fences(count, floor)
+    }
+
+    fn is_shared(&self) -> bool {
+        lock(&self.database.store).is_shared()
+    }
+
+    fn register_server(&mut self, server: &ServerRow, stale_before: Time) -> Result<u64, StoreError> {
+        self.reach()?.register_server(server, stale_before)
+    }
+
+    fn changed_since(&mut self, after: u64, limit: usize) -> Result<Vec<(u64, JobId)>, StoreError> {
+        self.reach()?.changed_since(after, limit)
     }
 
     fn worker(&mut self, id: WorkerId) -> Result<Option<WorkerRow>, StoreError> {

@@ -15,7 +15,7 @@ use crate::lock::ServerLock;
 use crate::migrate;
 use crate::place::Place;
 use crate::reader::{self, SqliteReader};
-use crate::values::{self, clamped, micros, signed, tags_text};
+use crate::values::{self, clamped, micros, tags_text};
 use crate::{beats, logs, servers, sql};
 
 /// The counter that fences come from.
@@ -183,7 +183,7 @@ impl Store for SqliteStore {
     }
 
     fn changed_since(&mut self, after: u64, limit: usize) -> Result<Vec<(u64, JobId)>, StoreError> {
-        let asked = params![signed(after)?, clamped(limit)];
+        let asked = params![clamped(after), clamped(limit)];
         self.run(|c| {
             let mut changed = c.prepare_cached(sql::CHANGED_SINCE)?;
             changed.query_map(asked, |row| Ok((values::unsigned(row, 0)?, values::job(row, 1)?)))?.collect()

@@ -28,7 +28,7 @@ pub fn play(one: &mut dyn Store, other: &mut dyn Store, choices: &[u32]) {
 /// What a write came to, in a form that can be compared: messages are each store's own.
 #[derive(Debug, PartialEq, Eq)]
 enum Outcome {
-    Committed { conflicts: Vec<engine::JobId>, event_ids: Vec<Option<u64>> },
+    Committed { conflicts: Vec<engine::JobId>, event_ids: Vec<Option<u64>>, mark_moved: bool },
     Done(String),
     Failed(&'static str),
 }
@@ -36,8 +36,8 @@ enum Outcome {
 impl From<Result<Committed, StoreError>> for Outcome {
     fn from(result: Result<Committed, StoreError>) -> Outcome {
         match result {
-            Ok(Committed { conflicts, event_ids }) => {
-                Outcome::Committed { conflicts: conflicts.into_iter().collect(), event_ids }
+            Ok(Committed { conflicts, event_ids, mark_moved }) => {
+                Outcome::Committed { conflicts: conflicts.into_iter().collect(), event_ids, mark_moved }
             }
             Err(error) => Outcome::Failed(kind(&error)),
         }
@@ -56,6 +56,7 @@ impl Outcome {
 fn kind(error: &StoreError) -> &'static str {
     match error {
         StoreError::Unavailable { .. } => "unavailable",
+        StoreError::Moved { .. } => "moved",
         StoreError::Refused { .. } => "refused",
         StoreError::TooNew { .. } => "too new",
         StoreError::Damaged { .. } => "damaged",
@@ -71,8 +72,8 @@ mod tests {
     const ASKED: &str = include_str!("alike/answers.rs");
     const WRITTEN: &str = include_str!("alike/script.rs");
 
-    /// `reader` is how the others are reached.
-    const NOT_COMPARED: [&str; 1] = ["reader"];
+    /// `reader` is how the others are reached, and stores may differ in who else may use them.
+    const NOT_COMPARED: [&str; 2] = ["reader", "is_shared"];
 
     #[test]
     fn every_method_of_the_traits_is_called() {

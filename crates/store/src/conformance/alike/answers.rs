@@ -100,6 +100,9 @@ fn lists(one: &mut dyn Store, other: &mut dyn Store, known: &Known) {
 }
 
 fn events(one: &mut dyn Store, other: &mut dyn Store, known: &Known) {
+    for (after, limit) in [(0, 10_000), (known.jobs, 3), (u64::MAX, 10)] {
+        same!(one, other, changed_since(after, limit));
+    }
     let (one, other) = (one.reader(), other.reader());
     same!(one, other, last_event());
     for (after, limit) in [(0, 10_000), (known.jobs, 3), (u64::MAX, 10)] {
@@ -113,6 +116,7 @@ fn access(one: &mut dyn Store, other: &mut dyn Store, known: &Known) {
     }
     let (one, other) = (one.reader(), other.reader());
     same!(one, other, workers());
+    same!(one, other, servers());
     same!(one, other, tokens());
     same!(one, other, tasks());
     same!(one, other, breaker());

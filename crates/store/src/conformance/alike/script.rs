@@ -15,9 +15,9 @@ use crate::conformance::scene::{
 };
 use crate::rows::{
     BeatRole, BeatRow, BreakerRow, FleetChange, HearingRow, IdempotencyRow, LateOutcome, LineageRow, NewWorker,
-    OutboxRow, QuarantineRow, TaskRow, TokenRow, WorkerHello,
+    OutboxRow, QuarantineRow, ServerId, ServerRow, TaskRow, TokenRow, WorkerHello,
 };
-use crate::{Batch, JobWrite, LogAppend, LogClose, LogDeadline, LogMark, Store};
+use crate::{Batch, JobWrite, LogAppend, LogClose, LogDeadline, LogMark, Mark, Store};
 
 /// Few of each, so that they meet.
 const JOBS_MAX: u64 = 6;
@@ -45,6 +45,7 @@ pub(super) struct Script<'a> {
     drafted_ends: BTreeMap<AttemptId, u64>,
     attempts: u64,
     epoch: u64,
+    last_mark: Option<HearingRow>,
 }
 
 impl<'a> Script<'a> {
@@ -60,6 +61,7 @@ impl<'a> Script<'a> {
             drafted_ends: BTreeMap::new(),
             attempts: 0,
             epoch: 0,
+            last_mark: None,
         }
     }
 
@@ -86,12 +88,13 @@ impl<'a> Script<'a> {
         }
         let seconds = if self.choices.one_in(8) { 3_600 } else { self.choices.below(3) };
         self.now = self.now + Duration::from_secs(seconds);
-        Some(match self.choices.below(16) {
+        Some(match self.choices.below(17) {
             0 => self.reserve_fences(),
             1 => self.prune_beats(),
             2 => self.token(),
             3 => self.enroll(),
             4 => self.task_or_setting(),
+            5 => self.register(),
             _ => self.batch(),
         })
     }
@@ -286,16 +289,18 @@ impl<'a> Script<'a> {
     fn fleet(&mut self, batch: &mut Batch) {
         let worker = worker_id(1 + self.choices.below(WORKERS));
         let at = after(self.choices.below(300));
-        match self.choices.below(10) {
+        match self.choices.below(12) {
             0 => batch.seen.push((worker, at)),
-            1 => batch.left.push((worker, Heard(at.0))),
+            1 => batch.left.push((worker, Epoch(self.choices.below(4)), Heard(at.0))),
             2 => batch.used_epochs.push((worker, Epoch(self.choices.below(5)))),
             3 => batch.fleet.push(FleetChange::Drain { worker, on: self.choices.one_in(2) }),
             4 => batch.fleet.push(FleetChange::Remove { worker, at }),
             5 => batch.meta.push((["a", "b"][self.choices.index(2)], format!("{at}"))),
-            6 => batch.hearing = Some(self.hearing(at)),
+            6 => batch.hearing = Some(self.mark(at)),
             7 => batch.breaker = Some(BreakerRow { tripped_at: at, lost: 3, connected: 9, ended_at: None }),
             8 => batch.breaker_ended = Some(at),
+            9 => batch.unwilling.push((worker, Epoch(self.choices.below(4)), self.choices.one_in(2))),
+            10 => batch.server = Some(self.server()),
             _ => {
                 self.epoch += self.choices.below(2);
                 batch.hellos.push(hello(1 + self.choices.below(WORKERS - 1), Epoch(self.epoch)));
@@ -303,15 +308,39 @@ impl<'a> Script<'a> {
         }
     }
 
-    fn hearing(&mut self, at: Time) -> HearingRow {
-        HearingRow {
+    /// After the last one, or after one that may have been overtaken.
+    fn mark(&mut self, at: Time) -> Mark {
+        let row = HearingRow {
             mark_at: at,
             deaf_us: 5,
             stretch_from: Heard(at.0 - 5),
             unsettled_since: self.choices.one_in(2).then_some(Heard(7)),
             verdicts_from: Heard::MIN,
             alarmed: self.choices.one_in(2),
+        };
+        let expected = if self.choices.one_in(4) { None } else { self.last_mark };
+        if expected == self.last_mark || self.choices.one_in(3) {
+            self.last_mark = Some(row);
         }
+        Mark { row, expected }
+    }
+
+    fn server(&mut self) -> ServerRow {
+        let n = self.choices.below(3);
+        ServerRow {
+            id: ServerId(id(800 + n)),
+            generation: n,
+            address: format!("10.0.0.{}", self.choices.below(2)),
+            started_at: after(n),
+            beat_at: after(self.choices.below(300)),
+            beat_heard: Heard(i64::try_from(self.choices.below(300)).unwrap_or(0)),
+            left_at: self.choices.maybe(300).map(after),
+        }
+    }
+
+    fn register(&mut self) -> Write {
+        let (server, stale_before) = (self.server(), after(self.choices.below(300)));
+        Box::new(move |store| Outcome::of(store.register_server(&server, stale_before)))
     }
 
     fn reserve_fences(&mut self) -> Write {
@@ -431,6 +460,8 @@ fn hello(n: u64, epoch: Epoch) -> WorkerHello {
         pid: 4321,
         started_at: after(2),
         no_reconnect: false,
+        server: ServerId(id(800 + n % 2)),
+        unwilling: n == 2,
     }
 }
 
