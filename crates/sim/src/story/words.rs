@@ -15,7 +15,7 @@ pub(super) fn of_commit(batch: &Batch, committed: &Committed) -> Vec<String> {
     words.extend(batch.hellos.iter().map(|hello| format!("{} is on epoch {}", hello.id, hello.epoch.0)));
     let kept = batch.events.iter().filter(|event| !committed.conflicts.contains(&event.job));
     words.extend(kept.map(of_event));
-    words.extend(batch.left.iter().map(|(worker, _)| format!("{worker} has no link")));
+    words.extend(batch.left.iter().map(|(worker, ..)| format!("{worker} has no link")));
     words.extend(batch.fleet.iter().map(|change| match change {
         FleetChange::Drain { worker, on: true } => format!("{worker} is draining"),
         FleetChange::Drain { worker, on: false } => format!("{worker} takes work again"),
