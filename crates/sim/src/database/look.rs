@@ -7,7 +7,9 @@ use store::read::{
     AttemptGlance, AttemptView, EventView, JobSummary, Lineage, LogChunk, LogMarkView, LogState, StaleAttempt,
     StepGlance,
 };
-use store::rows::{BeatRow, BreakerRow, HearingRow, IdempotencyRow, StoredJob, TaskRow, TokenRow, WorkerRow};
+use store::rows::{
+    BeatRow, BreakerRow, HearingRow, IdempotencyRow, ServerRow, StoredJob, TaskRow, TokenRow, WorkerRow,
+};
 use store::{JobFilter, Page, Reader, StoreError};
 use uuid::Uuid;
 
@@ -106,6 +108,10 @@ impl Reader for Look {
 
     fn hearing(&self) -> Result<Option<HearingRow>, StoreError> {
         self.reach()?.hearing()
+    }
+
+    fn servers(&self) -> Result<Vec<ServerRow>, StoreError> {
+        self.reach()?.servers()
     }
 
     fn workers(&self) -> Result<Vec<WorkerRow>, StoreError> {
