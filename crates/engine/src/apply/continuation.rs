@@ -83,23 +83,21 @@ pub fn carry_on(
 
 /// Which steps stand as they are. A step stands only on needs that do: what follows from something new is new.
 fn kept(old: &Job, how: &Continuation) -> Vec<bool> {
-    let (mut kept, fixed): (Vec<bool>, Vec<bool>) = match how {
+    let mut kept: Vec<bool> = match how {
         Continuation::Anew => return vec![false; old.steps.len()],
-        Continuation::FromFailed => {
-            (each(old).map(|(def, step)| ended_well(def, step)).collect(), vec![false; old.steps.len()])
-        }
+        Continuation::FromFailed => each(old).map(|(def, step)| ended_well(def, step)).collect(),
         Continuation::Resolved(order) => {
+            // With an ancestor all that it needs stands, so that nothing below takes it back.
             let fixed = ancestors(old, order.step);
             let stands =
                 |(index, step): (usize, &Step)| index != order.step.get() && (fixed[index] || ended_by_itself(step));
-            (old.steps.iter().enumerate().map(stands).collect(), fixed)
+            old.steps.iter().enumerate().map(stands).collect()
         }
     };
     let mut fallen: Vec<StepIx> = (0..kept.len()).filter(|&index| !kept[index]).map(StepIx::of).collect();
     while let Some(ix) = fallen.pop() {
         for &dependent in old.definition.dependents(ix) {
-            if kept[dependent.get()] && !fixed[dependent.get()] {
-                kept[dependent.get()] = false;
+            if std::mem::replace(&mut kept[dependent.get()], false) {
                 fallen.push(dependent);
             }
         }

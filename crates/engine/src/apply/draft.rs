@@ -107,12 +107,9 @@ impl<'a> Draft<'a> {
         self.effects.push(effect);
     }
 
-    /// Saves the attempt's row as it is now; the last word of one `apply` counts.
+    /// Saves the attempt's row as it is now.
     pub(super) fn record(&mut self, attempt: Attempt) {
-        match self.attempts.iter_mut().find(|a| a.live.attempt == attempt.live.attempt) {
-            Some(known) => *known = attempt,
-            None => self.attempts.push(attempt),
-        }
+        self.attempts.push(attempt);
     }
 
     /// Works out what follows for the job and seals the changes.

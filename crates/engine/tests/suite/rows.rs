@@ -110,6 +110,7 @@ fn of_a_loss() {
             ("a", "go a; lost a; resolve a rerun dead"),
             ("a", "go a; poison a"),
             ("a", "go a; cancel; poison a"),
+            ("a, b", "go a; go b; lost a; lost b; cancel"),
         ],
         expect![[r#"
             a | go a; pass 5s; gone a runner | #1 lost on link 1, confirmed, at 5s, runner_lost
@@ -125,6 +126,7 @@ fn of_a_loss() {
             a | go a; lost a; resolve a rerun dead | #1 lost on link 1, confirmed, at 0s, resolved
             a | go a; poison a | #1 lost on link 1, at 0s, internal
             a | go a; cancel; poison a | #1 lost on link 1, at 0s, internal
+            a, b | go a; go b; lost a; lost b; cancel | #1 lost on link 1, at 0s, cancelled; #1 lost on link 1, at 0s, cancelled
         "#]],
     );
 }

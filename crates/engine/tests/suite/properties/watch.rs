@@ -1,6 +1,6 @@
 //! A second opinion: watches events and changes, and knows the promises without knowing how the engine keeps them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use engine::attempt::{AttemptState, Stopped};
 use engine::deadline::LOOK_AGAIN;
@@ -165,6 +165,8 @@ impl Watch {
 
     /// Rows of attempts: only granted ones, never reopened.
     fn check_rows(&mut self, world: &World, changes: &Changes) {
+        let written: BTreeSet<AttemptId> = changes.attempts.iter().map(|row| row.live.attempt).collect();
+        assert_eq!(written.len(), changes.attempts.len(), "one event writes a row once");
         for row in &changes.attempts {
             let seen = self.attempts.get_mut(&row.live.attempt).expect("only what was offered has a row");
             assert!(seen.granted, "an attempt without leave has a row");

@@ -170,6 +170,28 @@ fn a_step_that_was_lost_is_settled_in_a_job_that_goes_on() {
         false,
         expect![[r#"job pending, a success {"sha":"by hand"}, b queued, x failed (worker_lost)"#]],
     );
+    // Nobody's word is taken for a step that was called off: it is asked for again.
+    goes_on(
+        "a, x[approve]",
+        "go a; reject x; lost a; next",
+        resolved("succeeded"),
+        false,
+        expect![[r#"job held, a success {"sha":"by hand"}, x held"#]],
+    );
+}
+
+/// It is settled as it is, so that all that led to it stays as it was: near or far, and however it ended.
+#[test]
+fn what_led_to_a_settled_step_stands() {
+    goes_on(
+        "a, f -> x, x -skipped-> y -> a",
+        "go f; end f 1; go y; end y 0; go a; lost a; next",
+        resolved("succeeded"),
+        false,
+        expect![[
+            r#"job failed, a success {"sha":"by hand"}, f failed (exit_code), x skipped, y success {"sha":"abc"}"#
+        ]],
+    );
 }
 
 #[test]
@@ -194,6 +216,10 @@ fn what_may_still_run_is_not_run_in_another_job_either() {
         false,
         expect!["job pending, a queued"],
     );
+    // Once its lease is over nothing of it runs; without one, no silence is long enough for what writes.
+    let cut = "go a; lost a; cancel; pass 2m";
+    goes_on("a[stop]", cut, Continuation::FromFailed, false, expect!["job pending, a queued"]);
+    goes_on("a", cut, Continuation::FromFailed, false, expect!["refused: a may still run"]);
 }
 
 #[test]
