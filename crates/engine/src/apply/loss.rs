@@ -56,13 +56,8 @@ impl Draft<'_> {
     pub(super) fn reattached(&mut self, ticket: Ticket, epoch: Epoch) -> Result<(), Rejection> {
         let ix = ticket.step;
         let known = self.live(ix, "continue")?;
-        // A lost link does not come back: only a newer one can speak for an attempt that is cut off.
-        let cut_off = match &self.step(ix).state {
-            State::Recovering(_) => true,
-            State::Cancelling(cancelling) => cancelling.cut.is_some(),
-            _ => false,
-        };
-        if epoch < known.epoch || (cut_off && epoch == known.epoch) {
+        // A lost link does not come back: only a newer one can speak for the attempt.
+        if epoch <= known.epoch {
             return Err(Rejection::Stale(Stale::Epoch));
         }
         let live = Live { epoch, ..known };

@@ -94,16 +94,18 @@ fn an_old_hello_cannot_bring_back_what_moved_on() {
 fn an_old_hello_during_a_stop() {
     check(
         "a",
-        "go a; cancel; lost a; back a @1; back a",
+        "go a; cancel; lost a; back a @1; back a; lost a @1; lost a @2",
         expect![[r#"
-        submit       | a: pending -enqueue-> queued
-        go a
-        cancel       | job: cancel asked by ann; a: running -cancel_graceful-> cancelling; job: running -> cancelling; ! stop a (Graceful, Cancel)
-        lost a       | a: cancelling -recover-> cancelling
-        back a @1    | refused: stale: it was seen on an earlier link
-        back a       | a#1 is running; ! stop a (Graceful, Cancel)
-        = job cancelling, a cancelling
-    "#]],
+            submit       | a: pending -enqueue-> queued
+            go a
+            cancel       | job: cancel asked by ann; a: running -cancel_graceful-> cancelling; job: running -> cancelling; ! stop a (Graceful, Cancel)
+            lost a       | a: cancelling -recover-> cancelling
+            back a @1    | refused: stale: it was seen on an earlier link
+            back a       | a#1 is running; ! stop a (Graceful, Cancel)
+            lost a @1    | refused: stale: it was seen on an earlier link
+            lost a @2    | a: cancelling -recover-> cancelling
+            = job cancelling, a cancelling
+        "#]],
     );
 }
 
