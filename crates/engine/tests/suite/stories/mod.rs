@@ -9,6 +9,7 @@ mod hearing;
 mod holds;
 mod jobs;
 mod recovery;
+mod removal;
 mod resolve;
 mod silence;
 mod timeouts;
