@@ -136,18 +136,18 @@ impl Draft<'_> {
         }
     }
 
-    /// Grace and margin are over without a word. The verdict stands; the attempt stays unconfirmed.
+    /// Grace and margin are over without a word. The verdict stands; without a lease the attempt stays unconfirmed.
     pub(super) fn force_cancel(&mut self, ix: StepIx, reason: &str) -> Result<(), Rejection> {
         let State::Cancelling(cancelling) = self.step(ix).state else {
             return Err(Rejection::NotNow { state: self.step(ix).state.name(), wanted: "cancel" });
         };
         let (failure, _) = self.stop_failure(ix, cancelling.cause);
         // An order without an answer proves nothing; only a cut that outlasted the window can be a ground.
-        let mut ground = cancelling.cut.and_then(|cut| self.ground_of_cut(ix, cut));
+        let mut ground = self.ground_by_now(ix);
         if let StopCause::RunnerStale { silent_ms } = cancelling.cause {
             ground = ground.or_else(|| self.ground_of_stale_runner(ix, silent_ms));
         }
-        self.attempt_lost(ix, Some(failure.clone()), ground == Some(Ground::LeaseOver));
+        self.attempt_lost(ix, Some(failure.clone()), false);
         match cancelling.cause {
             StopCause::StepTimeout => self.timed_out(ix, Verb::CancelForce, failure, ground),
             StopCause::RunnerStale { silent_ms } => self.decide_silence(ix, Verb::CancelForce, silent_ms, ground),

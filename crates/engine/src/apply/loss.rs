@@ -168,8 +168,8 @@ impl Draft<'_> {
     /// The window is over and nobody came back.
     pub(super) fn window_over(&mut self, ix: StepIx, recovering: &Recovering) -> Result<(), Rejection> {
         let failure = self.failure_of_silence(ix, recovering);
-        let ground = self.ground_of_silence(ix);
-        self.attempt_lost(ix, Some(failure.clone()), ground == Some(Ground::LeaseOver));
+        let ground = self.ground_by_now(ix);
+        self.attempt_lost(ix, Some(failure.clone()), false);
         self.decide_loss(ix, failure, ground)
     }
 
@@ -207,7 +207,7 @@ impl Draft<'_> {
         self.header.cancel.is_none() && self.ground_of_silence(ix).is_some() && (by_policy || by_effects)
     }
 
-    pub(super) fn ground_of_silence(&self, ix: StepIx) -> Option<Ground> {
+    fn ground_of_silence(&self, ix: StepIx) -> Option<Ground> {
         let def = self.def(ix);
         Ground::of_silence(def.effects, def.on_disconnect == OnDisconnect::Stop)
     }
@@ -221,15 +221,23 @@ impl Draft<'_> {
         self.shift(ix, Verb::Recover, state, reason)
     }
 
-    /// The ground that a cut gives by now, if any.
-    pub(super) fn ground_of_cut(&self, ix: StepIx, cut: Cut) -> Option<Ground> {
-        let over = self.ctx.clocks().may_judge(cut.heard + self.ctx.rules.recovery_window);
+    /// The ground that a cut gives by now, if any: its window must be over.
+    pub(super) fn ground_by_now(&self, ix: StepIx) -> Option<Ground> {
+        let window_end = match &self.step(ix).state {
+            State::Recovering(recovering) => Some(recovering.deadline),
+            State::Cancelling(cancelling) => cancelling.cut.map(|cut| cut.heard + self.ctx.rules.recovery_window),
+            State::Pending | State::Queued(_) | State::Running(_) => None,
+            State::Held(_) | State::Waiting(_) | State::Final(_) => None,
+        };
+        let over = window_end.is_some_and(|end| self.ctx.clocks().may_judge(end));
         over.then(|| self.ground_of_silence(ix)).flatten()
     }
 
-    /// Closes the current attempt's row as lost. `confirmed`: nothing of it runs any more.
+    /// Closes the current attempt's row as lost. `confirmed`: nothing of it runs any more; a lease that is over is proof
+    /// of that, whoever closes the row.
     pub(super) fn attempt_lost(&mut self, ix: StepIx, error: Option<Failure>, confirmed: bool) {
         if let Some(live) = self.step(ix).state.live().copied() {
+            let confirmed = confirmed || self.ground_by_now(ix) == Some(Ground::LeaseOver);
             if !confirmed {
                 let reason = format!("{} is given up and may still run", self.whereabouts(&live));
                 self.note(About::Attempt { step: ix, worker: live.worker, what: AttemptNews::Unconfirmed }, &reason);

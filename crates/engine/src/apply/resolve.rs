@@ -63,7 +63,7 @@ impl Draft<'_> {
         if about_live && recovering.live.attempt != order.attempt {
             return Err(Rejection::Stale(Stale::Attempt));
         }
-        let ground = if order.confirm_dead { Some(Ground::PersonsWord) } else { self.ground_now(ix, &recovering) };
+        let ground = if order.confirm_dead { Some(Ground::PersonsWord) } else { self.ground_now(ix) };
         if order.how == Resolution::Rerun && ground.is_none() {
             return Err(Rejection::MayStillRun { steps: vec![ix] });
         }
@@ -81,12 +81,11 @@ impl Draft<'_> {
     }
 
     /// The ground that there is without anyone's word.
-    fn ground_now(&self, ix: StepIx, recovering: &Recovering) -> Option<Ground> {
+    fn ground_now(&self, ix: StepIx) -> Option<Ground> {
         if planted::is(Bug::RerunWithoutGround) {
             return Some(Ground::MayRepeat);
         }
-        let over = self.ctx.clocks().may_judge(recovering.deadline);
-        over.then(|| self.ground_of_silence(ix)).flatten()
+        self.ground_by_now(ix)
     }
 
     /// Closes the attempt that is cut off: its step is settled without it.

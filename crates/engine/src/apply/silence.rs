@@ -129,8 +129,10 @@ impl Draft<'_> {
 
 /// Whole seconds, but for very short ones.
 fn told_as(silent: Duration) -> String {
-    let exact = silent.as_secs_f64();
-    seconds(if exact < 2.0 { silent } else { Duration::from_secs_f64(exact.round()) })
+    match silent.as_secs() {
+        0 | 1 => seconds(silent),
+        _ => seconds(Duration::from_secs_f64(silent.as_secs_f64().round())),
+    }
 }
 
 fn ordered(reason: &str, by: Option<&str>) -> String {

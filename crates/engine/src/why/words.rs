@@ -29,23 +29,19 @@ pub(super) fn count(number: u32, word: &str) -> String {
 
 /// `0.4s`, `12s`, `1m 30s`, `2h 5m`, `3d 4h`: two units at most.
 pub(super) fn span(time: Duration) -> String {
-    if time < Duration::from_secs(1) {
-        return match time.as_millis().div_ceil(100) {
-            0 => "0s".to_owned(),
-            10 => "1s".to_owned(),
-            tenths => format!("0.{tenths}s"),
-        };
+    match time.as_millis().div_ceil(100) {
+        0 => return "0s".to_owned(),
+        tenths @ 1..10 => return format!("0.{tenths}s"),
+        _ => {}
     }
     let seconds = (time + Duration::from_millis(500)).as_secs();
-    let units = [(86_400, "d"), (3_600, "h"), (60, "m"), (1, "s")];
-    let first = units.iter().position(|(size, _)| seconds >= *size).unwrap_or(units.len() - 1);
-    let (size, unit) = units[first];
-    let head = format!("{}{unit}", seconds / size);
-    match units.get(first + 1) {
-        Some((smaller, small)) if (seconds % size) / smaller > 0 => {
-            format!("{head} {}{small}", (seconds % size) / smaller)
-        }
-        Some(_) | None => head,
+    let units = [(86_400, "d", 3_600, "h"), (3_600, "h", 60, "m"), (60, "m", 1, "s")];
+    match units.into_iter().find(|(size, ..)| seconds >= *size) {
+        None => format!("{seconds}s"),
+        Some((size, unit, smaller, small)) => match (seconds % size) / smaller {
+            0 => format!("{}{unit}", seconds / size),
+            rest => format!("{}{unit} {rest}{small}", seconds / size),
+        },
     }
 }
 
@@ -69,6 +65,13 @@ mod tests {
         let words = |millis: u64| span(Duration::from_millis(millis));
         let told = [0, 40, 950, 1_000, 12_400, 59_600, 90_000, 3_600_000, 7_500_000, 360_000_000].map(words);
         assert_eq!(told, ["0s", "0.1s", "1s", "1s", "12s", "1m", "1m 30s", "1h", "2h 5m", "4d 4h"]);
+    }
+
+    #[test]
+    fn times_read_well() {
+        let now = Time(5_000_000);
+        assert_eq!([4_999_999, 5_000_000, 6_000_000].map(|at| until(Time(at), now)), ["now", "now", "in 1s"]);
+        assert_eq!([4_000_000, 4_000_001, 5_000_001].map(|at| ago(Time(at), now)), ["1s ago", "just now", "just now"]);
     }
 
     #[test]

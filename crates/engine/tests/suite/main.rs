@@ -8,6 +8,7 @@ mod matrix;
 mod messages;
 mod properties;
 mod purity;
+mod reasons;
 mod rows;
 mod stories;
 mod table;

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use engine::attempt::Attempt;
 use expect_test::{Expect, expect};
 
-use crate::support::script::{event, world};
+use crate::support::script::changes_of;
 use crate::support::world::START;
 
 /// For each story about step `a`: the row that its last event writes.
@@ -13,12 +13,7 @@ use crate::support::world::START;
 fn check(stories: &[(&str, &str)], expected: Expect) {
     let mut table = String::new();
     for (graph, story) in stories {
-        let (before, last) = story.rsplit_once(';').unwrap_or(("", story));
-        let mut world = world(graph, before);
-        let words: Vec<&str> = last.split_whitespace().collect();
-        let event = event(&mut world, &words);
-        let changes = world.ask(&event).expect("the story goes on");
-        let rows: Vec<String> = changes.attempts.iter().map(told).collect();
+        let rows: Vec<String> = changes_of(graph, story).attempts.iter().map(told).collect();
         let _ = writeln!(table, "{graph} | {story} | {}", rows.join("; "));
     }
     expected.assert_eq(&table);
@@ -108,6 +103,15 @@ fn of_a_loss() {
             ("a[grace:1s]", "go a; cancel; gone a runner"),
             ("a", "go a; lost a; resolve a succeeded"),
             ("a", "go a; lost a; resolve a rerun dead"),
+            // A lease that is over is proof whoever acts on it.
+            ("a[stop]", "go a; lost a; pass 119s; resolve a failed"),
+            ("a[stop]", "go a; lost a; pass 120s; resolve a failed"),
+            ("a[stop]", "go a; lost a; pass 120s; resolve a rerun"),
+            ("a[stop]", "go a; lost a; pass 120s; cancel"),
+            ("a[stop]", "go a; lost a; pass 120s; remove a"),
+            ("a[stop grace:1s]", "go a; cancel; lost a; pass 119s; check a"),
+            ("a[stop grace:1s]", "go a; cancel; lost a; pass 120s; check a"),
+            ("a[effects:none]", "go a; lost a; pass 120s; resolve a rerun"),
             ("a", "go a; poison a"),
             ("a", "go a; cancel; poison a"),
             ("a, b", "go a; go b; lost a; lost b; cancel"),
@@ -124,6 +128,14 @@ fn of_a_loss() {
             a[grace:1s] | go a; cancel; gone a runner | #1 lost on link 1, confirmed, at 0s, runner_lost
             a | go a; lost a; resolve a succeeded | #1 lost on link 1, at 0s, resolved
             a | go a; lost a; resolve a rerun dead | #1 lost on link 1, confirmed, at 0s, resolved
+            a[stop] | go a; lost a; pass 119s; resolve a failed | #1 lost on link 1, at 119s, resolved
+            a[stop] | go a; lost a; pass 120s; resolve a failed | #1 lost on link 1, confirmed, at 120s, resolved
+            a[stop] | go a; lost a; pass 120s; resolve a rerun | #1 lost on link 1, confirmed, at 120s, resolved
+            a[stop] | go a; lost a; pass 120s; cancel | #1 lost on link 1, confirmed, at 120s, cancelled
+            a[stop] | go a; lost a; pass 120s; remove a | #1 lost on link 1, confirmed, at 120s, worker_removed
+            a[stop grace:1s] | go a; cancel; lost a; pass 119s; check a | #1 lost on link 1, at 119s, cancelled
+            a[stop grace:1s] | go a; cancel; lost a; pass 120s; check a | #1 lost on link 1, confirmed, at 120s, cancelled
+            a[effects:none] | go a; lost a; pass 120s; resolve a rerun | #1 lost on link 1, at 120s, resolved
             a | go a; poison a | #1 lost on link 1, at 0s, internal
             a | go a; cancel; poison a | #1 lost on link 1, at 0s, internal
             a, b | go a; go b; lost a; lost b; cancel | #1 lost on link 1, at 0s, cancelled; #1 lost on link 1, at 0s, cancelled

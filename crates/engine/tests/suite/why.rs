@@ -7,16 +7,18 @@ use std::time::Duration;
 use engine::event::Event;
 use engine::why::{LooseEnd, MatchView, PauseView, Refusal, Roster, WorkerView, why};
 use engine::workers::Unwilling;
-use engine::{StepIx, Time, WorkerId};
+use engine::{Clocks, Continuation, Ctx, JobId, StepIx, Time, WorkerId, carry_on};
 use expect_test::{Expect, expect};
 use uuid::Uuid;
 
 use crate::support::script::world;
+use crate::support::toy::Toy;
 use crate::support::world::{START, World};
 
 /// A fleet with one known worker, and an answer about tags.
 #[derive(Clone, Default)]
 struct Fleet {
+    host: Option<&'static str>,
     cut_off: bool,
     removed: bool,
     paused: bool,
@@ -30,7 +32,7 @@ impl Roster for Fleet {
         let known = id == WorkerId(Uuid::from_u128(1)) && !self.removed;
         known.then(|| WorkerView {
             name: "build-1".to_owned(),
-            host: "rack7".to_owned(),
+            host: self.host.unwrap_or("rack7").to_owned(),
             connected: !self.cut_off,
             last_seen: Some(START + Duration::from_secs(1)),
         })
@@ -172,6 +174,50 @@ fn offered_again_later() {
           at 21s: look again
     "#]],
     );
+}
+
+/// A host is named where it says more than the name.
+#[test]
+fn workers_and_their_hosts() {
+    let world = world("a", "offer a");
+    let reason = |host| why(&world.job, &Fleet { host, ..Fleet::default() }, &world.clocks()).steps[0].reason.clone();
+    assert_eq!(reason(Some("rack7")), "offered to worker build-1 (rack7) just now");
+    assert_eq!(reason(Some("build-1")), "offered to worker build-1 just now");
+    assert_eq!(reason(Some("")), "offered to worker build-1 just now");
+}
+
+/// What a timer brings depends on what it is for.
+#[test]
+fn what_a_timer_brings() {
+    let next = |graph, story| {
+        let world = world(graph, story);
+        let told = why(&world.job, &Fleet::default(), &world.clocks());
+        told.steps[0].next.clone().expect("it waits").action
+    };
+    assert_eq!(next("a[wait:5s]", ""), "queue it");
+    assert_eq!(next("a[wait:5s reviewers:1]", ""), "ask for approval");
+    assert_eq!(next("a[reviewers:1 retry:2 delay:5s]", "approve a; go a; end a 1"), "queue it");
+}
+
+/// In a job that goes on for another: what was taken over never ran there.
+#[test]
+fn taken_over() {
+    let mut world = world("a -> b", "go a; end a 0; go b; end b 1");
+    let Clocks { now, heard, verdicts_from } = world.clocks();
+    let ctx = Ctx { now, heard, verdicts_from, random: 0, rules: &world.rules, workers: &(), evaluator: &Toy };
+    let next = carry_on(JobId(Uuid::from_u128(2)), &world.job, &Continuation::FromFailed, false, &|_| None, &ctx);
+    world.job = next.expect("it has ended").0;
+    let told = why(&world.job, &Fleet::default(), &world.clocks());
+    assert_eq!(told.steps[0].reason, "it was taken over, or settled by hand");
+}
+
+/// Once its time has come it waits for a worker like any other.
+#[test]
+fn offered_again_now() {
+    for story in ["offer a; next", "offer a; next; offer a; next; pass 2s"] {
+        let reason = supply("a", story, MatchView { matching: 1, slots: 2, ..MatchView::default() });
+        assert_eq!(reason, "waits for a worker with tags [script]: 1 matches (0 of 2 slots taken)", "{story}");
+    }
 }
 
 #[test]

@@ -128,3 +128,10 @@ fn grounds() {
         assert_eq!(ground.word(), word);
     }
 }
+
+#[test]
+fn resolutions() {
+    let resolve = |how| crate::support::script::resolve(engine::StepIx(0), engine::AttemptId(Uuid::nil()), how, false);
+    let words = ["succeeded", "failed", "rerun", "late"].map(|how| resolve(how).how.word());
+    assert_eq!(words, ["succeeded", "failed", "rerun", "accept_late"]);
+}

@@ -78,6 +78,46 @@ fn what_may_still_run_is_run_again_only_on_a_persons_word() {
     );
 }
 
+/// The window is over, and nobody has looked yet: the ground that this gives is as good before.
+#[test]
+fn a_person_need_not_wait_for_the_check() {
+    check(
+        "a[effects:none]",
+        "go a; lost a; pass 119s; resolve a rerun; pass 1s; resolve a rerun",
+        expect![[r#"
+        submit       | a: pending -enqueue-> queued
+        go a
+        lost a       | a: running -recover-> recovering; job: running -> recovering; a#1 is recovering
+        pass 119s
+        resolve a rerun | refused: an attempt before it may still run
+        pass 1s
+        resolve a rerun | a: unconfirmed; a: recovering -requeue-> queued; job: recovering -> running; a#1 is lost
+        = job running, a queued
+    "#]],
+    );
+}
+
+/// It is neither an execution of the policy nor a loss: both budgets are what they were.
+#[test]
+fn a_repeat_on_a_persons_word_spends_nothing() {
+    check(
+        "a[retry:2]",
+        "go a; lost a; resolve a rerun dead; go a; end a 1; next; go a; end a 1",
+        expect![[r#"
+        submit       | a: pending -enqueue-> queued
+        go a
+        lost a       | a: running -recover-> recovering; job: running -> recovering; a#1 is recovering
+        resolve a rerun dead | a: confirmed; a: recovering -requeue-> queued; job: recovering -> running; a#1 is lost, confirmed
+        go a
+        end a 1      | a: running -retry-> waiting; a#2 is ended, confirmed; ! forget a
+        +0s check a  | a: waiting -timer_done-> queued
+        go a
+        end a 1      | a: running -fail-> failed; job: running -> failed; a#3 is ended, confirmed; ! forget a
+        = job failed (exit_code), a failed (exit_code)
+    "#]],
+    );
+}
+
 #[test]
 fn a_word_on_an_attempt_that_is_no_longer_the_one_is_a_conflict() {
     check(

@@ -35,6 +35,15 @@ pub(crate) fn world(graph: &str, story: &str) -> World {
     play(graph, story).0
 }
 
+/// What the last event of `story` changes.
+pub(crate) fn changes_of(graph: &str, story: &str) -> Changes {
+    let (before, last) = story.rsplit_once(';').unwrap_or(("", story));
+    let mut world = world(graph, before);
+    let words: Vec<&str> = last.split_whitespace().collect();
+    let event = event(&mut world, &words);
+    world.ask(&event).unwrap_or_else(|refusal| panic!("{story}: {refusal}"))
+}
+
 fn play(graph: &str, story: &str) -> (World, String) {
     let (mut world, changes) = World::submit(task(graph));
     let mut trace = String::new();
@@ -179,7 +188,7 @@ pub(crate) fn report(what: &str) -> Report {
 }
 
 fn silence(seconds: &str) -> std::time::Duration {
-    std::time::Duration::from_secs(seconds.parse().expect("seconds"))
+    std::time::Duration::from_secs_f64(seconds.parse().expect("seconds"))
 }
 
 fn loss(what: &str) -> Loss {
