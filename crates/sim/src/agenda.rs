@@ -43,6 +43,13 @@ impl<E> Agenda<E> {
         self.entries.peek().map(|entry| entry.at)
     }
 
+    /// Lets time pass up to `at`, if nothing happens before.
+    pub(crate) fn pass_to(&mut self, at: Duration) {
+        if self.next_at().is_none_or(|next| next > at) {
+            self.now = self.now.max(at);
+        }
+    }
+
     /// Lets time pass up to it.
     pub(crate) fn next(&mut self) -> Option<E> {
         let entry = self.entries.pop()?;

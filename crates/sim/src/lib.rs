@@ -3,13 +3,14 @@
 //!
 //! In reading order: [`world`] (the loop), [`setup`] and [`workload`] (what a seed is), `servers`, `hosts`, `runners`
 //! (the shells around the product's decisions), `net`, `disk`, `database` (what they stand on), [`faults`] and `users` (what
-//! happens to them), [`check`] (what must hold).
+//! happens to them), [`check`] (what must hold). [`scenario`] plays what is written down instead of rolled.
 
 pub mod campaign;
 pub mod case;
 pub mod check;
 pub mod faults;
 pub mod plants;
+pub mod scenario;
 pub mod setup;
 pub mod shrink;
 pub mod story;

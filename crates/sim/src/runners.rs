@@ -50,7 +50,7 @@ pub(crate) struct Group {
 
 #[derive(Debug)]
 pub(crate) enum RunnerEvent {
-    LineOpened { line: u64, life: u64 },
+    LineOpened { ticket: Ticket, line: u64, life: u64 },
     LineClosed(u64),
     Told { line: u64, message: ToRunner },
     Tick,
@@ -85,7 +85,14 @@ impl World {
 
     pub(crate) fn runner_event_for(&mut self, at: usize, pid: u32, what: RunnerEvent) {
         let host = &mut self.hosts[at];
-        let Some(runner) = host.runners.get_mut(&pid) else { return };
+        let Some(runner) = host.runners.get_mut(&pid) else {
+            if let RunnerEvent::LineOpened { ticket, line, life } = what {
+                // Nobody is there to take the connection.
+                let what = WorkerEvent::Heard { ticket, line, said: None };
+                self.agenda.after(LOCAL, Event::Worker { host: at, life, what });
+            }
+            return;
+        };
         if let RunnerEvent::Thaw = what {
             let backlog = runner.frozen.take().unwrap_or_default();
             backlog.into_iter().for_each(|event| self.agenda.after(Duration::ZERO, event));
@@ -102,7 +109,7 @@ impl World {
         let host = &mut self.hosts[at];
         let Some(runner) = host.runners.get_mut(&pid) else { return };
         match event {
-            RunnerEvent::LineOpened { line, life } => {
+            RunnerEvent::LineOpened { line, life, .. } => {
                 if host.process.as_ref().is_none_or(|process| process.life != life) {
                     return;
                 }

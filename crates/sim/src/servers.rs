@@ -319,8 +319,10 @@ impl World {
 
     fn wake_server_in_time(&mut self, at: usize) {
         let now = self.agenda.now();
+        let skew = self.servers[at].skew_us;
         let Some(process) = &mut self.servers[at].process else { return };
-        let ahead = process.core.wake_at().since(process.clock.tick.now);
+        // By the clock as it is now: nobody's ping puts off what is due.
+        let ahead = process.core.wake_at().since(process.tick(now, skew).now);
         // The ledger's thread never sleeps for longer than a minute, nor for less than it takes to turn around.
         let pause = ahead.clamp(Duration::from_millis(1), Duration::from_secs(60));
         process.wake_at = now + pause;

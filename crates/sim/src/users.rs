@@ -118,7 +118,7 @@ impl World {
     }
 
     /// Some server that a user can reach.
-    fn a_server(&mut self) -> Option<usize> {
+    pub(crate) fn a_server(&mut self) -> Option<usize> {
         let up: Vec<usize> = (0..self.servers.len()).filter(|at| self.servers[*at].process.is_some()).collect();
         self.users.dice.pick(&up).copied()
     }
@@ -150,7 +150,7 @@ impl World {
         self.agenda.after(pause, Event::User(UserEvent::Submit(plan)));
     }
 
-    fn ask(&mut self, server: usize, command: Command, reply: Reply) {
+    pub(crate) fn ask(&mut self, server: usize, command: Command, reply: Reply) {
         if let Some(process) = &mut self.servers[server].process {
             process.replies.push(reply);
             self.command(server, command);
@@ -265,7 +265,7 @@ impl World {
         }
     }
 
-    fn fleet(&mut self, server: usize, order: FleetOrder) -> bool {
+    pub(crate) fn fleet(&mut self, server: usize, order: FleetOrder) -> bool {
         self.tell(|| format!("ann orders {order:?}"));
         let (reply, answer) = oneshot::channel();
         self.ask(server, Command::Fleet(order, reply), Reply::Fleet(answer));

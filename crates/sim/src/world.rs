@@ -161,11 +161,7 @@ impl World {
             if self.at_peace && self.users.all_is_over(&self.checks.lock().expect("no checker panics")) {
                 break;
             }
-            let Some(event) = self.agenda.next() else { break };
-            self.events += 1;
-            self.story.turn_to(next_at, self.events);
-            self.check(|checks| checks.moment(next_at));
-            self.happens(event);
+            self.next();
         }
         if until.is_none() && !self.has_findings() {
             self.last_look();
@@ -183,6 +179,16 @@ impl World {
             simulated: if self.at_peace { self.agenda.now().max(peace) } else { self.agenda.now() },
         };
         (verdict, self.story)
+    }
+
+    /// Lets the next thing happen.
+    pub(crate) fn next(&mut self) {
+        let Some(event) = self.agenda.next() else { return };
+        let now = self.agenda.now();
+        self.events += 1;
+        self.story.turn_to(now, self.events);
+        self.check(|checks| checks.moment(now));
+        self.happens(event);
     }
 
     fn has_findings(&self) -> bool {

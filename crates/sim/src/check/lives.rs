@@ -20,6 +20,9 @@ use crate::model::Reason;
 use crate::setup::Setup;
 use crate::workload::StepPlan;
 
+/// Servers count in microseconds, the world in finer ones.
+const CLOCK_GRAIN: Duration = Duration::from_micros(1);
+
 const CHECKER: &str = "successor";
 
 /// From the wake-up of a machine to the end of what outlived its lease in its sleep.
@@ -263,7 +266,7 @@ impl Lives {
 
     /// A copy beside a stray one is allowed once the window is over; the runner's own silence counts as well.
     fn was_waited_for(&self, now: Duration, old: &AttemptSeen, place: Place) -> bool {
-        let cut_long = old.cut_for.is_some_and(|cut| cut >= self.window);
+        let cut_long = old.cut_for.is_some_and(|cut| cut + CLOCK_GRAIN >= self.window);
         let over_long = old.place.job != place.job && old.over_at.is_some_and(|at| at + self.window <= now);
         cut_long || over_long || old.error_code == Some("runner_stale") || self.no_return.contains(&old.worker)
     }

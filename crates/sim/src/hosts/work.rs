@@ -199,7 +199,7 @@ impl World {
         let life = process.life;
         process.lines.open(ticket, |number| (number, pid));
         let Some((line, _)) = process.lines.connection(ticket) else { return };
-        let what = RunnerEvent::LineOpened { line: *line, life };
+        let what = RunnerEvent::LineOpened { ticket, line: *line, life };
         self.agenda.after(LOCAL, Event::Runner { host: at, pid, what });
     }
 

@@ -1,0 +1,221 @@
+//! Plays a script in a world.
+
+use std::time::Duration;
+
+use engine::{Event as JobEvent, StepIx, WorkerId};
+use server::ledger::{Again, Command, FleetOrder, Forsake, How, RecoverOrder, ResolveOrder};
+use server::run::core_config;
+use spec::config::server::ServerConfig;
+use thiserror::Error;
+use tokio::sync::oneshot;
+
+use crate::dice::Dice;
+use crate::faults::{Fault, FaultEvent};
+use crate::hosts::HostEvent;
+use crate::setup::{Backing, Setup};
+use crate::story::Story;
+use crate::users::Reply;
+use crate::world::{Event, World};
+
+use super::moment::Moment;
+use super::recorder::Recorder;
+use super::script::{Do, Order, Scene, Script, Settle, When};
+use super::seen::Seen;
+
+/// Whatever a script waits for comes within this.
+const PATIENCE: Duration = Duration::from_secs(6 * 3600);
+
+/// After all is over: for what comes late.
+const TAIL: Duration = Duration::from_secs(90);
+
+/// Nobody submits at the same time after a server's start.
+const SUBMIT_WITHIN: Duration = Duration::from_secs(10);
+
+/// What `bowline recover fail` calls silent.
+const SILENT_FOR: Duration = Duration::from_secs(300);
+
+/// A step that runs has run for so long, at least and at most, when a scene begins.
+const INTO_THE_RUN: (Duration, Duration) = (Duration::from_secs(20), Duration::from_secs(50));
+
+/// What the script waits for never came.
+#[derive(Debug, Error)]
+#[error("{what} never came")]
+pub struct Stuck {
+    pub what: String,
+}
+
+/// Plays it with the chances of this seed. The job's first step is the one that is watched.
+pub fn play(script: &Script, seed: u64, story: Story) -> Result<Seen, Stuck> {
+    let mut stage = Stage::new(script, seed, story);
+    for scene in &script.scenes {
+        stage.scene(scene)?;
+    }
+    stage.wait_for("the end of everything", |recorder, world| recorder.all_is_over(world))?;
+    stage.pass(TAIL);
+    Ok(stage.recorder.finish(&stage.world))
+}
+
+struct Stage {
+    world: World,
+    recorder: Recorder,
+    dice: Dice,
+}
+
+impl Stage {
+    fn new(script: &Script, seed: u64, story: Story) -> Stage {
+        let (config, problems) = spec::config::server::parse(&script.config, "script", Vec::new());
+        let config: ServerConfig = config.unwrap_or_else(|| panic!("the script's config is bad: {problems:?}"));
+        let setup = Setup {
+            backing: Backing::Memory,
+            servers: script.servers,
+            hosts: script.hosts.clone(),
+            core: core_config(&config),
+            ..Setup::of(seed)
+        };
+        let mut dice = Dice::new(seed, "script");
+        let mut job = script.job.clone();
+        job.at += dice.duration(Duration::ZERO, SUBMIT_WITHIN);
+        let world = World::with(seed, setup, vec![job], Vec::new(), story);
+        Stage { world, recorder: Recorder::new(&script.job.steps[0]), dice }
+    }
+
+    fn scene(&mut self, scene: &Scene) -> Result<(), Stuck> {
+        match scene.when {
+            When::After(time) => self.pass(time),
+            When::Moment(moment) => {
+                let come = |recorder: &Recorder, world: &World| moment.has_come(world, recorder.job.as_ref());
+                self.wait_for(&format!("{moment:?}"), come)?;
+                if matches!(moment, Moment::Execution(_)) {
+                    let (least, most) = INTO_THE_RUN;
+                    let time = self.dice.duration(least, most);
+                    self.pass(time);
+                }
+            }
+        }
+        if let Some(name) = scene.mark {
+            self.recorder.mark(name, &self.world);
+        }
+        if scene.asks {
+            self.recorder.ask(&self.world);
+        }
+        for what in &scene.does {
+            self.does(*what);
+        }
+        self.recorder.look(&self.world);
+        Ok(())
+    }
+
+    fn pass(&mut self, time: Duration) {
+        let end = self.world.agenda.now() + time;
+        while self.world.agenda.next_at().is_some_and(|next| next <= end) {
+            self.next();
+        }
+        self.world.agenda.pass_to(end);
+    }
+
+    fn wait_for(&mut self, what: &str, come: impl Fn(&Recorder, &World) -> bool) -> Result<(), Stuck> {
+        let end = self.world.agenda.now() + PATIENCE;
+        while !come(&self.recorder, &self.world) {
+            if self.world.agenda.now() > end {
+                return Err(Stuck { what: what.to_owned() });
+            }
+            self.next();
+        }
+        Ok(())
+    }
+
+    fn next(&mut self) {
+        self.world.next();
+        self.recorder.look(&self.world);
+    }
+
+    fn does(&mut self, what: Do) {
+        let world = &mut self.world;
+        match what {
+            Do::Fault(kind) => {
+                let at = world.agenda.now();
+                world.fault_event(FaultEvent::Fire(Fault { at, kind }));
+            }
+            Do::Order(order) => self.orders(order),
+            Do::Stop { host, level } => {
+                world.hosts[host].supervised = false;
+                world.stop_worker(host, level);
+            }
+            Do::Unsupervised { host } => world.hosts[host].supervised = false,
+            Do::StartWorker { host } => {
+                world.agenda.after(Duration::ZERO, Event::Host { host, what: HostEvent::StartWorker });
+            }
+        }
+    }
+
+    fn orders(&mut self, order: Order) {
+        let by = "ann".to_owned();
+        let step = StepIx(0);
+        match order {
+            Order::Cancel { force } => self.tell_job(JobEvent::Cancel { by, force }),
+            Order::Approve => self.tell_job(JobEvent::Approve { step, by }),
+            Order::Reject => self.tell_job(JobEvent::Reject { step, by, reason: "not today".to_owned() }),
+            Order::Drain { host } => {
+                let worker = WorkerId(self.world.hosts[host].worker);
+                self.tell_fleet(FleetOrder::Drain { worker, on: true });
+            }
+            Order::Remove { host } => {
+                let worker = WorkerId(self.world.hosts[host].worker);
+                self.tell_fleet(FleetOrder::Remove { worker, by });
+            }
+            Order::Pause => self.tell_fleet(FleetOrder::Pause { by }),
+            Order::Resume => self.tell_fleet(FleetOrder::Resume),
+            Order::Resolve(how) => self.settle(how, by),
+            Order::GiveUpSilent => self.give_up_silent(by),
+        }
+    }
+
+    fn tell_job(&mut self, event: JobEvent) {
+        let job = self.recorder.job.as_ref().map(|job| job.id);
+        if let (Some(server), Some(job)) = (self.world.a_server(), job) {
+            self.world.tell(|| format!("ann orders {event:?}"));
+            self.world.job_event(server, job, event);
+        }
+    }
+
+    fn tell_fleet(&mut self, order: FleetOrder) {
+        if let Some(server) = self.world.a_server() {
+            self.world.fleet(server, order);
+        }
+    }
+
+    fn give_up_silent(&mut self, by: String) {
+        let Some(server) = self.world.a_server() else { return };
+        let order = RecoverOrder { what: Some(Forsake::Running), older_than: SILENT_FOR, by };
+        let (reply, answer) = oneshot::channel();
+        self.world.ask(server, Command::Recover(order, reply), Reply::Recover(answer));
+    }
+
+    fn settle(&mut self, how: Settle, by: String) {
+        let job = self.recorder.job.as_ref().map(|job| job.id);
+        let (Some(server), Some(job)) = (self.world.a_server(), job) else { return };
+        let attempts = self.world.database.reader().attempts(job).unwrap_or_default();
+        let last = attempts.iter().rfind(|attempt| attempt.ix.0 == 0);
+        let late = last.and_then(|attempt| attempt.late_outcome.as_deref());
+        let order = ResolveOrder {
+            job,
+            step: StepIx(0),
+            how: match how {
+                Settle::Succeeded => How::Succeeded { output: serde_json::json!({}) },
+                Settle::Failed => How::Failed { reason: "ann says so".to_owned() },
+                Settle::Rerun { .. } => How::Rerun,
+                Settle::AcceptLate => How::AcceptLate,
+            },
+            attempt: last.map(|attempt| attempt.id),
+            late_outcome: late.and_then(|late| serde_json::from_str(late).ok()),
+            confirm_dead: matches!(how, Settle::Rerun { confirm_dead: true }),
+            by,
+        };
+        self.world.tell(|| format!("ann orders {order:?}"));
+        if order.how == How::Rerun {
+            self.world.check(|checks| checks.rerun_asked(job, order.step));
+        }
+        let (reply, answer) = oneshot::channel();
+        self.world.ask(server, Command::Again(Box::new(Again::Resolve(order)), reply), Reply::Again(answer));
+    }
+}

@@ -1,0 +1,183 @@
+//! Watches a world while a script is played.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use engine::{Job, JobId};
+use protocol::attempt::Ticket;
+use protocol::log::Blocks;
+use server::explain::{Live, explain};
+use server::ledger::Definitions;
+use store::Reader;
+use store::read::AttemptView;
+
+use crate::servers::wall;
+use crate::workload::{Behaviour, Kind, StepPlan};
+use crate::world::World;
+
+use super::seen::{Life, Log, Mark, Seen, Tried, Turn};
+
+/// The server's own lines of one log that are read.
+const MARKS_MAX: usize = 1_000;
+
+pub(super) struct Recorder {
+    pub seen: Seen,
+    pub job: Option<Job>,
+    definitions: Definitions,
+    commits: u64,
+    /// Of the job's row when it was last read.
+    version: u64,
+    looked_at: Duration,
+    /// Executions that run, on machines that do not sleep.
+    awake: usize,
+    /// The highest line number that each runner wrote.
+    printed: BTreeMap<Ticket, u64>,
+    takes: Duration,
+}
+
+impl Recorder {
+    pub(super) fn new(step: &StepPlan) -> Recorder {
+        let takes = match step.kind {
+            Kind::Work(Behaviour { takes, .. }) => takes,
+            Kind::Approve => Duration::ZERO,
+        };
+        Recorder {
+            seen: Seen::default(),
+            job: None,
+            definitions: Definitions::default(),
+            commits: 0,
+            version: 0,
+            looked_at: Duration::ZERO,
+            awake: 0,
+            printed: BTreeMap::new(),
+            takes,
+        }
+    }
+
+    /// After everything that happens.
+    pub(super) fn look(&mut self, world: &World) {
+        self.look_at_children(world);
+        let commits = (0..world.servers.len()).map(|at| world.database.trouble(at, |trouble| trouble.commits)).sum();
+        if commits != self.commits {
+            self.commits = commits;
+            self.look_at_rows(world);
+        }
+    }
+
+    fn look_at_children(&mut self, world: &World) {
+        let now = world.agenda.now();
+        if self.awake > 1 {
+            self.seen.side_by_side += now - self.looked_at;
+        }
+        self.looked_at = now;
+        for life in self.seen.lives.iter_mut().filter(|life| life.to.is_none()) {
+            let lives = world.hosts[life.host].groups.keys().any(|ticket| ticket.attempt == life.attempt);
+            if !lives {
+                life.to = Some(now);
+                life.ended_itself = now - life.from >= self.takes;
+            }
+        }
+        for (host, ticket) in
+            world.hosts.iter().enumerate().flat_map(|(at, host)| host.groups.keys().map(move |t| (at, t)))
+        {
+            let known = |life: &Life| (life.host, life.attempt, life.to) == (host, ticket.attempt, None);
+            if !self.seen.lives.iter().any(known) {
+                let life = Life { host, attempt: ticket.attempt, from: now, to: None, ended_itself: false };
+                self.seen.lives.push(life);
+            }
+        }
+        let awake = |life: &&Life| life.to.is_none() && world.hosts[life.host].asleep.is_none();
+        self.awake = self.seen.lives.iter().filter(awake).count();
+        for (ticket, folder) in world.hosts.iter().flat_map(|host| &host.disk.attempts) {
+            self.printed.insert(*ticket, folder.log.last_seq);
+        }
+    }
+
+    fn look_at_rows(&mut self, world: &World) {
+        let Some(id) = world.users.jobs.first().copied().flatten() else { return };
+        let stored = world.database.reader().job(id).expect("the world's own look is never refused");
+        let Some(stored) = stored.filter(|stored| stored.job.version != self.version) else { return };
+        self.version = stored.job.version;
+        let (job, _) = self.definitions.load(&stored).expect("what was stored can be read");
+        let state = job.steps[0].state.name().word();
+        if self.seen.turns.last().is_none_or(|turn| turn.state != state) {
+            self.seen.turns.push(Turn { state, at: world.agenda.now() });
+        }
+        self.job = Some(job);
+    }
+
+    fn load(&self, reader: &dyn Reader, id: JobId) -> Option<Job> {
+        let stored = reader.job(id).expect("the world's own look is never refused")?;
+        let (job, _) = self.definitions.load(&stored).expect("what was stored can be read");
+        Some(job)
+    }
+
+    pub(super) fn mark(&mut self, name: &'static str, world: &World) {
+        self.seen.marks.push(Mark { name, at: world.agenda.now() });
+    }
+
+    /// Somebody asks why.
+    pub(super) fn ask(&mut self, world: &World) {
+        let (Some(job), Some(at)) = (&self.job, world.servers.iter().position(|node| node.process.is_some())) else {
+            return self.seen.whys.push("(no server answers)".to_owned());
+        };
+        let Some(process) = &world.servers[at].process else { return };
+        let reader = world.database.reader();
+        let now = wall(world.agenda.now(), world.servers[at].skew_us);
+        let hearing = reader.hearing().expect("the world's own look is never refused");
+        let clocks = hearing.map_or_else(|| engine::Clocks::never_deaf(now), |row| row.clocks(now));
+        let live = Live::of(process.core.roster());
+        let why = explain(reader.as_ref(), &self.definitions, &clocks, job.id, live).expect("the store answers");
+        self.seen.whys.extend(why.map(|why| why.summary));
+    }
+
+    /// Whether nothing more is to be expected.
+    pub(super) fn all_is_over(&self, world: &World) -> bool {
+        let Some(job) = self.job.as_ref().filter(|job| job.header.state.is_final()) else { return false };
+        let reader = world.database.reader();
+        let attempts = reader.attempts(job.id).expect("the world's own look is never refused");
+        let stored = |attempt: &AttemptView| reader.log_state(attempt.id).is_ok_and(|state| state.complete);
+        world.hosts.iter().all(|host| host.groups.is_empty()) && attempts.iter().all(stored)
+    }
+
+    /// The last look.
+    pub(super) fn finish(mut self, world: &World) -> Seen {
+        self.seen.findings = world.checks.lock().expect("no checker panics").findings().to_vec();
+        let Some(job) = self.job.take() else { return self.seen };
+        let reader = world.database.reader();
+        let failure = job.steps[0].error.as_ref();
+        self.seen.error = failure.map(|failure| (failure.kind.code().to_owned(), failure.message.clone()));
+        self.seen.step = job.steps[0].state.name().word().to_owned();
+        self.seen.job = job.header.state.word().to_owned();
+        let attempts = reader.attempts(job.id).expect("the world's own look is never refused");
+        let first = attempts.into_iter().filter(|attempt| attempt.ix.0 == 0);
+        self.seen.attempts = first.map(|attempt| self.tried(reader.as_ref(), attempt)).collect();
+        let lineage = reader.lineage(job.id).expect("the world's own look is never refused");
+        let next = lineage.resolved_by.and_then(|id| self.load(reader.as_ref(), id));
+        self.seen.continued_by =
+            next.map(|job| (job.header.state.word().to_owned(), job.steps[0].state.name().word().to_owned()));
+        self.seen
+    }
+
+    fn tried(&self, reader: &dyn Reader, attempt: AttemptView) -> Tried {
+        let state = reader.log_state(attempt.id).expect("the world's own look is never refused");
+        let marks = reader.log_marks(attempt.id, 0, u64::MAX >> 1, MARKS_MAX).expect("the world's own look");
+        let chunks = reader.log_chunks(attempt.id, 1, usize::MAX >> 1).expect("the world's own look is never refused");
+        let stored =
+            chunks.iter().flat_map(|chunk| Blocks::new(&chunk.blocks)).flatten().map(|block| block.lines().count());
+        let printed = self.printed.iter().find(|(ticket, _)| ticket.attempt == attempt.id.0);
+        Tried {
+            number: attempt.number,
+            state: attempt.state,
+            confirmed: attempt.confirmed,
+            late: attempt.late_outcome.is_some(),
+            error: attempt.error_code.zip(attempt.error_message),
+            log: Log {
+                printed: printed.map_or(0, |(_, seq)| *seq),
+                stored: stored.sum::<usize>() as u64,
+                complete: state.complete && !state.closed,
+                marks: marks.into_iter().map(|mark| mark.text).collect(),
+            },
+        }
+    }
+}

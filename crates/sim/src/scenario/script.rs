@@ -1,0 +1,245 @@
+//! What a scripted world is made of and what is done to it.
+
+use std::time::Duration;
+
+use worker::agent::StopLevel;
+
+use crate::faults::FaultKind;
+use crate::setup::HostSetup;
+use crate::workload::{Behaviour, Condition, JobPlan, Kind, StepPlan};
+
+use super::moment::Moment;
+
+/// When the job is submitted: long enough after the servers' start that they may give verdicts.
+const SUBMITTED_AT: Duration = Duration::from_secs(150);
+
+/// How long the step's program takes by itself: longer than any window or lease here.
+const TAKES: Duration = Duration::from_secs(600);
+const LINES: u64 = 120;
+
+/// The step goes to the worker with most free slots: that is the first one.
+const SLOTS: u32 = 8;
+const OTHERS_SLOTS: u32 = 4;
+
+/// One job of one step unless said otherwise, on one host and one server.
+#[derive(Debug, Clone)]
+pub struct Script {
+    /// The text of a server-config.yaml.
+    pub config: String,
+    pub servers: usize,
+    pub hosts: Vec<HostSetup>,
+    pub job: JobPlan,
+    pub(super) scenes: Vec<Scene>,
+}
+
+/// A time, and what happens then.
+#[derive(Debug, Clone)]
+pub(super) struct Scene {
+    pub when: When,
+    pub does: Vec<Do>,
+    /// Times are counted from here on, and said with this name.
+    pub mark: Option<&'static str>,
+    /// Somebody asks why the job is where it is.
+    pub asks: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) enum When {
+    Moment(Moment),
+    /// So long after the scene before.
+    After(Duration),
+}
+
+#[derive(Debug, Clone, Copy)]
+pub enum Do {
+    Fault(FaultKind),
+    Order(Order),
+    /// Somebody stops the worker process, and does not start it again.
+    Stop {
+        host: usize,
+        level: StopLevel,
+    },
+    /// Nobody starts this host's worker again when it leaves.
+    Unsupervised {
+        host: usize,
+    },
+    StartWorker {
+        host: usize,
+    },
+}
+
+/// What a person asks a server for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    Cancel {
+        force: bool,
+    },
+    Approve,
+    Reject,
+    Drain {
+        host: usize,
+    },
+    Remove {
+        host: usize,
+    },
+    Pause,
+    Resume,
+    Resolve(Settle),
+    /// `bowline recover fail`.
+    GiveUpSilent,
+}
+
+/// How a person settles the first step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Settle {
+    Succeeded,
+    Failed,
+    Rerun { confirm_dead: bool },
+    AcceptLate,
+}
+
+impl Script {
+    pub fn new() -> Script {
+        let job = JobPlan {
+            at: SUBMITTED_AT,
+            name: "task".to_owned(),
+            timeout: None,
+            expires: None,
+            priority: 0,
+            steps: vec![plain_step()],
+        };
+        Script { config: String::new(), servers: 1, hosts: vec![plain_host(SLOTS)], job, scenes: Vec::new() }
+    }
+
+    /// Lines for the server's config file.
+    #[must_use]
+    pub fn config(mut self, text: &str) -> Script {
+        text.clone_into(&mut self.config);
+        self
+    }
+
+    #[must_use]
+    pub fn hosts(mut self, count: usize) -> Script {
+        self.hosts.resize(count, plain_host(OTHERS_SLOTS));
+        self
+    }
+
+    #[must_use]
+    pub fn host(mut self, host: usize, change: impl FnOnce(&mut HostSetup)) -> Script {
+        change(&mut self.hosts[host]);
+        self
+    }
+
+    #[must_use]
+    pub fn job(mut self, change: impl FnOnce(&mut JobPlan)) -> Script {
+        change(&mut self.job);
+        self
+    }
+
+    #[must_use]
+    pub fn step(mut self, change: impl FnOnce(&mut StepPlan)) -> Script {
+        change(&mut self.job.steps[0]);
+        self
+    }
+
+    /// What the step's program does.
+    #[must_use]
+    pub fn program(self, change: impl FnOnce(&mut Behaviour)) -> Script {
+        self.step(|step| {
+            if let Kind::Work(behaviour) = &mut step.kind {
+                change(behaviour);
+            }
+        })
+    }
+
+    #[must_use]
+    pub fn effects(self, effects: &'static str) -> Script {
+        self.step(|step| step.effects = effects)
+    }
+
+    /// The next scene begins at this moment.
+    #[must_use]
+    pub fn at(self, moment: Moment) -> Script {
+        self.scene(When::Moment(moment))
+    }
+
+    /// The next scene begins so long after the one before.
+    #[must_use]
+    pub fn after(self, time: Duration) -> Script {
+        self.scene(When::After(time))
+    }
+
+    #[must_use]
+    pub fn fault(self, fault: FaultKind) -> Script {
+        self.does(Do::Fault(fault))
+    }
+
+    #[must_use]
+    pub fn order(self, order: Order) -> Script {
+        self.does(Do::Order(order))
+    }
+
+    #[must_use]
+    pub fn does(mut self, what: Do) -> Script {
+        self.last().does.push(what);
+        self
+    }
+
+    #[must_use]
+    pub fn mark(mut self, name: &'static str) -> Script {
+        self.last().mark = Some(name);
+        self
+    }
+
+    #[must_use]
+    pub fn asks_why(mut self) -> Script {
+        self.last().asks = true;
+        self
+    }
+
+    fn scene(mut self, when: When) -> Script {
+        self.scenes.push(Scene { when, does: Vec::new(), mark: None, asks: false });
+        self
+    }
+
+    fn last(&mut self) -> &mut Scene {
+        self.scenes.last_mut().expect("a script says when before it says what")
+    }
+}
+
+impl Default for Script {
+    fn default() -> Script {
+        Script::new()
+    }
+}
+
+fn plain_host(slots: u32) -> HostSetup {
+    HostSetup { tags: vec!["script".to_owned()], slots, no_reconnect: false, ephemeral: false }
+}
+
+pub(super) fn plain_step() -> StepPlan {
+    let behaviour = Behaviour {
+        takes: TAKES,
+        lines: LINES,
+        first_code: 0,
+        later_code: 0,
+        first_times: 1,
+        stubborn: false,
+        stray: false,
+        output: 0,
+    };
+    StepPlan {
+        name: "build".to_owned(),
+        needs: Vec::new(),
+        condition: Condition::Success,
+        kind: Kind::Work(behaviour),
+        effects: "writes",
+        stop: false,
+        timeout: None,
+        retry: None,
+        allow_failure: false,
+        tag: None,
+        waits_for_worker: false,
+        grace: Duration::from_secs(30),
+    }
+}

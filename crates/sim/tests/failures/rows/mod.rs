@@ -1,0 +1,27 @@
+//! All rows, one file per party.
+
+mod clock;
+mod database;
+mod machine;
+mod network;
+mod operator;
+mod process;
+mod runner;
+mod server;
+mod worker;
+
+use crate::row::Table;
+
+pub(crate) fn tables() -> Vec<Table> {
+    vec![
+        Table { name: "server", rows: server::rows() },
+        Table { name: "worker", rows: worker::rows() },
+        Table { name: "runner", rows: runner::rows() },
+        Table { name: "process", rows: process::rows() },
+        Table { name: "machine", rows: machine::rows() },
+        Table { name: "network", rows: network::rows() },
+        Table { name: "database", rows: database::rows() },
+        Table { name: "clock", rows: clock::rows() },
+        Table { name: "operator", rows: operator::rows() },
+    ]
+}

@@ -1,0 +1,201 @@
+//! A person cancels, drains, removes, pauses or settles, also at bad moments.
+
+use engine::StateName;
+use sim::faults::{FaultKind, Ways};
+use sim::scenario::{Do, Moment, Order, Script, Settle};
+use worker::agent::StopLevel;
+
+use crate::row::{FOR_GOOD, LONG, Row, SHORT, WINDOW, returns, running, secs, when};
+
+const CANCEL: Order = Order::Cancel { force: false };
+
+pub(crate) fn rows() -> Vec<Row> {
+    let mut rows = cancels();
+    rows.extend(fleet());
+    rows.extend(settles());
+    rows
+}
+
+fn cancels() -> Vec<Row> {
+    let stubborn = |script: Script| script.program(|program| program.stubborn = true);
+    vec![
+        Row::new("cancel-queued", "cancels while the step waits for a worker", waits().order(CANCEL)),
+        Row::new("cancel-offered", "cancels when the step was just offered", when(Moment::Offered).order(CANCEL)),
+        Row::new(
+            "cancel-granted",
+            "cancels when the start is committed and the process does not exist yet",
+            when(Moment::Granted).order(CANCEL),
+        ),
+        Row::new("cancel-running", "cancels while the step runs", running().order(CANCEL)),
+        Row::new(
+            "cancel-stubborn",
+            "the same; the step ignores TERM",
+            stubborn(running().order(CANCEL).after(secs(10)).asks_why()),
+        )
+        .rule("`cancel.grace` (here 30 s)"),
+        Row::new(
+            "cancel-force",
+            "cancels with `--force`; the step ignores TERM",
+            stubborn(running().order(Order::Cancel { force: true })),
+        ),
+        Row::new(
+            "cancel-cut-off",
+            "cancels while the worker is cut off for 300 s",
+            returns(cut_off().order(CANCEL).after(secs(5)).asks_why(), secs(255)),
+        )
+        .rule("the worker is told to stop the step as soon as it is back")
+        .real("a_step_that_is_cancelled_while_its_worker_sleeps_is_stopped_when_it_wakes"),
+        Row::new(
+            "cancel-then-cut",
+            "cancels, and the worker is cut off for 300 s before it hears of it",
+            returns(running().order(CANCEL).fault(cut()), LONG),
+        )
+        .rule("the deadline of the cancel: `cancel.grace` and what a clean-up may take"),
+        Row::new(
+            "cancel-worker-away",
+            "cancels while the worker is stopped (TERM) for 45 s",
+            returns(
+                running().does(Do::Stop { host: 0, level: StopLevel::Leave }).after(secs(5)).order(CANCEL),
+                secs(40),
+            )
+            .does(Do::StartWorker { host: 0 }),
+        ),
+        Row::new(
+            "cancel-ended",
+            "cancels when the step has just ended and the server does not know",
+            when(Moment::Ended).order(CANCEL),
+        )
+        .either(),
+    ]
+}
+
+fn fleet() -> Vec<Row> {
+    vec![
+        Row::new("drain-running", "drains the worker that runs the step", running().order(Order::Drain { host: 0 })),
+        Row::new("drain-queued", "drains the only worker; a step is queued behind", behind_a_drain().asks_why())
+            .rule("`unmatched_step_timeout_secs`, or the step's `unmatched`"),
+        Row::new("pause-queued", "pauses dispatch for 10 min when the step is queued", paused())
+            .rule("a pause is no silence"),
+        Row::new(
+            "remove-running",
+            "removes the worker that runs the step; the step `writes`",
+            running().order(Order::Remove { host: 0 }),
+        ),
+        Row::new(
+            "remove-running-none",
+            "the same with effects `none` or `idempotent`, and another worker",
+            running().hosts(2).effects("none").order(Order::Remove { host: 0 }),
+        )
+        .alike(|script| script.effects("idempotent")),
+        Row::new(
+            "remove-cut-off",
+            "removes a worker that is cut off for 300 s; the step `writes`",
+            returns(cut_off().order(Order::Remove { host: 0 }), secs(260)),
+        )
+        .rule("when it comes back it is told to stop all that it has"),
+        Row::new(
+            "remove-cut-off-none",
+            "the same with effects `none`, and another worker",
+            returns(cut_off().hosts(2).effects("none").order(Order::Remove { host: 0 }), secs(260)),
+        )
+        .rule(WINDOW),
+        Row::new(
+            "remove-offered",
+            "removes the worker that the step was just offered to; there is another",
+            when(Moment::Offered).hosts(2).order(Order::Remove { host: 0 }),
+        ),
+    ]
+}
+
+fn settles() -> Vec<Row> {
+    vec![
+        Row::new(
+            "resolve-succeeded",
+            "says `resolve --succeeded` while the worker is cut off for 300 s",
+            returns(cut_off().order(Order::Resolve(Settle::Succeeded)), secs(260)),
+        ),
+        Row::new(
+            "resolve-failed",
+            "says `resolve --failed` while the worker is cut off for 300 s",
+            returns(cut_off().order(Order::Resolve(Settle::Failed)), secs(260)),
+        ),
+        Row::new(
+            "resolve-rerun",
+            "says `resolve --rerun --confirm-dead` while the machine is off for good; there is another worker",
+            gone().hosts(2).order(Order::Resolve(Settle::Rerun { confirm_dead: true })),
+        ),
+        Row::new(
+            "resolve-accept-late",
+            "says `resolve --accept-late` when the end of a step that was given up has come",
+            late(),
+        ),
+        Row::new("reject-held", "rejects a step that waits for approval", held().order(Order::Reject)),
+        Row::new(
+            "approve-after-restart",
+            "approves after the server was killed for 45 s",
+            held()
+                .fault(FaultKind::KillServer { server: 0, down: SHORT })
+                .after(secs(50))
+                .mark("the approval")
+                .order(Order::Approve),
+        ),
+    ]
+}
+
+/// No worker can take the step.
+fn waits() -> Script {
+    when(Moment::State(StateName::Queued)).step(|step| step.tag = Some("gpu")).step(|step| step.waits_for_worker = true)
+}
+
+fn cut() -> FaultKind {
+    FaultKind::Cut { host: 0, server: None, ways: Ways::Both, time: LONG }
+}
+
+/// The event is what happens 40 s into a cut.
+fn cut_off() -> Script {
+    Script::new().at(Moment::Execution(1)).fault(cut()).after(secs(40)).mark("")
+}
+
+fn gone() -> Script {
+    let off = FaultKind::CutPower { host: 0, time: FOR_GOOD };
+    Script::new().at(Moment::Execution(1)).fault(off).at(Moment::State(StateName::Recovering)).mark("")
+}
+
+fn behind_a_drain() -> Script {
+    Script::new()
+        .at(Moment::Time(secs(100)))
+        .order(Order::Drain { host: 0 })
+        .at(Moment::State(StateName::Queued))
+        .mark("")
+        .after(secs(10))
+}
+
+fn paused() -> Script {
+    Script::new()
+        .at(Moment::Time(secs(100)))
+        .order(Order::Pause)
+        .at(Moment::State(StateName::Queued))
+        .mark("")
+        .after(secs(60))
+        .asks_why()
+        .after(secs(540))
+        .mark("the end of the pause")
+        .order(Order::Resume)
+}
+
+/// Given up in a cut, ended, and reported when the cut was over.
+fn late() -> Script {
+    Script::new()
+        .at(Moment::Execution(1))
+        .program(|program| program.takes = secs(200))
+        .fault(cut())
+        .after(secs(330))
+        .mark("")
+        .asks_why()
+        .order(Order::Resolve(Settle::AcceptLate))
+}
+
+fn held() -> Script {
+    let approve = |step: &mut sim::workload::StepPlan| step.kind = sim::workload::Kind::Approve;
+    when(Moment::State(StateName::Held)).step(approve)
+}
