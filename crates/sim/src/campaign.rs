@@ -30,7 +30,7 @@ pub struct Totals {
     pub simulated: Duration,
     pub took: Duration,
     /// Faults that hit something, by name.
-    pub fired: BTreeMap<&'static str, u64>,
+    pub fired: BTreeMap<String, u64>,
     pub with_findings: u64,
 }
 
@@ -81,7 +81,7 @@ impl Totals {
         self.took = took;
         self.with_findings += u64::from(!verdict.findings.is_empty());
         for (name, times) in &verdict.fired {
-            *self.fired.entry(name).or_default() += times;
+            *self.fired.entry(name.clone()).or_default() += times;
         }
     }
 

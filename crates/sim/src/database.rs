@@ -20,7 +20,7 @@ use uuid::Uuid;
 
 use self::look::Look;
 use self::trouble::Fate;
-pub(crate) use self::trouble::Trouble;
+pub(crate) use self::trouble::{Falter, Poison, Trouble};
 use crate::setup::Backing;
 use crate::story::Story;
 

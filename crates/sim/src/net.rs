@@ -68,6 +68,16 @@ pub(crate) struct Network {
     /// The usual time of a parcel on its way, and how much longer it may take.
     pub latency: Duration,
     pub jitter: Duration,
+    /// Hosts whose line is worse than that.
+    lines: BTreeMap<usize, Line>,
+}
+
+/// What is wrong with a host's line.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Line {
+    /// On top of the usual.
+    pub latency: Duration,
+    pub bytes_a_second: Option<u32>,
 }
 
 /// When a parcel comes to its other end.
@@ -80,7 +90,15 @@ pub(crate) struct Due {
 impl Network {
     pub(crate) fn new(dice: Dice) -> Network {
         let (latency, jitter) = (Duration::from_micros(300), Duration::from_millis(2));
-        Network { conns: BTreeMap::new(), next: 0, cuts: BTreeMap::new(), dice, latency, jitter }
+        Network {
+            conns: BTreeMap::new(),
+            next: 0,
+            cuts: BTreeMap::new(),
+            dice,
+            latency,
+            jitter,
+            lines: BTreeMap::new(),
+        }
     }
 
     pub(crate) fn open(&mut self, server: usize, server_life: u64, host: usize, worker_life: u64) -> ConnId {
@@ -123,14 +141,24 @@ impl Network {
         let delay = self.latency + self.dice.duration(Duration::ZERO, self.jitter);
         let conn = self.conns.get_mut(&id)?;
         let lost = conn.lost;
+        let line = self.lines.get(&conn.host).copied().unwrap_or_default();
         let pipe = conn.pipe(way);
         if pipe.closed || lost {
             return None;
         }
         pipe.closed = matches!(parcel, Parcel::End);
-        pipe.last_due = pipe.last_due.max(now + delay);
+        // What is large holds up what comes after it.
+        pipe.last_due = pipe.last_due.max(now + delay + line.latency) + line.time_of(&parcel);
         pipe.parcels.push_back(parcel);
         Some(Due { conn: id, way, at: pipe.last_due })
+    }
+
+    pub(crate) fn set_line(&mut self, host: usize, line: Line) {
+        if line == Line::default() {
+            self.lines.remove(&host);
+        } else {
+            self.lines.insert(host, line);
+        }
     }
 
     /// A parcel is due. None if its path is cut (it comes when that is mended), or its connection is no more.
@@ -208,6 +236,17 @@ impl Network {
     }
 }
 
+impl Line {
+    fn time_of(self, parcel: &Parcel) -> Duration {
+        let bytes = match parcel {
+            Parcel::Text(text) => text.len(),
+            Parcel::Binary(bytes) => bytes.len(),
+            Parcel::Accepted | Parcel::End => 0,
+        };
+        self.bytes_a_second.map_or(Duration::ZERO, |speed| Duration::from_secs_f64(bytes as f64 / f64::from(speed)))
+    }
+}
+
 impl Conn {
     fn pipe(&mut self, way: Way) -> &mut Pipe {
         match way {
@@ -215,4 +254,15 @@ impl Conn {
             Way::ToHost => &mut self.to_host,
         }
     }
+}
+
+/// The same frame as a later version would send it: with fields that nobody knows yet, and a message too.
+pub(crate) fn newer(parcel: Parcel) -> Parcel {
+    let Parcel::Text(frame) = &parcel else { return parcel };
+    let Ok(mut messages) = serde_json::from_str::<Vec<serde_json::Value>>(frame) else { return parcel };
+    for message in &mut messages {
+        message["from_the_future"] = serde_json::json!({ "n": 1 });
+    }
+    messages.push(serde_json::json!({ "type": "from_the_future", "ticket": "none", "n": [1, 2] }));
+    Parcel::Text(serde_json::to_string(&messages).expect("values are plain data"))
 }

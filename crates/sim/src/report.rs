@@ -83,7 +83,7 @@ pub(crate) fn explain(case: &Case, finding: &Finding, budget: Duration, keep: Op
     let verdict = small.run(&story, None);
     println!("\nThe end of its story:");
     story.lines().iter().for_each(|line| println!("  {line}"));
-    verdict.findings.iter().for_each(|finding| println!("  {finding}"));
+    verdict.findings.iter().for_each(|finding| println!("  {}", story.named(&finding.to_string())));
     let only: Vec<String> = shrunk.only.iter().map(usize::to_string).collect();
     println!("\nAgain:  make sim SEED={seed}");
     println!("        make sim SEED={seed} SIM=\"--only {} --trace\"", only.join(","));

@@ -8,6 +8,7 @@ use runner::fence::{self, Answer};
 use runner::life::sentry::Sentry;
 use runner::life::{Action, Input, Life, WordLeft, may_wake};
 
+use crate::faults::Moment;
 use crate::hosts::{HostEvent, LOCAL, WorkerEvent};
 use crate::workload::Behaviour;
 use crate::world::{Event, World};
@@ -184,6 +185,12 @@ impl World {
 
     fn runner_acts(&mut self, at: usize, pid: u32, action: Action) {
         let now = self.agenda.now();
+        match action {
+            Action::Claim { .. } => self.runner_stage(at, pid, Moment::BeforeIntent),
+            Action::Spawn { .. } => self.runner_stage(at, pid, Moment::AfterIntent),
+            Action::Record { .. } => self.runner_stage(at, pid, Moment::BeforeRecord),
+            _ => {}
+        }
         let host = &mut self.hosts[at];
         let Some(runner) = host.runners.get(&pid) else { return };
         let ticket = runner.ticket;
@@ -261,6 +268,7 @@ impl World {
                     memory_bytes_max: 1,
                 };
                 folder.end = Some(end.clone());
+                self.runner_stage(at, pid, Moment::AfterRecord);
                 self.live(at, pid, Input::Recorded { end: Box::new(end) });
             }
             Action::Leave => self.runner_gone(at, pid),
@@ -311,6 +319,7 @@ impl World {
         if guarded {
             self.group_later(at, ticket, LOCAL, GroupEvent::GuardWakes);
         }
+        self.runner_stage(at, pid, Moment::AfterExec);
         self.live(at, pid, Input::Started { pid: child, start_time });
     }
 

@@ -42,11 +42,13 @@ pub(crate) struct ServerNode {
     pub frozen: Option<Vec<Event>>,
     /// What is to happen at its next commit, and for how long it is down if it dies of it.
     pub ambush: Option<(Ambush, Duration)>,
+    /// It is of a later version than the workers.
+    pub newer: bool,
 }
 
 impl ServerNode {
     pub(crate) fn new() -> ServerNode {
-        ServerNode { process: None, lives: 0, skew_us: 0, frozen: None, ambush: None }
+        ServerNode { process: None, lives: 0, skew_us: 0, frozen: None, ambush: None, newer: false }
     }
 }
 

@@ -58,6 +58,11 @@ impl Story {
         self.told.as_ref().map_or_else(Vec::new, |told| lock(told).lines.iter().cloned().collect())
     }
 
+    /// The text, with names for ids.
+    pub fn named(&self, text: &str) -> String {
+        self.told.as_ref().map_or_else(|| text.to_owned(), |told| lock(told).names.put_into(text))
+    }
+
     /// The number of the last event that was told of.
     pub fn last_event(&self) -> u64 {
         self.told.as_ref().map_or(0, |told| lock(told).event)

@@ -40,11 +40,17 @@ pub(crate) enum UserEvent {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Act {
-    Cancel { force: bool },
+    Cancel {
+        force: bool,
+    },
     Approve,
+    /// Two people at once, at two servers if there are two.
+    ApproveTwice,
     Reject,
     ResolveRecovering,
-    Retry { from_failed: bool },
+    Retry {
+        from_failed: bool,
+    },
     Drain,
     Undrain,
     Remove,
@@ -58,6 +64,7 @@ impl Act {
         match self {
             Act::Cancel { .. } => "cancel",
             Act::Approve => "approve",
+            Act::ApproveTwice => "approve-twice",
             Act::Reject => "reject",
             Act::ResolveRecovering => "resolve",
             Act::Retry { .. } => "retry",
@@ -203,17 +210,22 @@ impl World {
         let Some(server) = self.a_server() else { return false };
         match act {
             Act::Cancel { force } => self.cancel(server, force),
-            Act::Approve | Act::Reject => self.review(server, act == Act::Approve),
+            Act::Approve => self.review(&[server], true),
+            Act::ApproveTwice => {
+                let other = self.a_server().unwrap_or(server);
+                self.review(&[server, other], true)
+            }
+            Act::Reject => self.review(&[server], false),
             Act::ResolveRecovering => self.resolve(server),
             Act::Retry { from_failed } => self.retry(server, from_failed),
             Act::Drain | Act::Undrain => {
                 let worker = self.a_worker();
                 self.fleet(server, FleetOrder::Drain { worker, on: act == Act::Drain })
             }
-            Act::Remove => {
-                let worker = self.a_worker();
-                self.fleet(server, FleetOrder::Remove { worker, by: ann() })
-            }
+            Act::Remove => match self.a_spare_worker() {
+                Some(worker) => self.fleet(server, FleetOrder::Remove { worker, by: ann() }),
+                None => false,
+            },
             Act::Pause => self.fleet(server, FleetOrder::Pause { by: ann() }),
             Act::Resume => self.fleet(server, FleetOrder::Resume),
             Act::Recover => {
@@ -234,14 +246,16 @@ impl World {
         true
     }
 
-    fn review(&mut self, server: usize, approve: bool) -> bool {
+    fn review(&mut self, servers: &[usize], approve: bool) -> bool {
         let Some((job, step)) = self.a_step_in("held") else { return false };
         self.tell(|| format!("ann {} {job}/#{}", if approve { "approves" } else { "rejects" }, step.0));
-        let event = match approve {
-            true => JobEvent::Approve { step, by: ann() },
-            false => JobEvent::Reject { step, by: ann(), reason: "no".to_owned() },
-        };
-        self.job_event(server, job, event);
+        for server in servers {
+            let event = match approve {
+                true => JobEvent::Approve { step, by: ann() },
+                false => JobEvent::Reject { step, by: ann(), reason: "no".to_owned() },
+            };
+            self.job_event(*server, job, event);
+        }
         true
     }
 
@@ -254,9 +268,19 @@ impl World {
         true
     }
 
+    /// The one that a fault is about, or some worker.
     fn a_worker(&mut self) -> WorkerId {
-        let host = self.users.dice.below(self.hosts.len());
+        let some = self.users.dice.below(self.hosts.len());
+        let host = self.scene.map_or(some, |scene| scene.host);
         WorkerId(self.hosts[host].worker)
+    }
+
+    /// One that can go for ever: the first two can do everything, and stay.
+    fn a_spare_worker(&mut self) -> Option<WorkerId> {
+        let spare = self.hosts.len().checked_sub(2).filter(|spare| *spare > 0)?;
+        let some = 2 + self.users.dice.below(spare);
+        let host = self.scene.map_or(some, |scene| scene.host);
+        (host >= 2).then(|| WorkerId(self.hosts[host].worker))
     }
 
     fn fleet_everywhere(&mut self, order: &FleetOrder, servers: usize) {
@@ -296,8 +320,14 @@ impl World {
         true
     }
 
+    /// One that has something on the host that a fault is about, or any.
     fn an_open_job(&mut self) -> Option<JobId> {
-        let open = self.checks.lock().expect("no checker panics").open_jobs();
+        let mut open = self.checks.lock().expect("no checker panics").open_jobs();
+        if let Some(scene) = self.scene {
+            let folders = self.hosts[scene.host].disk.attempts.values();
+            let there: Vec<JobId> = folders.map(|folder| JobId(folder.spec.attempt.job)).collect();
+            open.retain(|job| there.contains(job));
+        }
         self.users.dice.pick(&open).copied()
     }
 

@@ -17,9 +17,9 @@ use crate::agenda::Agenda;
 use crate::check::Checks;
 use crate::database::Database;
 use crate::dice::Dice;
-use crate::faults::{Fault, FaultEvent};
+use crate::faults::{Fault, FaultEvent, Scene, messages_in};
 use crate::hosts::{Host, HostEvent};
-use crate::net::{ConnId, Network, Parcel, Way};
+use crate::net::{ConnId, Network, Parcel, Way, newer};
 use crate::runners::{GroupEvent, RunnerEvent};
 use crate::servers::{ServerEvent, ServerNode};
 use crate::setup::Setup;
@@ -41,9 +41,12 @@ pub struct World {
     pub(crate) dice: Dice,
     pub(crate) next_link: u64,
     pub(crate) next_life: u64,
-    at_peace: bool,
+    pub(crate) at_peace: bool,
     /// Faults that had an effect, by name.
-    pub(crate) fired: BTreeMap<&'static str, u64>,
+    pub(crate) fired: BTreeMap<String, u64>,
+    /// Faults that wait for their moment, and who is there when one has come.
+    pub(crate) armed: Vec<Fault>,
+    pub(crate) scene: Option<Scene>,
     /// Events so far; with the seed they name a moment.
     pub(crate) events: u64,
 }
@@ -84,6 +87,12 @@ pub(crate) enum Event {
         conn: ConnId,
         way: Way,
     },
+    /// Somebody waits for such a message to be on its way.
+    Sent {
+        conn: ConnId,
+        way: Way,
+        message: &'static str,
+    },
     User(UserEvent),
     Fault(FaultEvent),
 }
@@ -97,7 +106,7 @@ pub struct Verdict {
     pub jobs: usize,
     pub faults_fired: u64,
     /// The same by the names of the faults.
-    pub fired: BTreeMap<&'static str, u64>,
+    pub fired: BTreeMap<String, u64>,
     pub events: u64,
     pub simulated: Duration,
 }
@@ -128,6 +137,8 @@ impl World {
             next_life: 0,
             at_peace: false,
             fired: BTreeMap::new(),
+            armed: Vec::new(),
+            scene: None,
             events: 0,
             setup,
         };
@@ -224,6 +235,7 @@ impl World {
             Event::Runner { host, pid, what } => self.runner_event_for(host, pid, what),
             Event::Group { host, ticket, what } => self.group_event(host, ticket, what),
             Event::Arrive { conn, way } => self.arrive(conn, way),
+            Event::Sent { conn, way, message } => self.message_stage(conn, way, message),
             Event::User(what) => self.user_event(what),
             Event::Fault(what) => self.fault_event(what),
         }
@@ -232,8 +244,13 @@ impl World {
     pub(crate) fn send(&mut self, conn: ConnId, way: Way, parcel: Parcel) {
         let now = self.agenda.now();
         self.tell_of_parcel(conn, way, &parcel);
+        let parcel = if self.is_newer(conn, way) { newer(parcel) } else { parcel };
+        let messages = if self.armed.is_empty() { Vec::new() } else { messages_in(&parcel) };
         if let Some(due) = self.net.send(conn, way, parcel, now) {
             self.agenda.at(due.at, Event::Arrive { conn, way });
+        }
+        for message in messages {
+            self.agenda.after(Duration::ZERO, Event::Sent { conn, way, message });
         }
     }
 
@@ -261,6 +278,13 @@ impl World {
                 }
             }
         }
+    }
+
+    fn is_newer(&self, conn: ConnId, way: Way) -> bool {
+        self.net.get(conn).is_some_and(|ends| match way {
+            Way::ToServer => self.hosts[ends.host].newer,
+            Way::ToHost => self.servers[ends.server].newer,
+        })
     }
 
     fn tell_of_parcel(&self, conn: ConnId, way: Way, parcel: &Parcel) {

@@ -4,23 +4,89 @@ use std::time::Duration;
 
 use worker::agent::StopLevel;
 
-use super::{Fault, FaultKind, Ways};
-use crate::database::Trouble;
+use super::{Fault, FaultKind, Scene, Ways};
+use crate::database::{Falter, Poison, Trouble};
 use crate::hosts::HostEvent;
-use crate::net::Way;
+use crate::net::{Line, Parcel, Way};
 use crate::servers::Ambush;
-use crate::users::UserEvent;
+use crate::users::{Act, UserEvent};
 use crate::world::{Event, World};
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum FaultEvent {
     Fire(Fault),
     StartServer(usize),
-    KillServer { server: usize, life: u64 },
-    DatabaseBack { server: Option<usize> },
-    DiskHasRoom { host: usize },
-    Mend { host: usize, server: usize, way: Way },
+    KillServer {
+        server: usize,
+        life: u64,
+    },
+    DatabaseBack {
+        server: Option<usize>,
+    },
+    DiskHasRoom {
+        host: usize,
+    },
+    Mend {
+        host: usize,
+        server: usize,
+        way: Way,
+    },
+    /// Its machine has slept since then.
+    WakeServer {
+        server: usize,
+        life: u64,
+        since: Duration,
+    },
+    RestartServer {
+        server: usize,
+        down: Duration,
+    },
+    Drift {
+        server: usize,
+        micros: i64,
+        until: Duration,
+    },
+    RollBack {
+        host: usize,
+        time: Duration,
+    },
+    /// The line is as it was.
+    Line {
+        host: usize,
+    },
+    /// Nobody is newer than the others.
+    SameVersion {
+        host: Option<usize>,
+    },
+    ActOn {
+        host: usize,
+        act: Act,
+    },
 }
+
+impl FaultEvent {
+    /// The rest of a fault that began before peace.
+    fn does_harm(&self) -> bool {
+        match self {
+            FaultEvent::KillServer { .. }
+            | FaultEvent::RestartServer { .. }
+            | FaultEvent::Drift { .. }
+            | FaultEvent::RollBack { .. }
+            | FaultEvent::ActOn { .. } => true,
+            FaultEvent::Fire(_)
+            | FaultEvent::StartServer(_)
+            | FaultEvent::DatabaseBack { .. }
+            | FaultEvent::DiskHasRoom { .. }
+            | FaultEvent::Mend { .. }
+            | FaultEvent::WakeServer { .. }
+            | FaultEvent::Line { .. }
+            | FaultEvent::SameVersion { .. } => false,
+        }
+    }
+}
+
+/// A clock that drifts is moved by small steps.
+const DRIFT_STEP: Duration = Duration::from_secs(5);
 
 impl World {
     pub(crate) fn plan_faults(&mut self, faults: Vec<Fault>) {
@@ -30,13 +96,18 @@ impl World {
     }
 
     pub(crate) fn fault_event(&mut self, event: FaultEvent) {
+        if self.at_peace && event.does_harm() {
+            return;
+        }
         match event {
             FaultEvent::Fire(fault) => {
-                self.tell(|| format!("fault: {:?}", fault.kind));
-                if fault.kind.lies_in_wait() {
+                self.tell(|| format!("fault: {fault}"));
+                if fault.on.is_some() {
+                    self.armed.push(fault);
+                } else if fault.kind.lies_in_wait() {
                     self.arm(fault.kind);
                 } else if self.fire(fault.kind) {
-                    self.has_fired(fault.kind.name());
+                    self.has_fired(fault.kind.name().to_owned());
                 } else {
                     self.tell(|| "which hits nothing".to_owned());
                 }
@@ -54,10 +125,25 @@ impl World {
             }
             FaultEvent::DiskHasRoom { host } => self.hosts[host].disk.full = false,
             FaultEvent::Mend { host, server, way } => self.mend(server, host, way),
+            FaultEvent::WakeServer { server, life, since } => self.server_has_slept(server, life, since),
+            FaultEvent::RestartServer { server, down } => {
+                self.fire(FaultKind::RestartServer { server, down });
+            }
+            FaultEvent::Drift { server, micros, until } => self.drift(server, micros, until),
+            FaultEvent::RollBack { host, time } => self.roll_back(host, time),
+            FaultEvent::Line { host } => self.net.set_line(host, Line::default()),
+            FaultEvent::SameVersion { host } => self.set_newer(host, false),
+            FaultEvent::ActOn { host, act } => {
+                self.scene = Some(Scene { host, server: None, runner: None });
+                if self.act(act) {
+                    self.has_fired(format!("{} while cut off", act.name()));
+                }
+                self.scene = None;
+            }
         }
     }
 
-    pub(crate) fn has_fired(&mut self, name: &'static str) {
+    pub(crate) fn has_fired(&mut self, name: String) {
         *self.fired.entry(name).or_default() += 1;
     }
 
@@ -65,27 +151,41 @@ impl World {
     pub(crate) fn count_struck_commits(&mut self) {
         for server in 0..self.servers.len() {
             let struck = self.database.trouble(server, |trouble| trouble.struck);
-            for (name, times) in [("answers-lost", struck.answers_lost), ("refusals", struck.refusals)] {
-                if times > 0 {
-                    *self.fired.entry(name).or_default() += times;
-                }
+            let all = [
+                ("answers-lost", struck.answers_lost),
+                ("commit-errors", struck.errors),
+                ("refusals", struck.refusals),
+                ("poison", struck.poisoned),
+                ("conflicts", struck.conflicts),
+                ("falter", struck.falters),
+                ("slow-commit", struck.pauses),
+            ];
+            for (name, times) in all.into_iter().filter(|(_, times)| *times > 0) {
+                *self.fired.entry(name.to_owned()).or_default() += times;
             }
         }
     }
 
     fn arm(&mut self, kind: FaultKind) {
+        let order =
+            |server: usize, change: &dyn Fn(&mut Trouble)| self.database.trouble(server, |trouble| change(trouble));
         match kind {
             FaultKind::AmbushServer { server, ambush, down } => self.servers[server].ambush = Some((ambush, down)),
-            FaultKind::AnswersLost { server, count } => {
-                self.database.trouble(server, |trouble| trouble.answers_lost = count);
+            FaultKind::AnswersLost { server, count } => order(server, &|trouble| trouble.answers_lost = count),
+            FaultKind::CommitErrors { server, count } => order(server, &|trouble| trouble.errors = count),
+            FaultKind::Refusals { server, count } => order(server, &|trouble| trouble.refusals = count),
+            FaultKind::Poison { server } => order(server, &|trouble| trouble.poison = Poison::Next),
+            FaultKind::Conflicts { server, count } => order(server, &|trouble| trouble.conflicts = count),
+            FaultKind::Falter { server, after, calls } => {
+                order(server, &|trouble| trouble.falter = Some(Falter { after, calls }));
             }
-            FaultKind::Refusals { server, count } => self.database.trouble(server, |trouble| trouble.refusals = count),
+            FaultKind::SlowCommit { server, time } => order(server, &|trouble| trouble.pause = Some(time)),
             _ => {}
         }
     }
 
     /// False if there is nothing that it could hit.
-    fn fire(&mut self, kind: FaultKind) -> bool {
+    pub(super) fn fire(&mut self, kind: FaultKind) -> bool {
         match kind {
             FaultKind::KillServer { server, down } => {
                 let up = self.servers[server].process.is_some();
@@ -105,6 +205,19 @@ impl World {
                 self.freeze_server(server, time);
                 awake
             }
+            FaultKind::SuspendServer { server, time } => self.suspend_server(server, time),
+            FaultKind::RollingRestart { down, pause } => {
+                for server in 0..self.servers.len() {
+                    let turn = u32::try_from(server).unwrap_or(u32::MAX);
+                    self.fault_later((down + pause) * turn, FaultEvent::RestartServer { server, down });
+                }
+                true
+            }
+            FaultKind::Drift { server, ppm, time } => {
+                let step = i64::try_from(DRIFT_STEP.as_micros()).unwrap_or(i64::MAX);
+                self.drift(server, step * ppm / 1_000_000, self.agenda.now() + time);
+                true
+            }
             FaultKind::CrashLoop { server, times, up, down } => {
                 self.crash_loop(server, times, up, down);
                 true
@@ -119,8 +232,15 @@ impl World {
                 self.step_clock(server, micros);
                 true
             }
-            FaultKind::Cut { .. } | FaultKind::MassCut { .. } | FaultKind::HalfOpen { .. } => self.fire_at_net(kind),
             FaultKind::Act(act) => self.act(act),
+            FaultKind::Cut { .. }
+            | FaultKind::MassCut { .. }
+            | FaultKind::HalfOpen { .. }
+            | FaultKind::Slow { .. }
+            | FaultKind::Thin { .. }
+            | FaultKind::MassReset
+            | FaultKind::Newer { .. }
+            | FaultKind::CutAndAct { .. } => self.fire_at_net(kind),
             _ => self.fire_at_host(kind),
         }
     }
@@ -162,6 +282,13 @@ impl World {
                 self.cut_power(host, time);
                 on
             }
+            FaultKind::TearRecord { host, time } => self.tear_record(host, time),
+            FaultKind::RollBack { host, after, time } => {
+                let host_at = &mut self.hosts[host];
+                host_at.snapshot = Some(host_at.disk.clone());
+                self.fault_later(after, FaultEvent::RollBack { host, time });
+                true
+            }
             FaultKind::Sleep { host, time } => {
                 let awake = self.hosts[host].is_on() && self.hosts[host].asleep.is_none();
                 self.put_to_sleep(host, time);
@@ -198,6 +325,37 @@ impl World {
                 conns.iter().for_each(|conn| self.net.lose(*conn));
                 !conns.is_empty()
             }
+            FaultKind::Slow { host, latency, time } => {
+                self.net.set_line(host, Line { latency, bytes_a_second: None });
+                self.fault_later(time, FaultEvent::Line { host });
+                true
+            }
+            FaultKind::Thin { host, bytes_a_second, time } => {
+                self.net.set_line(host, Line { latency: Duration::ZERO, bytes_a_second: Some(bytes_a_second) });
+                self.fault_later(time, FaultEvent::Line { host });
+                true
+            }
+            FaultKind::MassReset => {
+                let conns = self.net.all();
+                for conn in &conns {
+                    self.send(*conn, Way::ToHost, Parcel::End);
+                    self.send(*conn, Way::ToServer, Parcel::End);
+                }
+                !conns.is_empty()
+            }
+            FaultKind::Newer { host, time } => {
+                self.set_newer(host, true);
+                self.fault_later(time, FaultEvent::SameVersion { host });
+                true
+            }
+            FaultKind::CutAndAct { host, time, act } => {
+                for server in 0..self.servers.len() {
+                    self.cut(server, host, Ways::Both, time);
+                }
+                // The link is seen to be lost after three pings; both before and after that is a bad moment.
+                self.fault_later(time.mul_f64(0.7), FaultEvent::ActOn { host, act });
+                true
+            }
             _ => false,
         }
     }
@@ -206,13 +364,71 @@ impl World {
     pub(crate) fn spring_ambush(&mut self, server: usize) {
         let Some((ambush, down)) = self.servers[server].ambush.take() else { return };
         self.tell(|| format!("fault: {ambush:?} at server {server}"));
-        self.has_fired(FaultKind::AmbushServer { server, ambush, down }.name());
+        self.has_fired(FaultKind::AmbushServer { server, ambush, down }.name().to_owned());
         match ambush {
             Ambush::DieBefore | Ambush::DieAfter => {
                 self.kill_server(server);
                 self.fault_later(down, FaultEvent::StartServer(server));
             }
             Ambush::FreezeAfter(time) => self.freeze_server(server, time),
+        }
+    }
+
+    fn suspend_server(&mut self, server: usize, time: Duration) -> bool {
+        let node = &self.servers[server];
+        let Some(life) = node.process.as_ref().filter(|_| node.frozen.is_none()).map(|process| process.life) else {
+            return false;
+        };
+        // It comes before the thaw, so that its clocks are right when it goes on.
+        let since = self.agenda.now();
+        self.fault_later(time, FaultEvent::WakeServer { server, life, since });
+        self.freeze_server(server, time);
+        true
+    }
+
+    fn server_has_slept(&mut self, server: usize, life: u64, since: Duration) {
+        let now = self.agenda.now();
+        let node = &mut self.servers[server];
+        let frozen = node.frozen.is_some();
+        if let Some(process) = node.process.as_mut().filter(|process| frozen && process.life == life) {
+            process.slept += now - since;
+        }
+    }
+
+    fn drift(&mut self, server: usize, micros: i64, until: Duration) {
+        self.step_clock(server, micros);
+        if self.agenda.now() < until.min(self.setup.length) {
+            self.fault_later(DRIFT_STEP, FaultEvent::Drift { server, micros, until });
+        }
+    }
+
+    /// What lay on the disk then lies there again; whatever ran is gone.
+    fn roll_back(&mut self, host: usize, time: Duration) {
+        let Some(disk) = self.hosts[host].snapshot.take() else { return };
+        self.cut_power(host, time);
+        let now = &self.hosts[host].disk;
+        let full = now.full;
+        self.hosts[host].disk = disk;
+        self.hosts[host].disk.full = full;
+        self.hosts[host].disk.attempts.values_mut().for_each(|folder| folder.runner = None);
+        self.tell(|| format!("host {host}: the disk is what it was before"));
+    }
+
+    /// The power goes while this runner writes how its step ended.
+    fn tear_record(&mut self, host: usize, time: Duration) -> bool {
+        let pid = self.scene.and_then(|scene| scene.runner);
+        let ticket = pid.and_then(|pid| self.hosts[host].runners.get(&pid)).map(|runner| runner.ticket);
+        if let Some(folder) = ticket.and_then(|ticket| self.hosts[host].disk.attempts.get_mut(&ticket)) {
+            folder.torn = true;
+        }
+        self.cut_power(host, time);
+        ticket.is_some()
+    }
+
+    fn set_newer(&mut self, host: Option<usize>, newer: bool) {
+        match host {
+            Some(host) => self.hosts[host].newer = newer,
+            None => self.servers.iter_mut().for_each(|node| node.newer = newer),
         }
     }
 
@@ -253,6 +469,9 @@ impl World {
 
     /// A runner of this host, or of the next one that has any.
     fn a_runner(&mut self, host: usize) -> Option<(usize, u32)> {
+        if let Some(pid) = self.scene.and_then(|scene| scene.runner) {
+            return Some((host, pid));
+        }
         let hosts = self.hosts.len();
         let host = (host..host + hosts).map(|at| at % hosts).find(|at| !self.hosts[*at].runners.is_empty())?;
         let pids: Vec<u32> = self.hosts[host].runners.keys().copied().collect();
@@ -278,6 +497,8 @@ impl World {
                 self.mend(server, host, way);
             }
         }
+        self.armed.clear();
+        self.set_newer(None, false);
         for server in 0..self.servers.len() {
             self.database.trouble(server, |trouble| {
                 *trouble = Trouble { commits: trouble.commits, struck: trouble.struck, ..Trouble::default() }
@@ -288,6 +509,8 @@ impl World {
         }
         for host in 0..self.hosts.len() {
             self.hosts[host].disk.full = false;
+            self.net.set_line(host, Line::default());
+            self.set_newer(Some(host), false);
             self.host_at_peace(host);
         }
     }

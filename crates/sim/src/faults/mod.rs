@@ -2,6 +2,7 @@
 //! shown, written down, repeated and made shorter. What each does to the world is in `fire`.
 
 mod fire;
+mod moment;
 mod roll;
 
 use std::fmt;
@@ -15,6 +16,8 @@ use crate::servers::Ambush;
 use crate::users::Act;
 
 pub(crate) use fire::FaultEvent;
+pub use moment::Moment;
+pub(crate) use moment::{Scene, messages_in};
 pub use roll::roll;
 
 /// One thing that goes wrong.
@@ -22,6 +25,9 @@ pub use roll::roll;
 pub struct Fault {
     #[serde(with = "millis")]
     pub at: Duration,
+    /// It waits for this from then on, and hits whoever is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on: Option<Moment>,
     pub kind: FaultKind,
 }
 
@@ -50,6 +56,19 @@ pub enum FaultKind {
         #[serde(with = "millis")]
         time: Duration,
     },
+    /// The whole machine sleeps: its monotonic clock stands still as well.
+    SuspendServer {
+        server: usize,
+        #[serde(with = "millis")]
+        time: Duration,
+    },
+    /// One server after the other is stopped and started again.
+    RollingRestart {
+        #[serde(with = "millis")]
+        down: Duration,
+        #[serde(with = "millis")]
+        pause: Duration,
+    },
     /// Shorter lives than the window, again and again.
     CrashLoop {
         server: usize,
@@ -68,13 +87,46 @@ pub enum FaultKind {
         server: usize,
         count: u32,
     },
+    /// The next commits fail before anything is written.
+    CommitErrors {
+        server: usize,
+        count: u32,
+    },
     Refusals {
         server: usize,
         count: u32,
     },
+    /// An event of the next commit can never be written.
+    Poison {
+        server: usize,
+    },
+    /// Another server writes the same job first.
+    Conflicts {
+        server: usize,
+        count: u32,
+    },
+    /// The database goes away in the middle of a round.
+    Falter {
+        server: usize,
+        after: u32,
+        calls: u32,
+    },
+    /// The next commit takes so long.
+    SlowCommit {
+        server: usize,
+        #[serde(with = "millis")]
+        time: Duration,
+    },
     ClockStep {
         server: usize,
         micros: i64,
+    },
+    /// The clock runs too fast or too slow by so many parts in a million.
+    Drift {
+        server: usize,
+        ppm: i64,
+        #[serde(with = "millis")]
+        time: Duration,
     },
     KillWorker {
         host: usize,
@@ -99,6 +151,20 @@ pub enum FaultKind {
     },
     CutPower {
         host: usize,
+        #[serde(with = "millis")]
+        time: Duration,
+    },
+    /// The power goes while a runner writes its exit record.
+    TearRecord {
+        host: usize,
+        #[serde(with = "millis")]
+        time: Duration,
+    },
+    /// The machine's disk is put back to what it holds now, after so long and with a power cut.
+    RollBack {
+        host: usize,
+        #[serde(with = "millis")]
+        after: Duration,
         #[serde(with = "millis")]
         time: Duration,
     },
@@ -129,6 +195,36 @@ pub enum FaultKind {
     HalfOpen {
         host: usize,
     },
+    /// Everything from and to this host takes so much longer.
+    Slow {
+        host: usize,
+        #[serde(with = "millis")]
+        latency: Duration,
+        #[serde(with = "millis")]
+        time: Duration,
+    },
+    /// So little fits through the host's line that frames queue up.
+    Thin {
+        host: usize,
+        bytes_a_second: u32,
+        #[serde(with = "millis")]
+        time: Duration,
+    },
+    /// All connections are closed at once, as by a proxy that is restarted.
+    MassReset,
+    /// This host speaks a newer protocol for a while, or the servers do: fields and messages that nobody knows.
+    Newer {
+        host: Option<usize>,
+        #[serde(with = "millis")]
+        time: Duration,
+    },
+    /// An operator does this to what is on the host, while it is cut off.
+    CutAndAct {
+        host: usize,
+        #[serde(with = "millis")]
+        time: Duration,
+        act: Act,
+    },
     Act(Act),
 }
 
@@ -154,6 +250,10 @@ impl FaultKind {
             FaultKind::DatabaseAway { .. } => "database-away",
             FaultKind::AnswersLost { .. } => "answers-lost",
             FaultKind::Refusals { .. } => "refusals",
+            FaultKind::Poison { .. } => "poison",
+            FaultKind::Conflicts { .. } => "conflicts",
+            FaultKind::Falter { .. } => "falter",
+            FaultKind::SlowCommit { .. } => "slow-commit",
             FaultKind::ClockStep { .. } => "clock-step",
             FaultKind::KillWorker { .. } => "kill-worker",
             FaultKind::StopWorker { .. } => "stop-worker",
@@ -166,6 +266,17 @@ impl FaultKind {
             FaultKind::Cut { .. } => "cut",
             FaultKind::MassCut { .. } => "mass-cut",
             FaultKind::HalfOpen { .. } => "half-open",
+            FaultKind::SuspendServer { .. } => "suspend-server",
+            FaultKind::RollingRestart { .. } => "rolling-restart",
+            FaultKind::CommitErrors { .. } => "commit-errors",
+            FaultKind::Drift { .. } => "drift",
+            FaultKind::TearRecord { .. } => "tear-record",
+            FaultKind::RollBack { .. } => "roll-back",
+            FaultKind::Slow { .. } => "slow",
+            FaultKind::Thin { .. } => "thin",
+            FaultKind::MassReset => "mass-reset",
+            FaultKind::Newer { .. } => "newer",
+            FaultKind::CutAndAct { .. } => "cut-and-act",
             FaultKind::Act(act) => act.name(),
         }
     }
@@ -180,31 +291,46 @@ impl FaultKind {
         match self {
             FaultKind::CrashLoop { up, down, .. } => vec![up, down],
             FaultKind::AmbushServer { ambush: Ambush::FreezeAfter(time), down, .. } => vec![time, down],
+            FaultKind::RollingRestart { down, pause } => vec![down, pause],
+            FaultKind::RollBack { after, time, .. } => vec![after, time],
+            FaultKind::Slow { latency, time, .. } => vec![latency, time],
             FaultKind::KillServer { down: time, .. }
             | FaultKind::RestartServer { down: time, .. }
             | FaultKind::AmbushServer { down: time, .. }
             | FaultKind::KillWorker { down: time, .. }
             | FaultKind::FreezeServer { time, .. }
+            | FaultKind::SuspendServer { time, .. }
             | FaultKind::DatabaseAway { time, .. }
+            | FaultKind::Drift { time, .. }
             | FaultKind::FreezeWorker { time, .. }
             | FaultKind::FreezeRunner { time, .. }
             | FaultKind::CutPower { time, .. }
+            | FaultKind::TearRecord { time, .. }
             | FaultKind::Sleep { time, .. }
             | FaultKind::DiskFull { time, .. }
             | FaultKind::Cut { time, .. }
-            | FaultKind::MassCut { time } => vec![time],
+            | FaultKind::CutAndAct { time, .. }
+            | FaultKind::MassCut { time }
+            | FaultKind::Thin { time, .. }
+            | FaultKind::SlowCommit { time, .. }
+            | FaultKind::Newer { time, .. } => vec![time],
             FaultKind::AnswersLost { .. }
+            | FaultKind::CommitErrors { .. }
             | FaultKind::Refusals { .. }
+            | FaultKind::Poison { .. }
+            | FaultKind::Conflicts { .. }
+            | FaultKind::Falter { .. }
             | FaultKind::ClockStep { .. }
             | FaultKind::StopWorker { .. }
             | FaultKind::KillRunner { .. }
             | FaultKind::HalfOpen { .. }
+            | FaultKind::MassReset
             | FaultKind::Act(_) => Vec::new(),
         }
     }
 
     /// The machine that it hits, if it is one.
-    pub(crate) fn host(&self) -> Option<usize> {
+    pub(crate) fn host_mut(&mut self) -> Option<&mut usize> {
         match self {
             FaultKind::KillWorker { host, .. }
             | FaultKind::StopWorker { host }
@@ -212,12 +338,22 @@ impl FaultKind {
             | FaultKind::KillRunner { host }
             | FaultKind::FreezeRunner { host, .. }
             | FaultKind::CutPower { host, .. }
+            | FaultKind::TearRecord { host, .. }
+            | FaultKind::RollBack { host, .. }
             | FaultKind::Sleep { host, .. }
             | FaultKind::DiskFull { host, .. }
             | FaultKind::Cut { host, .. }
-            | FaultKind::HalfOpen { host } => Some(*host),
+            | FaultKind::CutAndAct { host, .. }
+            | FaultKind::Slow { host, .. }
+            | FaultKind::Thin { host, .. }
+            | FaultKind::Newer { host: Some(host), .. }
+            | FaultKind::HalfOpen { host } => Some(host),
             _ => None,
         }
+    }
+
+    pub(crate) fn host(mut self) -> Option<usize> {
+        self.host_mut().copied()
     }
 }
 
@@ -233,6 +369,7 @@ impl Ways {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (secs, millis) = (self.at.as_secs(), self.at.subsec_millis());
-        write!(f, "{:02}:{:02}.{millis:03} {:?}", secs / 60, secs % 60, self.kind)
+        write!(f, "{:02}:{:02}.{millis:03} {:?}", secs / 60, secs % 60, self.kind)?;
+        self.on.map_or(Ok(()), |moment| write!(f, " when it comes to {}", moment.name()))
     }
 }

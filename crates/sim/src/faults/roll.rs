@@ -1,106 +1,298 @@
-//! Every seed picks its own mix (swarm testing): a world in which everything fails at once hides what one kind of fault alone
-//! would show.
+//! Every seed picks its own mix (swarm testing), and of each kind its own number: a world in which everything fails at once
+//! hides what one kind of fault alone would show.
 
 use std::time::Duration;
 
-use super::{Fault, FaultKind, Ways};
+use super::moment::ACTS;
+use super::{Fault, FaultKind, Moment, Ways};
 use crate::dice::Dice;
 use crate::millis;
 use crate::servers::Ambush;
 use crate::setup::Setup;
 use crate::users::Act;
 
-/// The kinds that a seed can pick, by name.
-const KINDS: [&str; 24] = [
-    "kill-server",
-    "restart-server",
-    "die-before-commit",
-    "die-after-commit",
-    "freeze-after-commit",
-    "freeze-server",
-    "crash-loop",
-    "database-away",
-    "answers-lost",
-    "refusals",
-    "clock-step",
-    "kill-worker",
-    "stop-worker",
-    "freeze-worker",
-    "kill-runner",
-    "freeze-runner",
-    "cut-power",
-    "sleep",
-    "disk-full",
-    "cut",
-    "mass-cut",
-    "half-open",
-    "cancel",
-    "operator",
+/// A kind of fault that a seed can pick.
+struct Kind {
+    name: &'static str,
+    /// At most so many of it in one world.
+    most: u64,
+    make: fn(&mut Roll) -> FaultKind,
+    moments: &'static [Moment],
+}
+
+/// Every world has so many of what hits always: a seed whose mix hits nothing would say nothing.
+const SURE: u64 = 14;
+
+const SURE_KINDS: [&str; 5] = ["kill-server", "kill-worker", "cut", "freeze-worker", "mass-cut"];
+
+const fn timed(name: &'static str, most: u64, make: fn(&mut Roll) -> FaultKind) -> Kind {
+    Kind { name, most, make, moments: &[] }
+}
+
+const WORKER_MOMENTS: [Moment; 9] = [
+    Moment::Prepared,
+    Moment::Welcomed,
+    Moment::EpochKept,
+    Moment::HelloSent,
+    Moment::AcceptSent,
+    Moment::EndedSent,
+    Moment::OfferSent,
+    Moment::GoSent,
+    Moment::ForgetSent,
+];
+
+const RUNNER_MOMENTS: [Moment; 5] =
+    [Moment::BeforeIntent, Moment::AfterIntent, Moment::AfterExec, Moment::BeforeRecord, Moment::AfterRecord];
+
+const MACHINE_MOMENTS: [Moment; 8] = [
+    Moment::Prepared,
+    Moment::Welcomed,
+    Moment::AcceptSent,
+    Moment::BeforeIntent,
+    Moment::AfterIntent,
+    Moment::AfterExec,
+    Moment::BeforeRecord,
+    Moment::AfterRecord,
+];
+
+const MESSAGES: [Moment; 9] = [
+    Moment::HelloSent,
+    Moment::AcceptSent,
+    Moment::EndedSent,
+    Moment::RenewSent,
+    Moment::WelcomeSent,
+    Moment::OfferSent,
+    Moment::GoSent,
+    Moment::StopSent,
+    Moment::ForgetSent,
+];
+
+const KINDS: [Kind; 46] = [
+    timed("kill-server", 15, |roll| FaultKind::KillServer { server: roll.server(), down: roll.down() }),
+    timed("restart-server", 15, |roll| FaultKind::RestartServer { server: roll.server(), down: roll.down() }),
+    timed("rolling-restart", 4, |roll| FaultKind::RollingRestart { down: roll.down(), pause: roll.pause() }),
+    timed("die-before-commit", 12, |roll| roll.ambush(Ambush::DieBefore)),
+    timed("die-after-commit", 12, |roll| roll.ambush(Ambush::DieAfter)),
+    timed("freeze-after-commit", 12, |roll| {
+        let time = roll.time();
+        roll.ambush(Ambush::FreezeAfter(time))
+    }),
+    timed("freeze-server", 12, |roll| FaultKind::FreezeServer { server: roll.server(), time: roll.time() }),
+    timed("suspend-server", 8, |roll| FaultKind::SuspendServer { server: roll.server(), time: roll.time() }),
+    timed("crash-loop", 3, Roll::crash_loop),
+    timed("database-away", 10, |roll| FaultKind::DatabaseAway { server: roll.maybe_server(), time: roll.time() }),
+    timed("commit-errors", 20, |roll| FaultKind::CommitErrors { server: roll.server(), count: roll.few() }),
+    timed("answers-lost", 20, |roll| FaultKind::AnswersLost { server: roll.server(), count: roll.few() }),
+    timed("refusals", 12, |roll| FaultKind::Refusals { server: roll.server(), count: roll.few() }),
+    timed("poison", 4, |roll| FaultKind::Poison { server: roll.server() }),
+    timed("conflicts", 20, |roll| FaultKind::Conflicts { server: roll.server(), count: roll.few() }),
+    timed("falter", 20, |roll| FaultKind::Falter { server: roll.server(), after: roll.few(), calls: roll.few() }),
+    timed("slow-commit", 12, |roll| FaultKind::SlowCommit { server: roll.server(), time: roll.time() }),
+    timed("clock-step", 10, Roll::clock_step),
+    timed("drift", 3, Roll::drift),
+    timed("kill-worker", 25, |roll| FaultKind::KillWorker { host: roll.host(), down: roll.down() }),
+    timed("stop-worker", 15, |roll| FaultKind::StopWorker { host: roll.host() }),
+    timed("freeze-worker", 15, |roll| FaultKind::FreezeWorker { host: roll.host(), time: roll.time() }),
+    timed("kill-runner", 25, |roll| FaultKind::KillRunner { host: roll.host() }),
+    timed("freeze-runner", 15, |roll| FaultKind::FreezeRunner { host: roll.host(), time: roll.time() }),
+    timed("cut-power", 12, |roll| FaultKind::CutPower { host: roll.host(), time: roll.time() }),
+    timed("roll-back", 3, Roll::roll_back),
+    timed("sleep", 12, |roll| FaultKind::Sleep { host: roll.host(), time: roll.time() }),
+    timed("disk-full", 12, |roll| FaultKind::DiskFull { host: roll.host(), time: roll.time() }),
+    timed("cut", 25, Roll::cut),
+    timed("mass-cut", 6, |roll| FaultKind::MassCut { time: roll.time() }),
+    timed("mass-reset", 6, |_| FaultKind::MassReset),
+    timed("half-open", 15, |roll| FaultKind::HalfOpen { host: roll.host() }),
+    timed("slow", 10, Roll::slow),
+    timed("thin", 10, Roll::thin),
+    timed("newer", 6, |roll| FaultKind::Newer { host: roll.maybe_host(), time: roll.time() }),
+    timed("cancel", 10, |roll| FaultKind::Act(Act::Cancel { force: roll.dice.chance(0.3) })),
+    timed("cut-and-act", 10, Roll::cut_and_act),
+    timed("operator", 20, Roll::act),
+    Kind {
+        name: "worker-at-moment",
+        most: 20,
+        make: |roll| FaultKind::KillWorker { host: roll.host(), down: roll.down() },
+        moments: &WORKER_MOMENTS,
+    },
+    Kind {
+        name: "worker-frozen-at-moment",
+        most: 12,
+        make: |roll| FaultKind::FreezeWorker { host: roll.host(), time: roll.time() },
+        moments: &WORKER_MOMENTS,
+    },
+    Kind {
+        name: "runner-at-moment",
+        most: 20,
+        make: |roll| FaultKind::KillRunner { host: roll.host() },
+        moments: &RUNNER_MOMENTS,
+    },
+    Kind {
+        name: "power-at-moment",
+        most: 12,
+        make: |roll| FaultKind::CutPower { host: roll.host(), time: roll.time() },
+        moments: &MACHINE_MOMENTS,
+    },
+    Kind {
+        name: "torn-record",
+        most: 6,
+        make: |roll| FaultKind::TearRecord { host: roll.host(), time: roll.time() },
+        moments: &[Moment::BeforeRecord],
+    },
+    Kind {
+        name: "server-at-message",
+        most: 15,
+        make: |roll| FaultKind::KillServer { server: roll.server(), down: roll.down() },
+        moments: &MESSAGES,
+    },
+    Kind { name: "link-at-message", most: 20, make: Roll::link, moments: &MESSAGES },
+    Kind {
+        name: "operator-at-message",
+        most: 12,
+        make: |roll| FaultKind::Act(*roll.dice.pick(&ACTS).unwrap_or(&Act::Drain)),
+        moments: &MESSAGES,
+    },
 ];
 
 /// The faults of this seed.
 pub fn roll(seed: u64, setup: &Setup) -> Vec<Fault> {
-    let mut dice = Dice::new(seed, "faults");
-    let wanted = dice.between(2, 8) as usize;
-    let mix: Vec<&str> = (0..wanted).filter_map(|_| dice.pick(&KINDS).copied()).collect();
-    let count = dice.between(14, 60) as usize;
-    let mut faults: Vec<Fault> = (0..count)
-        .filter_map(|_| {
-            let name = *dice.pick(&mix)?;
-            let at = Duration::from_secs(2) + dice.duration(Duration::ZERO, setup.length.mul_f64(0.95));
-            let mut kind = kind(name, setup, &mut dice)?;
-            kind.times_mut().into_iter().for_each(|time| *time = millis::whole(*time));
-            Some(Fault { at: millis::whole(at), kind })
-        })
-        .collect();
+    let (servers, hosts) = (setup.servers, setup.hosts.len());
+    let mut roll = Roll { servers, hosts, length: setup.length, dice: Dice::new(seed, "faults") };
+    let mut faults = Vec::new();
+    for _ in 0..roll.dice.between(1, 6) {
+        let kind = &KINDS[roll.dice.below(KINDS.len())];
+        for _ in 0..roll.dice.between(1, kind.most) {
+            faults.push(roll.fault(kind));
+        }
+    }
+    let sure: Vec<&Kind> = KINDS.iter().filter(|kind| SURE_KINDS.contains(&kind.name)).collect();
+    let sure = sure[roll.dice.below(sure.len())];
+    for _ in 0..SURE {
+        faults.push(roll.fault(sure));
+    }
     faults.sort_by_key(|fault| fault.at);
     faults
 }
 
-fn kind(name: &str, setup: &Setup, dice: &mut Dice) -> Option<FaultKind> {
-    let server = dice.below(setup.servers);
-    let host = dice.below(setup.hosts.len());
-    let time = dice.skewed(Duration::from_millis(50), Duration::from_secs(600));
-    let down = dice.skewed(Duration::from_millis(20), Duration::from_secs(400));
-    let some_server = dice.chance(0.5).then_some(server);
-    Some(match name {
-        "kill-server" => FaultKind::KillServer { server, down },
-        "restart-server" => FaultKind::RestartServer { server, down },
-        "die-before-commit" => FaultKind::AmbushServer { server, ambush: Ambush::DieBefore, down },
-        "die-after-commit" => FaultKind::AmbushServer { server, ambush: Ambush::DieAfter, down },
-        "freeze-after-commit" => FaultKind::AmbushServer { server, ambush: Ambush::FreezeAfter(time), down },
-        "freeze-server" => FaultKind::FreezeServer { server, time },
-        "crash-loop" => FaultKind::CrashLoop {
-            server,
-            times: dice.between(2, 12) as u32,
-            up: dice.duration(Duration::from_secs(1), Duration::from_secs(90)),
-            down: dice.duration(Duration::from_millis(100), Duration::from_secs(60)),
-        },
-        "database-away" => FaultKind::DatabaseAway { server: some_server, time },
-        "answers-lost" => FaultKind::AnswersLost { server, count: dice.between(1, 3) as u32 },
-        "refusals" => FaultKind::Refusals { server, count: dice.between(1, 4) as u32 },
-        "clock-step" => {
-            let size = i64::try_from(dice.skewed(Duration::from_millis(100), Duration::from_secs(7200)).as_micros());
-            let micros = size.unwrap_or(0);
-            FaultKind::ClockStep { server, micros: if dice.chance(0.5) { micros } else { -micros } }
+/// What a kind is made from.
+struct Roll {
+    servers: usize,
+    hosts: usize,
+    length: Duration,
+    dice: Dice,
+}
+
+impl Roll {
+    fn fault(&mut self, kind: &Kind) -> Fault {
+        let at = Duration::from_secs(2) + self.dice.duration(Duration::ZERO, self.length.mul_f64(0.95));
+        let on = self.dice.pick(kind.moments).copied();
+        let mut kind = (kind.make)(self);
+        kind.times_mut().into_iter().for_each(|time| *time = millis::whole(*time));
+        Fault { at: millis::whole(at), on, kind }
+    }
+
+    fn server(&mut self) -> usize {
+        self.dice.below(self.servers)
+    }
+
+    fn maybe_server(&mut self) -> Option<usize> {
+        let server = self.server();
+        self.dice.chance(0.5).then_some(server)
+    }
+
+    fn host(&mut self) -> usize {
+        self.dice.below(self.hosts)
+    }
+
+    fn maybe_host(&mut self) -> Option<usize> {
+        let host = self.host();
+        self.dice.chance(0.7).then_some(host)
+    }
+
+    fn time(&mut self) -> Duration {
+        self.dice.skewed(Duration::from_millis(50), Duration::from_secs(600))
+    }
+
+    fn down(&mut self) -> Duration {
+        self.dice.skewed(Duration::from_millis(20), Duration::from_secs(400))
+    }
+
+    fn pause(&mut self) -> Duration {
+        self.dice.duration(Duration::from_secs(1), Duration::from_secs(60))
+    }
+
+    fn few(&mut self) -> u32 {
+        self.dice.between(1, 4) as u32
+    }
+
+    fn ambush(&mut self, ambush: Ambush) -> FaultKind {
+        FaultKind::AmbushServer { server: self.server(), ambush, down: self.down() }
+    }
+
+    /// Lives that are shorter than the window.
+    fn crash_loop(&mut self) -> FaultKind {
+        FaultKind::CrashLoop {
+            server: self.server(),
+            times: self.dice.between(2, 12) as u32,
+            up: self.dice.duration(Duration::from_secs(1), Duration::from_secs(90)),
+            down: self.dice.duration(Duration::from_millis(100), Duration::from_secs(60)),
         }
-        "kill-worker" => FaultKind::KillWorker { host, down },
-        "stop-worker" => FaultKind::StopWorker { host },
-        "freeze-worker" => FaultKind::FreezeWorker { host, time },
-        "kill-runner" => FaultKind::KillRunner { host },
-        "freeze-runner" => FaultKind::FreezeRunner { host, time },
-        "cut-power" => FaultKind::CutPower { host, time },
-        "sleep" => FaultKind::Sleep { host, time },
-        "disk-full" => FaultKind::DiskFull { host, time },
-        "cut" => {
-            let ways = *dice.pick(&[Ways::Both, Ways::Both, Ways::ToServer, Ways::ToHost])?;
-            FaultKind::Cut { host, server: some_server, ways, time }
+    }
+
+    fn clock_step(&mut self) -> FaultKind {
+        let size = self.dice.skewed(Duration::from_millis(100), Duration::from_secs(7200)).as_micros();
+        let micros = i64::try_from(size).unwrap_or(0);
+        FaultKind::ClockStep { server: self.server(), micros: if self.dice.chance(0.5) { micros } else { -micros } }
+    }
+
+    fn drift(&mut self) -> FaultKind {
+        let ppm = self.dice.between(10, 2000) as i64;
+        let ppm = if self.dice.chance(0.5) { ppm } else { -ppm };
+        let time = self.dice.duration(Duration::from_secs(60), Duration::from_secs(2000));
+        FaultKind::Drift { server: self.server(), ppm, time }
+    }
+
+    /// Its worker may be refused for good afterwards, so the first two, which can do everything, are spared.
+    fn roll_back(&mut self) -> FaultKind {
+        let hosts = self.hosts;
+        if hosts <= 2 {
+            return FaultKind::CutPower { host: self.host(), time: self.time() };
         }
-        "mass-cut" => FaultKind::MassCut { time },
-        "half-open" => FaultKind::HalfOpen { host },
-        "cancel" => FaultKind::Act(Act::Cancel { force: dice.chance(0.3) }),
-        "operator" => FaultKind::Act(*dice.pick(&[
+        let host = 2 + self.dice.below(hosts - 2);
+        let after = self.dice.skewed(Duration::from_secs(1), Duration::from_secs(600));
+        FaultKind::RollBack { host, after, time: self.time() }
+    }
+
+    fn cut(&mut self) -> FaultKind {
+        let ways = *self.dice.pick(&[Ways::Both, Ways::Both, Ways::ToServer, Ways::ToHost]).unwrap_or(&Ways::Both);
+        FaultKind::Cut { host: self.host(), server: self.maybe_server(), ways, time: self.time() }
+    }
+
+    fn link(&mut self) -> FaultKind {
+        if self.dice.chance(0.5) { FaultKind::HalfOpen { host: self.host() } } else { self.cut() }
+    }
+
+    /// Up to longer than a lease: answers then come too late.
+    fn slow(&mut self) -> FaultKind {
+        let latency = self.dice.skewed(Duration::from_millis(100), Duration::from_secs(150));
+        FaultKind::Slow { host: self.host(), latency, time: self.time() }
+    }
+
+    fn thin(&mut self) -> FaultKind {
+        FaultKind::Thin { host: self.host(), bytes_a_second: self.dice.between(50, 20_000) as u32, time: self.time() }
+    }
+
+    fn cut_and_act(&mut self) -> FaultKind {
+        let acts = [Act::Cancel { force: false }, Act::Cancel { force: true }, Act::Drain, Act::Remove, Act::Recover];
+        let act = *self.dice.pick(&acts).unwrap_or(&Act::Recover);
+        let time = self.dice.skewed(Duration::from_secs(2), Duration::from_secs(400));
+        FaultKind::CutAndAct { host: self.host(), time, act }
+    }
+
+    fn act(&mut self) -> FaultKind {
+        let acts = [
             Act::Approve,
+            Act::ApproveTwice,
             Act::Reject,
             Act::ResolveRecovering,
             Act::Retry { from_failed: true },
@@ -110,7 +302,32 @@ fn kind(name: &str, setup: &Setup, dice: &mut Dice) -> Option<FaultKind> {
             Act::Pause,
             Act::Resume,
             Act::Recover,
-        ])?),
-        _ => return None,
-    })
+            Act::Remove,
+        ];
+        FaultKind::Act(*self.dice.pick(&acts).unwrap_or(&Act::Recover))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_kind_gets_its_turn_and_no_two_have_one_name() {
+        let names: BTreeSet<&str> = KINDS.iter().map(|kind| kind.name).collect();
+        assert_eq!(names.len(), KINDS.len());
+        let mut seen = BTreeSet::new();
+        for seed in 0..400 {
+            seen.extend(
+                roll(seed, &Setup::of(seed)).iter().map(|fault| (fault.kind.name(), fault.on.map(Moment::name))),
+            );
+        }
+        let simple = KINDS.iter().filter(|kind| kind.moments.is_empty() && kind.name != "operator");
+        let missing: Vec<&str> = simple.map(|kind| kind.name).filter(|name| !seen.contains(&(*name, None))).collect();
+        assert!(missing.is_empty(), "never rolled: {missing:?}");
+        let at_moments: BTreeSet<&str> = seen.iter().filter_map(|(_, moment)| *moment).collect();
+        assert_eq!(at_moments.len(), 17, "{at_moments:?}");
+    }
 }

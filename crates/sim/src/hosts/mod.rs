@@ -57,6 +57,10 @@ pub(crate) struct Host {
     pub dice: Dice,
     /// The worker is to be started again when it has left.
     pub supervised: bool,
+    /// Its worker is of a later version than the servers.
+    pub newer: bool,
+    /// What its disk will be put back to.
+    pub snapshot: Option<Disk>,
 }
 
 pub(crate) struct WorkerProcess {
@@ -169,6 +173,8 @@ impl World {
                 doomed_runners: Vec::new(),
                 dice,
                 supervised: true,
+                newer: false,
+                snapshot: None,
             });
         }
     }

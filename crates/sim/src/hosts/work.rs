@@ -15,6 +15,7 @@ use worker::ship::{LOOK_INTERVAL, Shipper};
 use super::{Job, LOCAL, Link, WorkerEvent};
 use crate::attic::{Attic, LogShelf};
 use crate::disk::Folder;
+use crate::faults::Moment;
 use crate::net::{Parcel, Way};
 use crate::runners::RunnerEvent;
 use crate::world::{Event, World};
@@ -25,11 +26,16 @@ impl World {
         let host = &mut self.hosts[at];
         let boot_now = host.boot_now(now);
         let Some(process) = &mut host.process else { return };
+        let life = process.life;
         let actions = process.agent.handle(input, boot_now);
         let deadline = process.agent.deadline();
         let mut messages = Vec::new();
         let mut exit = None;
         for action in actions {
+            // It may have died of the one before.
+            if !self.hosts[at].has_worker(life) {
+                return;
+            }
             match action {
                 Action::Send(message) => messages.push(message),
                 Action::Exit(reason) => exit = Some(reason),
@@ -76,7 +82,11 @@ impl World {
             }
             Action::Welcomed { epoch, .. } => {
                 self.tell(|| format!("host {at}: welcomed on epoch {epoch}"));
-                self.hosts[at].disk.last_epoch = epoch;
+                self.stage(at, Moment::Welcomed);
+                if self.hosts[at].process.is_some() {
+                    self.hosts[at].disk.last_epoch = epoch;
+                    self.stage(at, Moment::EpochKept);
+                }
             }
             Action::Prepare { spec, rules } => {
                 let takes = self.hosts[at].dice.duration(Duration::from_millis(1), Duration::from_millis(8));
@@ -192,6 +202,7 @@ impl World {
         host.disk.attempts.insert(ticket, Folder::new(FolderSpec::new(spec, local)));
         let pid = self.start_runner(at, ticket);
         self.open_line(at, ticket, pid);
+        self.stage(at, Moment::Prepared);
     }
 
     pub(super) fn open_line(&mut self, at: usize, ticket: Ticket, pid: u32) {

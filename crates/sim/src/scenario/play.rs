@@ -134,7 +134,7 @@ impl Stage {
         match what {
             Do::Fault(kind) => {
                 let at = world.agenda.now();
-                world.fault_event(FaultEvent::Fire(Fault { at, kind }));
+                world.fault_event(FaultEvent::Fire(Fault { at, kind, on: None }));
             }
             Do::Order(order) => self.orders(order),
             Do::Stop { host, level } => {
