@@ -1,7 +1,7 @@
 //! The steps that wait for a worker, in the order in which they are served: priority, then age.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use engine::{JobId, StepIx, Time, WorkerId};
 
@@ -26,7 +26,7 @@ pub struct QueueKey {
 #[derive(Debug, Default)]
 pub struct Queue {
     groups: BTreeMap<TagSet, BTreeSet<QueueKey>>,
-    entries: HashMap<Place, Entry>,
+    entries: BTreeMap<Place, Entry>,
 }
 
 #[derive(Debug)]
@@ -52,6 +52,13 @@ impl Queue {
                 self.groups.remove(&entry.tags);
             }
         }
+    }
+
+    /// Whatever of this job waits.
+    pub fn remove_job(&mut self, job: JobId) {
+        let of_job = Place { job, step: StepIx(0) }..=Place { job, step: StepIx(u32::MAX) };
+        let places: Vec<Place> = self.entries.range(of_job).map(|(place, _)| *place).collect();
+        places.into_iter().for_each(|place| self.remove(place));
     }
 
     pub fn len(&self) -> usize {

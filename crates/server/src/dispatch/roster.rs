@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::workers::{Label, Unwilling, Workers};
-use engine::{AttemptId, Epoch, Heard, Time, WorkerId};
+use engine::{AttemptId, Epoch, Heard, JobId, Time, WorkerId};
 use planted::Bug;
 use store::rows::WorkerRow;
+use uuid::Uuid;
 
 use super::queue::Place;
 use super::tags::TagSet;
@@ -33,6 +34,8 @@ pub struct Roster {
     free: BTreeMap<TagSet, BTreeSet<(i64, WorkerId)>>,
     /// Where each held attempt belongs.
     places: HashMap<AttemptId, Place>,
+    /// The same by job, with who holds them.
+    of_job: BTreeSet<(JobId, AttemptId, WorkerId)>,
     connected: usize,
     /// An operator's order that nothing new is handed out.
     pause: Option<Pause>,
@@ -265,13 +268,16 @@ impl Roster {
     /// The worker now holds this attempt.
     pub fn hold(&mut self, id: WorkerId, attempt: AttemptId, place: Place) {
         self.places.insert(attempt, place);
+        self.of_job.insert((place.job, attempt, id));
         self.update(id, |worker| {
             worker.get_or_insert_with(|| Worker::away(id.to_string())).held.insert(attempt, place);
         });
     }
 
     pub fn release(&mut self, id: WorkerId, attempt: AttemptId) {
-        self.places.remove(&attempt);
+        if let Some(place) = self.places.remove(&attempt) {
+            self.of_job.remove(&(place.job, attempt, id));
+        }
         self.update(id, |worker| {
             if let Some(worker) = worker {
                 worker.held.remove(&attempt);
@@ -279,9 +285,18 @@ impl Roster {
         });
     }
 
+    /// Whatever of this job somebody holds.
+    pub fn release_job(&mut self, job: JobId) {
+        let lowest = (job, AttemptId(Uuid::nil()), WorkerId(Uuid::nil()));
+        let of_job = self.of_job.range(lowest..).take_while(|(of, ..)| *of == job);
+        let held: Vec<(AttemptId, WorkerId)> = of_job.map(|(_, attempt, worker)| (*attempt, *worker)).collect();
+        held.into_iter().for_each(|(attempt, worker)| self.release(worker, attempt));
+    }
+
     /// Forgets what workers hold, before it is read again from the store.
     pub fn clear_held(&mut self) {
         self.places.clear();
+        self.of_job.clear();
         let ids: Vec<WorkerId> = self.workers.keys().copied().collect();
         for id in ids {
             self.update(id, |worker| {

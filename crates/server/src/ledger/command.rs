@@ -37,6 +37,8 @@ pub enum Command {
     Link(LinkEvent),
     /// A change that concerns no job: tokens, enrolment, pushed tasks. Its own transaction, on the writer.
     WithStore(StoreCall),
+    /// Another server says that it changed something: it is looked at now, and not only at the next look.
+    Changed,
     /// A look at who is connected.
     Inspect(Look),
     /// A check time has come; made by the ledger itself.

@@ -28,6 +28,7 @@ use super::hearing::{Hearing, HearingRules, Listened};
 use super::knock::Knock;
 use super::links::Link;
 use super::losses::{CutOff, Seen};
+use super::notice::Noticed;
 use super::round::Round;
 use super::siblings::{self, Siblings, is_there_at_start};
 use super::sweep::SweepRules;
@@ -73,6 +74,7 @@ pub struct Core<S> {
     pub(super) siblings: Siblings,
     /// Workers' rows may say something new.
     pub(super) must_look_around: bool,
+    pub(super) noticed: Noticed,
     fences: std::ops::Range<u64>,
     next_check: Time,
     prepared: Option<Prepared>,
@@ -167,6 +169,7 @@ impl<S: Store> Core<S> {
             hearing_rules,
             siblings: Siblings::new(me, shared, &hearing_rules),
             must_look_around: false,
+            noticed: Noticed::default(),
             fences: 0..0,
             next_check: tick.now,
             prepared: None,
@@ -177,6 +180,7 @@ impl<S: Store> Core<S> {
             aside: BTreeMap::new(),
             tick,
         };
+        core.noticed.start(core.store.reader().last_event()?);
         core.first_mark(started)?;
         core.find_siblings()?;
         core.rebuild()?;
@@ -208,6 +212,7 @@ impl<S: Store> Core<S> {
             tracing::warn!(%error, "the workers' rows could not be read; they are tried again");
             self.must_look_around = true;
         }
+        self.notice(&mut round);
         let mut kept = Vec::with_capacity(commands.len());
         for command in commands {
             if let Some(command) = self.run_at_once(command, now) {
@@ -290,7 +295,8 @@ impl<S: Store> Core<S> {
     pub fn wake_at(&self) -> Time {
         let clocks = self.hearing.clocks(self.tick.now);
         let mark = self.hearing.next_mark(&self.hearing_rules);
-        let next = self.next_check.min(mark).min(self.next_knock(&clocks)).min(self.sweep_wake_at());
+        let next =
+            self.next_check.min(mark).min(self.next_notice()).min(self.next_knock(&clocks)).min(self.sweep_wake_at());
         self.beats.flush_at().into_iter().fold(next, Time::min)
     }
 
@@ -322,6 +328,7 @@ impl<S: Store> Core<S> {
     fn run_at_once(&mut self, command: Command, now: Time) -> Option<Command> {
         match command {
             Command::WithStore(call) => call(&mut self.store, now),
+            Command::Changed => self.noticed.hurry(),
             Command::Inspect(look) => look(&self.roster),
             other => return Some(other),
         }
@@ -361,7 +368,7 @@ impl<S: Store> Core<S> {
             Command::Link(LinkEvent::Closed { link }) => self.link_closed(*link, round),
             Command::Check(due) => self.check(*due, round),
             Command::Swept(swept) => self.swept(*swept, round),
-            Command::WithStore(_) | Command::Inspect(_) => {}
+            Command::WithStore(_) | Command::Changed | Command::Inspect(_) => {}
         }
     }
 
@@ -380,7 +387,7 @@ impl<S: Store> Core<S> {
         }
         round.checked = true;
         for due in due {
-            if !self.is_set_aside(due.job, round.now) {
+            if !self.is_set_aside(due.job, round.now) && self.siblings.sees_to(due.job, round.now.since(due.at)) {
                 self.check(due, round);
                 commands.push(Command::Check(due));
             }
@@ -440,7 +447,8 @@ impl<S: Store> Core<S> {
             let soon = round.now + Duration::from_secs(1);
             self.next_check = match self.store.next_check() {
                 // What was set aside stays due, and must not be looked at without a pause.
-                Ok(Some(next)) if !self.aside.is_empty() => next.max(soon),
+                // So does what another server is to do first.
+                Ok(Some(next)) if !self.aside.is_empty() || !self.siblings.alone() => next.max(soon),
                 Ok(next) => next.unwrap_or(Time::MAX),
                 Err(_) => soon,
             };
@@ -549,7 +557,7 @@ impl<S: Store> Core<S> {
             Command::Fleet(order, _) => (None, None, format!("{order:?}")),
             Command::Check(due) => (Some(due.job), due.step, format!("{due:?}")),
             Command::Swept(swept) => (Some(swept.place.job), Some(swept.place.step), format!("{swept:?}")),
-            Command::WithStore(_) | Command::Inspect(_) => (None, None, String::new()),
+            Command::WithStore(_) | Command::Changed | Command::Inspect(_) => (None, None, String::new()),
         }
     }
 
@@ -614,15 +622,17 @@ impl<S: Store> Core<S> {
 
     /// Another server moved these jobs, or won the same idempotency key: they are read again before anything is decided.
     fn overtaken(&mut self, committed: &store::Committed) {
-        if committed.conflicts.is_empty() {
-            return;
-        }
+        self.note_committed(committed);
         for job in &committed.conflicts {
             self.cache.drop_job(*job);
         }
-        if let Err(error) = self.rebuild_index() {
-            tracing::warn!(%error, "the dispatcher's queue could not be read again");
-        }
+        // What was decided on them may have been about links.
+        self.must_look_around |= !committed.conflicts.is_empty();
+    }
+
+    /// Something may be due that is not known here.
+    pub(super) fn check_soon(&mut self, now: Time) {
+        self.next_check = self.next_check.min(now);
     }
 
     pub(super) fn ctx(&mut self, clocks: Clocks) -> (Ctx<'_>, &mut Cache) {

@@ -1,6 +1,7 @@
 //! What a change means outside the rows: the dispatcher's queue, what workers hold, and messages to send.
 
 use std::cmp::Reverse;
+use std::time::Duration;
 
 use engine::definition::StepDef;
 use engine::event::{Effect, Ticket};
@@ -54,7 +55,7 @@ pub(super) fn enter(queue: &mut Queue, place: Place, def: &StepDef, job: &Job, s
 }
 
 /// Who has it in hand, by offer or by attempt.
-fn holder(state: &State) -> Option<(WorkerId, AttemptId)> {
+pub(super) fn holder(state: &State) -> Option<(WorkerId, AttemptId)> {
     let live = state.live().map(|l| (l.worker, l.attempt));
     live.or_else(|| state.offer().map(|o| (o.worker, o.attempt)))
 }
@@ -81,21 +82,13 @@ impl<S: Store> Core<S> {
                 (worker, ServerMessage::Go { number: 0, ticket: wire(ticket) })
             }
             Effect::Stop { ticket, worker, mode, cause, grace } => {
-                let message = ServerMessage::Stop {
-                    ticket: wire(ticket),
-                    mode: match mode {
-                        StopMode::Graceful => wire::StopMode::Graceful,
-                        StopMode::Kill => wire::StopMode::Kill,
-                    },
-                    reason: match cause {
-                        StopCause::Cancel | StopCause::JobTimeout | StopCause::RunnerStale { .. } => {
-                            wire::StopReason::Cancelled
-                        }
-                        StopCause::StepTimeout => wire::StopReason::Timeout,
-                    },
-                    grace_ms: u64::try_from(grace.as_millis()).unwrap_or(u64::MAX),
+                let reason = match cause {
+                    StopCause::Cancel | StopCause::JobTimeout | StopCause::RunnerStale { .. } => {
+                        wire::StopReason::Cancelled
+                    }
+                    StopCause::StepTimeout => wire::StopReason::Timeout,
                 };
-                (worker, message)
+                (worker, stop_message(wire(ticket), mode, reason, grace))
             }
             Effect::Forget { ticket, worker } => {
                 self.end_recorded(worker, ticket.attempt, wire(ticket), round);
@@ -166,6 +159,19 @@ impl<S: Store> Core<S> {
         }
         Ok(())
     }
+}
+
+pub(super) fn stop_message(
+    ticket: wire::Ticket,
+    mode: StopMode,
+    reason: wire::StopReason,
+    grace: Duration,
+) -> ServerMessage {
+    let mode = match mode {
+        StopMode::Graceful => wire::StopMode::Graceful,
+        StopMode::Kill => wire::StopMode::Kill,
+    };
+    ServerMessage::Stop { ticket, mode, reason, grace_ms: u64::try_from(grace.as_millis()).unwrap_or(u64::MAX) }
 }
 
 fn wire(ticket: Ticket) -> wire::Ticket {

@@ -21,6 +21,7 @@ use super::knock::refuse;
 use super::links::Link;
 use super::losses::Seen;
 use super::marks::Outage;
+use super::notice::Word;
 use super::round::{Round, engine_ticket};
 
 /// What steps that are run by the worker itself want.
@@ -40,6 +41,7 @@ impl<S: Store> Core<S> {
         round: &mut Round,
     ) {
         let worker = row.id;
+        self.learn_held(worker);
         let known = self.roster.get(worker);
         let epoch = row.epoch.max(known.map(|w| w.epoch).unwrap_or_default()).max(Epoch(hello.last_epoch));
         let epoch = Epoch(epoch.0 + 1);
@@ -138,7 +140,11 @@ impl<S: Store> Core<S> {
         let kept = u64::from(held.events) + held.log_last_seq.saturating_sub(position.last_seq);
         round.buffered.insert(attempt, kept);
         let kind = match self.place(attempt) {
-            Some(place) => self.verdict_for(place, held, epoch, position.complete, round),
+            Some(place) => {
+                let kind = self.verdict_for(place, held, epoch, position.complete, round);
+                self.remember_word(link, place, held, kind);
+                kind
+            }
             // Not known here: it is not ours to stop.
             None if held.state == HeldState::Waiting => VerdictKind::Forget,
             None => {
@@ -154,6 +160,21 @@ impl<S: Store> Core<S> {
         Verdict { ticket: held.ticket, verdict: kind, log_acked_seq: position.last_seq }
     }
 
+    /// What the welcome says of an attempt was said on this link.
+    fn remember_word(&mut self, link: LinkId, place: Place, held: &HeldAttempt, kind: VerdictKind) {
+        let Some(known) = self.links.get_mut(&link) else { return };
+        let stop = match kind {
+            VerdictKind::StopGraceful => Some(StopMode::Graceful),
+            VerdictKind::StopKill => Some(StopMode::Kill),
+            _ => None,
+        };
+        let held_as = if kind == VerdictKind::Go { Held::Running } else { held_as(held.state) };
+        if kind != VerdictKind::Forget {
+            let word = Word { place, ticket: held.ticket, held: held_as, stop };
+            known.words.insert(AttemptId(held.ticket.attempt), word);
+        }
+    }
+
     fn verdict_for(
         &mut self,
         place: Place,
@@ -163,6 +184,7 @@ impl<S: Store> Core<S> {
         round: &mut Round,
     ) -> VerdictKind {
         let ticket = engine_ticket(held.ticket, place.step);
+        self.doubt(place.job, round);
         let Ok(cached) = self.cache.load(place.job, &mut self.store, &self.definitions) else {
             return VerdictKind::Finish;
         };
@@ -185,7 +207,7 @@ impl<S: Store> Core<S> {
         }
     }
 
-    fn past(&mut self, attempt: AttemptId, log_whole: bool) -> Option<Past> {
+    pub(super) fn past(&mut self, attempt: AttemptId, log_whole: bool) -> Option<Past> {
         match self.store.reader().attempt(attempt) {
             Ok(row) => row.map(|row| Past { number: row.number, whole: row.reported && log_whole }),
             Err(error) => {

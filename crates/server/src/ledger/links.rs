@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use engine::attempt::{Loss, Outcome, Report, Stopped, Usage};
 use engine::event::{About, AttemptNews, Note};
+use engine::verdict::Held;
 use engine::{AttemptId, Epoch, Event, Fence, Heard, Rejection, Time, WorkerId};
 use pause::Point;
 use planted::Bug;
@@ -19,6 +20,7 @@ use crate::dispatch::{LinkId, Place};
 
 use super::command::{EventError, LinkSender};
 use super::core::Core;
+use super::notice::{self, Word};
 use super::reconcile::{Reported, Sent, missing};
 use super::round::{Round, engine_ticket};
 
@@ -43,6 +45,8 @@ pub(super) struct Link {
     /// Attempts whose end is on record, and whose log is not whole yet.
     pub ended: BTreeSet<AttemptId>,
     pub logs: BTreeMap<AttemptId, LogPosition>,
+    /// What was said on it of each attempt.
+    pub words: BTreeMap<AttemptId, Word>,
 }
 
 impl Link {
@@ -60,6 +64,7 @@ impl Link {
             sent: brought.collect(),
             ended: BTreeSet::new(),
             logs: BTreeMap::new(),
+            words: BTreeMap::new(),
         }
     }
 
@@ -256,12 +261,18 @@ impl<S: Store> Core<S> {
         let lost: Vec<(AttemptId, Place)> =
             missing.into_iter().filter_map(|id| Some((id, *there.held.get(&id)?))).collect();
         let epoch = known.epoch;
+        let unprocessed = |id: &AttemptId| known.sent.get(id).is_some_and(|sent| sent.number > beat.processed);
+        let over: BTreeSet<AttemptId> =
+            known.words.keys().copied().filter(|id| !held.contains(id) && !unprocessed(id)).collect();
         if there.strays.iter().any(|stray| !held.contains(stray)) {
             self.roster.update(worker, |w| {
                 if let Some(w) = w {
                     w.strays.retain(|stray| held.contains(stray));
                 }
             });
+        }
+        if let Some(known) = self.links.get_mut(&link) {
+            known.words.retain(|attempt, _| !over.contains(attempt));
         }
         for (attempt, place) in lost {
             tracing::warn!(%worker, %attempt, job = %place.job, "the worker does not have what it was given");
@@ -339,6 +350,9 @@ impl<S: Store> Core<S> {
     pub(super) fn mark_ended(&mut self, link: LinkId, attempt: AttemptId, ticket: Ticket, round: &mut Round) {
         if let Some(known) = self.links.get_mut(&link) {
             known.ended.insert(attempt);
+            if let Some(word) = known.words.get_mut(&attempt) {
+                word.held = Held::Ended;
+            }
         }
         self.forget_if_whole(link, attempt, ticket, round);
     }
@@ -367,7 +381,12 @@ impl<S: Store> Core<S> {
             _ => {}
         }
         let heard = self.hearing.clocks(self.tick.now).heard;
+        let place = match &message {
+            ServerMessage::Offer { spec, .. } => self.roster.place(AttemptId(spec.ticket.attempt)),
+            _ => None,
+        };
         let Some(known) = self.links.get_mut(&link) else { return };
+        notice::said(&mut known.words, &message, place);
         if let ServerMessage::Offer { number, .. }
         | ServerMessage::Go { number, .. }
         | ServerMessage::Forget { number, .. } = &mut message

@@ -113,7 +113,7 @@ impl<S: Store> Core<S> {
     pub(super) fn links_gone(&mut self, round: &mut Round) {
         let heard = round.clocks.heard;
         for CutOff { attempt, place, epoch, with_server } in self.cut_off() {
-            if self.siblings.sees_to(place.job, with_server.unwrap_or(heard), heard) {
+            if self.siblings.sees_to(place.job, heard.since(with_server.unwrap_or(heard))) {
                 let seen = with_server.map_or(Seen::UpTo(epoch), |since| Seen::WithServer(epoch, since));
                 self.link_gone(attempt, place, seen, round);
             }

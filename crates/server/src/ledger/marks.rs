@@ -128,6 +128,9 @@ impl<S: Store> Core<S> {
         let window = self.config.rules.recovery_window;
         let clocks = round.clocks;
         for due in self.store.due_logs(round.now, CLOSES_PER_ROUND)? {
+            if !self.closes(due) {
+                continue;
+            }
             if clocks.is_quiet_stretch() {
                 // Nobody could be heard for a while: workers have the time to call in first.
                 let close_at = clocks.wall(clocks.verdicts_from);
@@ -148,6 +151,15 @@ impl<S: Store> Core<S> {
             round.log_closes.push(LogClose { attempt: due.attempt, after_seq: due.last_seq, text });
         }
         Ok(())
+    }
+
+    /// The server that has the worker's link knows whether lines are just coming in; else any one of them closes it.
+    fn closes(&self, due: DueLog) -> bool {
+        match due.worker.and_then(|worker| self.roster.get(worker)) {
+            Some(worker) if worker.link.is_some() => true,
+            Some(worker) if worker.elsewhere => false,
+            Some(_) | None => self.siblings.sees_to_log(due.attempt),
+        }
     }
 }
 

@@ -28,6 +28,7 @@ mod links;
 mod logs;
 mod losses;
 mod marks;
+mod notice;
 mod publish;
 mod reconcile;
 mod recover;

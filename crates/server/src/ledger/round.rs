@@ -23,7 +23,7 @@ use crate::dispatch::{self, LinkId, Place};
 
 use super::again::{AgainError, Settled};
 use super::cache::{Cache, Cached, LoadError};
-use super::command::{Command, EventError, Submit, SubmitError, Submitted};
+use super::command::{Command, EventError, LinkEvent, Submit, SubmitError, Submitted};
 use super::core::Core;
 use super::fleet::{FleetAnswer, FleetError};
 use super::hearing::Listened;
@@ -41,6 +41,8 @@ pub(super) struct Round {
     /// What the other servers shall see of this one.
     pub server: Option<ServerRow>,
     touched: BTreeMap<JobId, Touched>,
+    /// Jobs that were read again in this round.
+    doubted: BTreeSet<JobId>,
     attempts: BTreeMap<AttemptId, AttemptRow>,
     notes: Vec<(JobId, Note)>,
     definitions: BTreeMap<[u8; 32], DefinitionRow>,
@@ -104,6 +106,7 @@ impl Round {
             listened: None,
             server: None,
             touched: BTreeMap::new(),
+            doubted: BTreeSet::new(),
             attempts: BTreeMap::new(),
             notes: Vec::new(),
             definitions: BTreeMap::new(),
@@ -173,6 +176,11 @@ impl Round {
         self.attempts.values().filter_map(|row| Some((row.id, row.ended_at?)))
     }
 
+    /// Whether what is in memory of this job may be older than its rows: nothing of this round, and not looked at in it.
+    pub(super) fn first_doubt(&mut self, job: JobId) -> bool {
+        !self.touched.contains_key(&job) && self.doubted.insert(job)
+    }
+
     /// The jobs that this round changes.
     pub(super) fn jobs(&self) -> impl Iterator<Item = JobId> {
         self.touched.keys().copied()
@@ -232,7 +240,12 @@ impl<S: Store> Core<S> {
         let rules = &self.config.rules;
         let ctx =
             engine::Ctx { now, heard, verdicts_from, random, rules, workers: &self.roster, evaluator: &self.evaluator };
-        let changes = engine::apply(&cached.job, event, &ctx)?;
+        let changes = match engine::apply(&cached.job, event, &ctx) {
+            Ok(changes) => changes,
+            // A no is believed only if it is what the rows say, too.
+            Err(_) if self.doubt(id, round) => return self.apply(id, event, round),
+            Err(rejection) => return Err(rejection.into()),
+        };
         round.told.extend(told::lines(&cached.job, event, &changes, &round.buffered, now));
         let base = cached.job.header.version;
         for (ix, step) in &changes.steps {
@@ -417,8 +430,9 @@ impl<S: Store> Core<S> {
                     };
                     drop(reply.send(answer));
                 }
-                Command::Link(_)
-                | Command::WithStore(_)
+                Command::Link(event) => again.extend(self.link_again(event, &mut round, committed).map(Command::Link)),
+                Command::WithStore(_)
+                | Command::Changed
                 | Command::Inspect(_)
                 | Command::Check(_)
                 | Command::Swept(_) => {}
@@ -439,6 +453,31 @@ impl<S: Store> Core<S> {
             }
         }
         again
+    }
+
+    /// What a link brought and was decided on rows that had moved: the same once more, as far as it was about them.
+    fn link_again(&mut self, event: LinkEvent, round: &mut Round, committed: &Committed) -> Option<LinkEvent> {
+        if committed.conflicts.is_empty() {
+            return None;
+        }
+        match event {
+            LinkEvent::Hello { link, worker, hello, sender } => {
+                // Its welcome is in there.
+                round.welcomes.retain(|(welcomed, _)| *welcomed != link);
+                self.links.contains_key(&link).then_some(LinkEvent::Hello { link, worker, hello, sender })
+            }
+            LinkEvent::Messages { link, mut messages } => {
+                messages.retain(|message| {
+                    let place = super::links::ticket_of(message).and_then(|t| self.place(AttemptId(t.attempt)));
+                    place.is_some_and(|place| committed.conflicts.contains(&place.job))
+                });
+                (!messages.is_empty()).then_some(LinkEvent::Messages { link, messages })
+            }
+            // What it means is found in the rows when they are read again.
+            LinkEvent::Closed { .. } => None,
+            // Logs belong to attempts, and conflict with nobody.
+            LinkEvent::Log(_) | LinkEvent::LogDropped { .. } => None,
+        }
     }
 
     /// Where an attempt belongs: from what workers hold, else from the store.

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use engine::{Clocks, Epoch, Heard, JobId, Time, WorkerId};
+use engine::{AttemptId, Clocks, Epoch, Heard, JobId, Time, WorkerId};
 use protocol::link::RefusedCode;
 use store::rows::{ServerId, ServerRow, WorkerRow};
 use store::{Store, StoreError};
@@ -74,10 +74,15 @@ impl Siblings {
         key % (self.living.len() as u128 + 1) == before as u128
     }
 
-    /// Whether this server sees to what has been due for a job since then: of several, one is given the time to be
+    /// Whether this server sees to what has been due for a job for so long: of several, one is given the time to be
     /// first, so that they do not all write the same.
-    pub(super) fn sees_to(&self, job: JobId, since: Heard, heard: Heard) -> bool {
-        self.alone() || self.is_first_for(job.0.as_u128()) || heard >= since + self.patience
+    pub(super) fn sees_to(&self, job: JobId, overdue: Duration) -> bool {
+        self.is_first_for(job.0.as_u128()) || overdue >= self.patience
+    }
+
+    /// The same for the log of an attempt that this server has nothing to do with.
+    pub(super) fn sees_to_log(&self, attempt: AttemptId) -> bool {
+        self.is_first_for(attempt.0.as_u128())
     }
 }
 
@@ -158,7 +163,8 @@ impl<S: Store> Core<S> {
         let changed = self.siblings.meet(reader.servers()?, |row| is_there(row, heard, &rules));
         if changed {
             tracing::info!(others = self.siblings.living.len(), "the servers of this installation are others now");
-            // Whatever the one that went has done last is to be known here.
+            // Whatever the one that went has done last is to be known here, and what the one that came does from now on.
+            self.noticed.start(reader.last_event()?);
             self.cache.clear();
             self.rebuild_index()?;
         }

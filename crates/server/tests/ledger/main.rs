@@ -5,6 +5,7 @@ mod desk;
 
 mod absence;
 mod again;
+mod crossing;
 mod dispatch;
 mod faults;
 mod fleet;

@@ -1,0 +1,281 @@
+//! What other servers have changed, and what follows from it for the links of this one.
+//!
+//! Nobody says so: the numbers of events are asked for twice a second. Of every job that somebody else moved the queue and
+//! the roster are read anew, and each attempt that a link here was told of is held against its row: what does the row
+//! demand of this link, and was it said already?
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use engine::state::{Queued, StopCause, StopMode};
+use engine::verdict::Held;
+use engine::{AttemptId, Epoch, JobId, State, StepIx, Verdict, WorkerId};
+use protocol::attempt::{StopReason, Ticket};
+use protocol::link::ServerMessage;
+use store::{Committed, Store, StoreError};
+
+use crate::dispatch::{LinkId, Place};
+
+use super::core::Core;
+use super::effects;
+use super::losses::Seen;
+use super::round::{Round, engine_ticket};
+
+/// A change elsewhere is seen within this, and what it demands is done within a second.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// Changes that are taken in at a time; the rest follow in the next round.
+const CHANGES_PER_LOOK: usize = 10_000;
+
+/// What a link was told of an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Word {
+    pub place: Place,
+    pub ticket: Ticket,
+    pub held: Held,
+    /// The worker was ordered to end it.
+    pub stop: Option<StopMode>,
+}
+
+/// How far this server has read what all of them did.
+#[derive(Debug, Default)]
+pub(super) struct Noticed {
+    /// The number of the last event that was looked at.
+    pub cursor: u64,
+    /// Events after that which are this server's own.
+    own: BTreeSet<u64>,
+    /// Jobs that others moved, and that are to be read anew.
+    moved: BTreeSet<JobId>,
+    /// Jobs with a step that may be offered from then on, whoever sees to its timer.
+    later: BTreeSet<(engine::Time, JobId)>,
+    next_look: engine::Time,
+}
+
+impl Noticed {
+    /// Everything up to this number is known.
+    pub(super) fn start(&mut self, cursor: u64) {
+        *self = Noticed { cursor, ..Noticed::default() };
+    }
+
+    /// Somebody says that there is something to see.
+    pub(super) fn hurry(&mut self) {
+        self.next_look = engine::Time::default();
+    }
+}
+
+impl<S: Store> Core<S> {
+    /// When the next look is due; never for a server that is alone and knows what it did.
+    pub(super) fn next_notice(&self) -> engine::Time {
+        let later = self.noticed.later.first().map_or(engine::Time::MAX, |(at, _)| *at);
+        match (self.noticed.moved.is_empty(), self.siblings.alone()) {
+            (false, _) => self.tick.now,
+            (true, true) => later,
+            (true, false) => later.min(self.noticed.next_look),
+        }
+    }
+
+    /// This server's own commit is no news, and what it lost to others is.
+    pub(super) fn note_committed(&mut self, committed: &Committed) {
+        if !self.siblings.alone() {
+            self.noticed.own.extend(committed.event_ids.iter().flatten());
+        }
+        self.noticed.moved.extend(&committed.conflicts);
+    }
+
+    /// Takes in what others did since the last look, if it is time for one.
+    pub(super) fn notice(&mut self, round: &mut Round) {
+        if !self.siblings.alone() && round.now >= self.noticed.next_look {
+            self.noticed.next_look = round.now + LOOK_EVERY;
+            if let Err(error) = self.read_changes() {
+                tracing::warn!(%error, "what other servers did could not be read; it is tried again");
+            }
+        }
+        while let Some((at, job)) = self.noticed.later.first().copied()
+            && at <= round.now
+        {
+            self.noticed.later.remove(&(at, job));
+            self.noticed.moved.insert(job);
+        }
+        for job in std::mem::take(&mut self.noticed.moved) {
+            self.read_anew(job);
+            self.heed(job, round);
+            self.check_soon(round.now);
+        }
+    }
+
+    fn read_changes(&mut self) -> Result<(), StoreError> {
+        let changes = self.store.changed_since(self.noticed.cursor, CHANGES_PER_LOOK)?;
+        if changes.len() == CHANGES_PER_LOOK {
+            self.noticed.hurry();
+        }
+        for (number, job) in changes {
+            self.noticed.cursor = self.noticed.cursor.max(number);
+            if !self.noticed.own.contains(&number) {
+                self.noticed.moved.insert(job);
+            }
+        }
+        self.noticed.own = self.noticed.own.split_off(&(self.noticed.cursor + 1));
+        Ok(())
+    }
+
+    /// The job as its rows have it, and queue and roster with it.
+    fn read_anew(&mut self, job: JobId) {
+        self.cache.drop_job(job);
+        self.queue.remove_job(job);
+        self.roster.release_job(job);
+        let Ok(cached) = self.cache.load(job, &mut self.store, &self.definitions) else { return };
+        for (ix, step) in (0..).map(StepIx).zip(&cached.job.steps) {
+            let place = Place { job, step: ix };
+            effects::enter(&mut self.queue, place, cached.job.definition.step(ix), &cached.job, step, self.tick.now);
+            if let State::Queued(Queued { offer: None, not_before: Some(at), .. }) = step.state
+                && at > self.tick.now
+            {
+                self.noticed.later.insert((at, job));
+            }
+            if let Some((worker, attempt)) = effects::holder(&step.state) {
+                self.roster.hold(worker, attempt, place);
+            }
+        }
+    }
+
+    /// Another server may have moved the job since it was read: what follows from it is worth a look at its rows.
+    pub(super) fn doubt(&mut self, job: JobId, round: &mut Round) -> bool {
+        let doubtful = !self.siblings.alone() && round.first_doubt(job);
+        if doubtful {
+            self.cache.drop_job(job);
+        }
+        doubtful
+    }
+
+    /// What the rows say that a worker holds: whoever had its link before may have given it something just now.
+    pub(super) fn learn_held(&mut self, worker: WorkerId) {
+        if self.siblings.alone() {
+            return;
+        }
+        match self.store.held_steps() {
+            Ok(rows) => {
+                for row in rows.iter().filter(|row| row.worker == worker) {
+                    self.roster.hold(worker, row.attempt, Place { job: row.job, step: row.ix });
+                }
+            }
+            Err(error) => tracing::warn!(%worker, %error, "what a worker holds could not be read"),
+        }
+    }
+
+    /// Does for this server's links what the job's rows demand.
+    fn heed(&mut self, job: JobId, round: &mut Round) {
+        let told: Vec<(LinkId, AttemptId, Word)> = self
+            .links
+            .iter()
+            .flat_map(|(link, known)| {
+                known.words.iter().filter(|(_, word)| word.place.job == job).map(|(id, word)| (*link, *id, *word))
+            })
+            .collect();
+        for (link, attempt, word) in &told {
+            self.heed_word(*link, *attempt, *word, round);
+        }
+        for (link, attempt, place, epoch) in self.held_here(job) {
+            let here = self.links.get(&link).map(|l| l.epoch).unwrap_or_default();
+            if epoch < here {
+                // It was given on a link before this one, and was not brought along.
+                self.link_gone(attempt, place, Seen::On(epoch), round);
+            } else if !told.iter().any(|(_, id, _)| *id == attempt) {
+                self.offer_again(link, place, round);
+            }
+        }
+    }
+
+    /// What the job's steps have with workers that are connected here.
+    fn held_here(&self, job: JobId) -> Vec<(LinkId, AttemptId, Place, Epoch)> {
+        let Some(cached) = self.cache.get(job) else { return Vec::new() };
+        let steps = (0..).map(StepIx).zip(&cached.job.steps);
+        let held = steps.filter_map(|(step, s)| {
+            let live = s.state.live().map(|l| (l.worker, l.attempt, l.epoch));
+            let (worker, attempt, epoch) = live.or_else(|| s.state.offer().map(|o| (o.worker, o.attempt, o.epoch)))?;
+            Some((self.effect_target(worker)?, attempt, Place { job, step }, epoch))
+        });
+        held.collect()
+    }
+
+    /// An offer that is written, and of which nobody knows that it was sent.
+    fn offer_again(&mut self, link: LinkId, place: Place, round: &mut Round) {
+        let Some(cached) = self.cache.get(place.job) else { return };
+        let Some(offer) = cached.job.step(place.step).state.offer().copied() else { return };
+        let spec = super::attempt_spec::build(&cached.job, place.step, &offer, self.config.rules.lease());
+        round.outgoing.push((Some(place.job), link, ServerMessage::Offer { number: 0, spec: Box::new(spec) }));
+    }
+
+    fn heed_word(&mut self, link: LinkId, attempt: AttemptId, word: Word, round: &mut Round) {
+        let Word { place, ticket, held, stop } = word;
+        let whole = self.log_position(link, attempt).is_some_and(|p| p.complete);
+        let Some(cached) = self.cache.get(place.job) else { return };
+        let state = &cached.job.step(place.step).state;
+        let current = state.ticket() == Some((attempt, engine::Fence(ticket.fence)));
+        if current && state.offer().is_some() {
+            return;
+        }
+        let past = if current { None } else { self.past(attempt, whole) };
+        let Some(cached) = self.cache.get(place.job) else { return };
+        let demanded = engine::verdict(&cached.job, engine_ticket(ticket, place.step), held, past);
+        let message = match demanded {
+            Verdict::Go => Some(ServerMessage::Go { number: 0, ticket }),
+            Verdict::Forget if held == Held::Waiting => Some(ServerMessage::Withdraw { ticket }),
+            Verdict::Stop(mode) if stop.is_none_or(|said| said == StopMode::Graceful && mode == StopMode::Kill) => {
+                Some(self.stop_order(place, ticket, mode))
+            }
+            Verdict::Continue | Verdict::SendResult | Verdict::Forget | Verdict::Finish | Verdict::Stop(_) => None,
+        };
+        if let Some(message) = message {
+            round.outgoing.push((Some(place.job), link, message));
+        }
+    }
+
+    fn stop_order(&self, place: Place, ticket: Ticket, mode: StopMode) -> ServerMessage {
+        let cached = self.cache.get(place.job);
+        let cause = cached.and_then(|cached| match &cached.job.step(place.step).state {
+            State::Cancelling(cancelling) => Some(cancelling.cause),
+            _ => None,
+        });
+        let grace = cached.map(|c| c.job.definition.step(place.step).stop.grace).unwrap_or_default();
+        let reason = match (cause, mode) {
+            (Some(StopCause::StepTimeout), _) => StopReason::Timeout,
+            (Some(StopCause::Cancel | StopCause::JobTimeout | StopCause::RunnerStale { .. }), _)
+            | (None, StopMode::Graceful) => StopReason::Cancelled,
+            (None, StopMode::Kill) => StopReason::Superseded,
+        };
+        effects::stop_message(ticket, mode, reason, grace)
+    }
+}
+
+/// What an order makes of what was said before.
+pub(super) fn said(
+    words: &mut std::collections::BTreeMap<AttemptId, Word>,
+    message: &ServerMessage,
+    place: Option<Place>,
+) {
+    match message {
+        ServerMessage::Offer { spec, .. } => {
+            if let Some(place) = place {
+                let word = Word { place, ticket: spec.ticket, held: Held::Waiting, stop: None };
+                words.insert(AttemptId(spec.ticket.attempt), word);
+            }
+        }
+        ServerMessage::Go { ticket, .. } => {
+            if let Some(word) = words.get_mut(&AttemptId(ticket.attempt)) {
+                word.held = Held::Running;
+            }
+        }
+        ServerMessage::Stop { ticket, mode, .. } => {
+            if let Some(word) = words.get_mut(&AttemptId(ticket.attempt)) {
+                word.stop = Some(match mode {
+                    protocol::attempt::StopMode::Graceful => StopMode::Graceful,
+                    protocol::attempt::StopMode::Kill => StopMode::Kill,
+                });
+            }
+        }
+        ServerMessage::Forget { ticket, .. } | ServerMessage::Withdraw { ticket } => {
+            words.remove(&AttemptId(ticket.attempt));
+        }
+        _ => {}
+    }
+}
