@@ -167,6 +167,7 @@ impl<S: Store> Core<S> {
             self.noticed.start(reader.last_event()?);
             self.cache.clear();
             self.rebuild_index()?;
+            self.check_soon(self.tick.now);
         }
         self.must_look_around |= changed || !self.siblings.known.is_empty();
         Ok(())
