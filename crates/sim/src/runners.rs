@@ -453,6 +453,8 @@ impl World {
             && runner.frozen.is_none()
         {
             runner.frozen = Some(Vec::new());
+            let (ticket, now) = (runner.ticket, self.agenda.now());
+            self.check(|checks| checks.runner_freezes(now, ticket, time));
             self.tell(|| format!("host {at}: runner {pid} is frozen for {time:?}"));
             self.agenda.after(time, Event::Runner { host: at, pid, what: RunnerEvent::Thaw });
         }

@@ -208,6 +208,16 @@ impl Lives {
         }
     }
 
+    /// Attempts of which something runs, and where.
+    pub(crate) fn alive(&self) -> impl Iterator<Item = (AttemptId, usize)> {
+        let alive = self.children.iter().filter(|child| child.ended.is_none());
+        alive.map(|child| (AttemptId(child.ticket.attempt), child.host))
+    }
+
+    pub(crate) fn is_alive(&self, attempt: AttemptId) -> bool {
+        self.alive().any(|(id, _)| id == attempt)
+    }
+
     pub(crate) fn host_sleeps(&mut self, host: usize) {
         self.hosts.insert(host, Sleep::Asleep);
     }

@@ -4,10 +4,14 @@
 //! Each checker is a file of its own that opens with what it promises. All of them work on what a batch or an event brings;
 //! what has to look at everything does so at a few moments, or at the end.
 
+mod dwell;
+mod ears;
 mod finals;
 mod lives;
+mod orphans;
 mod plans;
 mod rows;
+mod silence;
 mod times;
 mod voices;
 
@@ -18,7 +22,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use engine::{JobId, StepIx, WorkerId};
+use engine::{AttemptId, JobId, StepIx, WorkerId};
 use protocol::attempt::Ticket;
 use store::rows::{AttemptRow, JobRow, StepRow};
 use store::{Batch, Committed};
@@ -26,10 +30,14 @@ use store::{Batch, Committed};
 use crate::database::Witness;
 use crate::setup::Setup;
 use crate::workload::JobPlan;
+use dwell::Dwell;
+use ears::Ears;
 use finals::Finals;
 use lives::Lives;
+use orphans::Orphans;
 use plans::Plans;
 use rows::{Place, Rows};
+use silence::Silence;
 use times::Times;
 use voices::Voices;
 
@@ -68,6 +76,10 @@ pub(crate) struct Checks {
     finals: Finals,
     voices: Voices,
     lives: Lives,
+    ears: Ears,
+    silence: Silence,
+    dwell: Dwell,
+    orphans: Orphans,
     printed: BTreeMap<Ticket, Vec<(u64, String, bool)>>,
 }
 
@@ -82,6 +94,10 @@ impl Checks {
             finals: Finals::default(),
             voices: Voices::default(),
             lives: Lives::new(setup),
+            ears: Ears::new(setup),
+            silence: Silence::new(setup),
+            dwell: Dwell::new(setup),
+            orphans: Orphans::default(),
             printed: BTreeMap::new(),
         }
     }
@@ -138,6 +154,10 @@ impl Checks {
         self.lives.ended(now, ticket, &mut self.found);
     }
 
+    pub(crate) fn runner_freezes(&mut self, now: Duration, ticket: Ticket, time: Duration) {
+        self.ears.runner_freezes(AttemptId(ticket.attempt), now, now + time);
+    }
+
     pub(crate) fn host_sleeps(&mut self, host: usize) {
         self.lives.host_sleeps(host);
     }
@@ -180,11 +200,17 @@ impl Witness for Checks {
             self.lives.granted(*now, row, rows, plans, found);
         }
         self.times.committed(*now, batch, &accepted, found);
+        self.ears.committed(*now, batch);
+        let lives = |attempt| self.lives.is_alive(attempt);
+        self.silence.committed(*now, &self.ears, rows, &accepted, lives, found);
         rows.take(*now, batch, &accepted);
+        self.dwell.committed(*now, &self.ears, (rows, plans), (batch, &accepted), found);
+        self.orphans.look(*now, &self.ears, &self.lives, (rows, plans), found);
     }
 
     fn refused(&mut self, _server: usize, batch: &Batch) {
         self.times.refused(batch);
+        self.dwell.refused(batch);
     }
 }
 

@@ -1,0 +1,137 @@
+//! Promise: no state lasts for longer than its own rule says, whatever fails meanwhile: an offer as long as its answer may
+//! take, a stop its grace, a window twice itself, a runner's silence its limit. And a cancel acts at once, in every state.
+//!
+//! Time counts while somebody listens: nobody decides without that.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use engine::{AttemptId, JobId};
+use store::Batch;
+
+use super::ears::Ears;
+use super::plans::Plans;
+use super::rows::{Place, Rows};
+use super::{Accepted, Findings};
+use crate::setup::Setup;
+
+const CHECKER: &str = "dwell";
+
+/// Rounds, messages, the times at which things are looked at.
+const SLACK: Duration = Duration::from_secs(15);
+
+/// What an order to stop may take beyond its grace.
+const STOP_MARGIN: Duration = Duration::from_secs(10);
+
+/// Runners beat, and workers tell of it, so often; a runner that has not run for so long has not beaten yet.
+const BEATS: Duration = Duration::from_secs(90);
+
+pub(crate) struct Dwell {
+    answer: Duration,
+    window: Duration,
+    runner_stale: Duration,
+    stays: BTreeMap<Place, Stay>,
+    /// Jobs of refused batches: they may be left alone for a while.
+    refused: BTreeSet<JobId>,
+}
+
+/// A step's stay in a state that has a bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stay {
+    state: &'static str,
+    attempt: AttemptId,
+    /// What had been listened to when it began.
+    from: Duration,
+}
+
+impl Dwell {
+    pub(crate) fn new(setup: &Setup) -> Dwell {
+        let (rules, sweep) = (&setup.core.rules, &setup.core.sweep);
+        Dwell {
+            answer: rules.dispatch_ack,
+            window: rules.recovery_window,
+            runner_stale: sweep.running_stale,
+            stays: BTreeMap::new(),
+            refused: BTreeSet::new(),
+        }
+    }
+
+    /// `rows` are those after the batch.
+    pub(crate) fn committed(
+        &mut self,
+        now: Duration,
+        ears: &Ears,
+        (rows, plans): (&Rows, &Plans),
+        (batch, accepted): (&Batch, &Accepted<'_>),
+        found: &mut Findings,
+    ) {
+        for row in accepted.steps() {
+            let place = Place { job: row.job, step: row.ix };
+            let Some(attempt) = row.attempt.filter(|_| matches!(row.state, "queued" | "recovering" | "cancelling"))
+            else {
+                self.stays.remove(&place);
+                continue;
+            };
+            let begun = Stay { state: row.state, attempt, from: ears.listened() };
+            let known = self.stays.entry(place).or_insert(begun);
+            if (known.state, known.attempt) != (row.state, attempt) {
+                *known = begun;
+            }
+        }
+        for event in batch.events.iter().filter(|event| event.kind == "cancel_asked" && accepted.job(event.job)) {
+            cancel_acts(now, event.job, rows, found);
+        }
+        self.look(ears, rows, plans, found);
+        self.look_at_frozen(now, ears, rows, found);
+    }
+
+    pub(crate) fn refused(&mut self, batch: &Batch) {
+        self.refused.extend(batch.jobs.iter().map(|write| write.row.id));
+    }
+
+    fn look(&self, ears: &Ears, rows: &Rows, plans: &Plans, found: &mut Findings) {
+        for (place, stay) in self.stays.iter().filter(|(place, _)| !self.refused.contains(&place.job)) {
+            let grace = plans.step(rows, *place).map(|step| step.grace).unwrap_or_default();
+            let most = match stay.state {
+                "queued" => self.answer,
+                "cancelling" => grace + STOP_MARGIN,
+                // Many lost at once have one window more; and nobody judges right after nobody was heard.
+                _ if !ears.may_judge(Duration::ZERO) || ears.unbroken() < ears.stretch + SLACK => Duration::MAX,
+                _ => 2 * self.window,
+            };
+            let stayed = ears.listened() - stay.from;
+            if stayed > most.saturating_add(SLACK) {
+                let (step, job, state) = (place.step.0, place.job, stay.state);
+                found.add(CHECKER, format!("step {step} of {job} has been {state} for {stayed:?}, {most:?} at most"));
+                return;
+            }
+        }
+    }
+
+    /// A runner that has been frozen for too long, while its worker was heard.
+    fn look_at_frozen(&self, now: Duration, ears: &Ears, rows: &Rows, found: &mut Findings) {
+        let most = self.runner_stale + BEATS;
+        for (id, freeze) in ears.freezes().filter(|(_, freeze)| freeze.until > now && freeze.from + most < now) {
+            let Some(attempt) = rows.attempts.get(&id).filter(|attempt| !attempt.is_over()) else { continue };
+            let runs = rows.step(attempt.place).filter(|step| step.state == "running");
+            let known = runs.is_some_and(|step| step.since + BEATS < freeze.from);
+            let voice = ears.worker(attempt.worker);
+            let heard = voice.hello < freeze.from && voice.seen > freeze.from + most && ears.unbroken() > most;
+            if known && heard {
+                let silent = now - freeze.from;
+                found.add(CHECKER, format!("the runner of attempt {id} has been silent for {silent:?}, and runs on"));
+            }
+        }
+    }
+}
+
+/// Whatever a job had in hand when it was cancelled is told to stop or over by the same commit.
+fn cancel_acts(now: Duration, job: JobId, rows: &Rows, found: &mut Findings) {
+    let Some(seen) = rows.job(job) else { return };
+    let untouched = seen.steps.iter().find(|(_, step)| {
+        step.since < now && matches!(step.state, "queued" | "waiting" | "held" | "recovering" | "running")
+    });
+    if let Some((ix, step)) = untouched {
+        found.add(CHECKER, format!("job {job} is cancelled, and its step {} stays {}", ix.0, step.state));
+    }
+}

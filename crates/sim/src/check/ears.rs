@@ -1,0 +1,112 @@
+//! Who could be heard, in truth: how long the installation listened, as its commits show, when each worker's words last
+//! reached the database, and which runners are frozen. The checkers of silence and of what runs on read it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use engine::{AttemptId, WorkerId};
+use store::Batch;
+
+use crate::setup::Setup;
+
+/// A mark comes every two seconds and may be late by as much, by a clock that is set back by a little or goes slower for a
+/// while; a longer pause between commits is time in which nobody listened.
+const PAUSE_MAX: Duration = Duration::from_secs(8);
+
+/// The last windows of hearing after which even an installation that is never well judges.
+const WINDOWS_AT_LAST: u32 = 10;
+
+pub(crate) struct Ears {
+    /// So much hearing in a row, and silence may be judged.
+    pub stretch: Duration,
+    at_last: Duration,
+    last_commit: Duration,
+    /// All time in which somebody listened.
+    listened: Duration,
+    /// What had been listened to at the end of the last pause, and at the end of the first one since it was last well.
+    unbroken_from: Duration,
+    unwell_from: Option<Duration>,
+    workers: BTreeMap<WorkerId, Voice>,
+    frozen: BTreeMap<AttemptId, Freeze>,
+}
+
+/// When a worker was last heard.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Voice {
+    pub hello: Duration,
+    pub seen: Duration,
+}
+
+/// When a runner was last stopped, and when it goes on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Freeze {
+    pub from: Duration,
+    pub until: Duration,
+}
+
+impl Ears {
+    pub(crate) fn new(setup: &Setup) -> Ears {
+        let reconnect = Duration::from_millis(setup.core.link.max_reconnect_delay_ms);
+        Ears {
+            stretch: reconnect.mul_f64(1.5),
+            at_last: setup.core.rules.recovery_window * WINDOWS_AT_LAST,
+            last_commit: Duration::ZERO,
+            listened: Duration::ZERO,
+            unbroken_from: Duration::ZERO,
+            unwell_from: None,
+            workers: BTreeMap::new(),
+            frozen: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) fn committed(&mut self, now: Duration, batch: &Batch) {
+        let pause = now.saturating_sub(self.last_commit);
+        self.last_commit = now;
+        if pause <= PAUSE_MAX {
+            self.listened += pause;
+        } else {
+            self.unbroken_from = self.listened;
+            self.unwell_from.get_or_insert(self.listened);
+        }
+        if self.unbroken() >= self.stretch {
+            self.unwell_from = None;
+        }
+        for hello in &batch.hellos {
+            self.workers.insert(hello.id, Voice { hello: now, seen: now });
+        }
+        for (worker, _) in &batch.seen {
+            self.workers.entry(*worker).or_default().seen = now;
+        }
+    }
+
+    pub(crate) fn runner_freezes(&mut self, attempt: AttemptId, from: Duration, until: Duration) {
+        self.frozen.insert(attempt, Freeze { from, until });
+    }
+
+    pub(crate) fn listened(&self) -> Duration {
+        self.listened
+    }
+
+    /// Listened to without a pause up to now.
+    pub(crate) fn unbroken(&self) -> Duration {
+        self.listened - self.unbroken_from
+    }
+
+    /// Whether silence may be judged, give or take `slack`.
+    pub(crate) fn may_judge(&self, slack: Duration) -> bool {
+        let at_last = self.unwell_from.is_none_or(|from| self.listened - from + slack >= self.at_last);
+        at_last || self.unbroken() + slack >= self.stretch
+    }
+
+    pub(crate) fn worker(&self, id: WorkerId) -> Voice {
+        self.workers.get(&id).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn freeze(&self, attempt: AttemptId) -> Option<Freeze> {
+        self.frozen.get(&attempt).copied()
+    }
+
+    pub(crate) fn freezes(&self) -> impl Iterator<Item = (AttemptId, Freeze)> {
+        self.frozen.iter().map(|(id, freeze)| (*id, *freeze))
+    }
+}

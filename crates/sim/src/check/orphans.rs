@@ -1,0 +1,61 @@
+//! Promise: what nobody wants any more does not run on. An attempt that was cancelled, timed out or replaced is over soon
+//! after its worker could be told: at once, or when it comes back.
+
+use std::time::Duration;
+
+use super::Findings;
+use super::ears::Ears;
+use super::lives::Lives;
+use super::plans::Plans;
+use super::rows::Rows;
+
+const CHECKER: &str = "orphan";
+
+/// Messages, the kill, and a second look at what was left behind.
+const MARGIN: Duration = Duration::from_secs(30);
+
+/// Every so often is often enough.
+const EVERY: Duration = Duration::from_secs(5);
+
+#[derive(Debug, Default)]
+pub(crate) struct Orphans {
+    next: Duration,
+}
+
+impl Orphans {
+    pub(crate) fn look(
+        &mut self,
+        now: Duration,
+        ears: &Ears,
+        lives: &Lives,
+        (rows, plans): (&Rows, &Plans),
+        found: &mut Findings,
+    ) {
+        if now < self.next {
+            return;
+        }
+        self.next = now + EVERY;
+        for (id, host) in lives.alive() {
+            let Some(attempt) = rows.attempts.get(&id) else { continue };
+            let (Some(over), Some(step)) = (attempt.over_at, rows.step(attempt.place)) else { continue };
+            let replaced = step.attempts.last() != Some(&id);
+            let on_purpose = matches!(attempt.error_code, Some("cancelled" | "step_timeout" | "job_timeout"));
+            if !replaced && !on_purpose {
+                continue;
+            }
+            let voice = ears.worker(attempt.worker);
+            let thawed = ears.freeze(id).map_or(Duration::ZERO, |freeze| freeze.until);
+            let grace = plans.step(rows, attempt.place).map(|plan| plan.grace).unwrap_or_default();
+            let gone_by = over.max(voice.hello).max(thawed) + grace + MARGIN;
+            if voice.seen > gone_by {
+                let why = if replaced { "was replaced" } else { "was told to stop" };
+                let (job, late) = (attempt.place.job, now - gone_by);
+                found.add(
+                    CHECKER,
+                    format!("attempt {id} of {job} {why} and runs on, on host {host}, for {late:?} too long"),
+                );
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Promise: nobody is judged for a silence that is not theirs. A step is given up for its worker's absence only after a whole
+//! window in which the installation listened, not before those who could not be heard had the time to call in, and never
+//! while that worker is heard and has it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use engine::AttemptId;
+
+use super::ears::Ears;
+use super::rows::{Place, Rows};
+use super::{Accepted, Findings};
+use crate::setup::Setup;
+
+const CHECKER: &str = "silence";
+
+/// How a verdict on silence begins, whoever it is about.
+const VERDICT: &str = "Job failed: agent disconnected and did not reconnect";
+
+/// The installation's idea of what it heard and the truth differ by this at most in one window.
+const SLACK: Duration = Duration::from_secs(15);
+
+/// A worker that is connected is heard so often.
+const HEARTBEAT: Duration = Duration::from_secs(35);
+
+/// One that came back is heard twice before it is said to have been there.
+const BACK_FOR: Duration = Duration::from_secs(25);
+
+pub(crate) struct Silence {
+    window: Duration,
+    /// What had been listened to when each step's worker was cut off, and when that was.
+    cuts: BTreeMap<Place, Cut>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Cut {
+    listened: Duration,
+    at: Duration,
+}
+
+impl Silence {
+    pub(crate) fn new(setup: &Setup) -> Silence {
+        Silence { window: setup.core.rules.recovery_window, cuts: BTreeMap::new() }
+    }
+
+    /// `rows` are those before the batch. `lives`: whether something of an attempt runs.
+    pub(crate) fn committed(
+        &mut self,
+        now: Duration,
+        ears: &Ears,
+        rows: &Rows,
+        accepted: &Accepted<'_>,
+        lives: impl Fn(AttemptId) -> bool,
+        found: &mut Findings,
+    ) {
+        for row in accepted.attempts() {
+            let place = Place { job: row.job, step: row.ix };
+            let known = rows.attempts.get(&row.id).is_some_and(|before| before.is_over());
+            let judged = row.error_message.as_deref().is_some_and(|message| message.starts_with(VERDICT));
+            let Some(cut) = self.cuts.get(&place).filter(|_| judged && !known) else { continue };
+            let name =
+                || format!("attempt {} of step {} of {} was given up for silence", row.number, row.ix.0, row.job);
+            let listened = ears.listened() - cut.listened;
+            if listened + SLACK < self.window {
+                found.add(CHECKER, format!("{} after {listened:?} in which anybody listened", name()));
+            }
+            if !ears.may_judge(SLACK) {
+                found.add(CHECKER, format!("{}, {:?} after nobody could be heard", name(), ears.unbroken()));
+            }
+            let voice = ears.worker(row.worker);
+            let is_back = voice.hello > cut.at && voice.seen > voice.hello + BACK_FOR && voice.seen + HEARTBEAT > now;
+            if is_back && lives(row.id) {
+                let since = now - voice.hello;
+                found.add(CHECKER, format!("{}, and its worker has been back with it for {since:?}", name()));
+            }
+        }
+        for row in accepted.steps() {
+            let place = Place { job: row.job, step: row.ix };
+            match row.disconnected_at {
+                Some(_) => drop(self.cuts.entry(place).or_insert(Cut { listened: ears.listened(), at: now })),
+                None => drop(self.cuts.remove(&place)),
+            }
+        }
+    }
+}
