@@ -7,7 +7,7 @@ FUZZ_SECONDS ?= 600
 SOAK_SECONDS ?= 3600
 SIM_MINUTES ?= 5
 
-.PHONY: run build test test-tools sim soak demo lint fmt bench fuzz mutants
+.PHONY: run build test test-tools sim sim-planted soak demo lint fmt bench fuzz mutants
 
 run: ## Build and start server, worker and page, with the example tasks.
 	$(CARGO) build --release --locked -p bowline
@@ -30,6 +30,10 @@ test-tools:
 sim: ## A simulated cluster with everything that fails: fresh seeds for SIM_MINUTES, or SEED=n again, with SIM="--trace" and so on.
 	$(CARGO) build --release --locked -p sim
 	./target/release/sim $(if $(SEED),--seed $(SEED),$(if $(findstring --case,$(SIM)),,--minutes $(SIM_MINUTES) --jobs 2)) $(SIM)
+
+sim-planted: ## Plants bugs, one at a time, and shows that the simulator finds each from a fresh seed; writes docs/planted.md.
+	$(CARGO) build --release --locked -p sim --features planted
+	./target/release/sim --planted all --write $(if $(SEED),--seed $(SEED)) $(SIM)
 
 soak: ## Kills, cuts and pauses at random, with a new seed each time, for SOAK_SECONDS; a failure prints its seed.
 	@end=$$((SECONDS + $(SOAK_SECONDS))); while ((SECONDS < end)); \

@@ -60,6 +60,9 @@ struct Arguments {
     /// the feature `planted`.
     #[arg(long)]
     planted: Option<String>,
+    /// With `--planted all`: write docs/planted.md, and the seeds that the tests begin with.
+    #[arg(long, requires = "planted")]
+    write: bool,
     /// Only these faults of the schedule, by their numbers.
     #[arg(long, value_name = "I,J,…", value_delimiter = ',')]
     only: Option<Vec<usize>>,
@@ -85,7 +88,7 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         };
         if bugs.len() > 1 || !arguments.trace {
-            return hunt(&bugs, arguments.seed.unwrap_or(1), arguments.count.unwrap_or(1));
+            return hunt(&bugs, &arguments);
         }
         planted::choose(bugs.first().copied());
     }
@@ -172,16 +175,23 @@ fn tell_progress(totals: &Totals) {
 }
 
 /// Looks for each of these bugs from the same seed on, and tells how each was found.
-fn hunt(bugs: &[Bug], seed: u64, count: u64) -> ExitCode {
-    let mut found = true;
+fn hunt(bugs: &[Bug], arguments: &Arguments) -> ExitCode {
+    let seed = arguments.seed.unwrap_or_else(fresh_seed);
+    let count = arguments.count.unwrap_or(plants::SEEDS_MAX);
+    let mut found = Vec::new();
     for &bug in bugs {
         let started = Instant::now();
-        let told = match plants::hunt(bug, seed..seed.saturating_add(count)) {
-            Some(caught) => caught.to_string(),
-            None => format!("not found in {count} seeds from {seed}"),
-        };
-        found &= !told.starts_with("not");
+        let caught = plants::hunt(bug, seed..seed.saturating_add(count));
+        let told =
+            caught.as_ref().map_or_else(|| format!("not found in {count} seeds from {seed}"), ToString::to_string);
         println!("{}: {told} ({:.1} s)", bug.name(), started.elapsed().as_secs_f64());
+        found.push((bug, caught));
     }
-    if found { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if arguments.write
+        && let Err(error) = plants::write(&found, seed)
+    {
+        eprintln!("the page could not be written: {error}");
+        return ExitCode::FAILURE;
+    }
+    if found.iter().all(|(_, caught)| caught.is_some()) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -8,6 +8,8 @@ use store::rows::{AttemptRow, EventRow, JobRow, OutboxRow, StepRow};
 use store::{Batch, Committed, JobWrite};
 use uuid::Uuid;
 
+mod heard;
+
 use super::Checks;
 use crate::database::Witness;
 use crate::setup::Setup;
