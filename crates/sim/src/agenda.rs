@@ -1,6 +1,6 @@
 //! What is still to happen, in order. Simulated time is the time of what happens now; nothing sleeps.
 
-use std::cmp::Ordering;
+use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
@@ -9,19 +9,15 @@ pub(crate) struct Agenda<E> {
     now: Duration,
     /// What is put down first happens first, among things of the same time.
     serial: u64,
-    entries: BinaryHeap<Entry<E>>,
-}
-
-#[derive(Debug)]
-struct Entry<E> {
-    at: Duration,
-    serial: u64,
-    event: E,
+    /// When, which serial, and where in `events`: those are large, and a heap moves about what it holds.
+    order: BinaryHeap<Reverse<(Duration, u64, usize)>>,
+    events: Vec<Option<E>>,
+    free: Vec<usize>,
 }
 
 impl<E> Agenda<E> {
     pub(crate) fn new() -> Agenda<E> {
-        Agenda { now: Duration::ZERO, serial: 0, entries: BinaryHeap::new() }
+        Agenda { now: Duration::ZERO, serial: 0, order: BinaryHeap::new(), events: Vec::new(), free: Vec::new() }
     }
 
     /// True time since the world began; no party can read it.
@@ -31,7 +27,12 @@ impl<E> Agenda<E> {
 
     pub(crate) fn at(&mut self, at: Duration, event: E) {
         self.serial += 1;
-        self.entries.push(Entry { at: at.max(self.now), serial: self.serial, event });
+        let place = self.free.pop().unwrap_or(self.events.len());
+        if place == self.events.len() {
+            self.events.push(None);
+        }
+        self.events[place] = Some(event);
+        self.order.push(Reverse((at.max(self.now), self.serial, place)));
     }
 
     pub(crate) fn after(&mut self, delay: Duration, event: E) {
@@ -40,7 +41,7 @@ impl<E> Agenda<E> {
 
     /// When the next thing happens.
     pub(crate) fn next_at(&self) -> Option<Duration> {
-        self.entries.peek().map(|entry| entry.at)
+        self.order.peek().map(|Reverse((at, ..))| *at)
     }
 
     /// Lets time pass up to `at`, if nothing happens before.
@@ -52,30 +53,10 @@ impl<E> Agenda<E> {
 
     /// Lets time pass up to it.
     pub(crate) fn next(&mut self) -> Option<E> {
-        let entry = self.entries.pop()?;
-        self.now = entry.at;
-        Some(entry.event)
-    }
-}
-
-impl<E> PartialEq for Entry<E> {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl<E> Eq for Entry<E> {}
-
-impl<E> PartialOrd for Entry<E> {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl<E> Ord for Entry<E> {
-    /// The heap gives the greatest first, and the earliest is wanted.
-    fn cmp(&self, other: &Self) -> Ordering {
-        (other.at, other.serial).cmp(&(self.at, self.serial))
+        let Reverse((at, _, place)) = self.order.pop()?;
+        self.now = at;
+        self.free.push(place);
+        self.events[place].take()
     }
 }
 
@@ -94,5 +75,17 @@ mod tests {
         assert_eq!(agenda.now(), Duration::from_secs(2));
         agenda.at(Duration::ZERO, "the past is now");
         assert_eq!(agenda.next_at(), Some(Duration::from_secs(2)));
+    }
+
+    #[test]
+    fn a_place_that_is_free_again_says_nothing_about_the_order() {
+        let mut agenda = Agenda::new();
+        for (at, name) in [(1, "a"), (3, "b"), (2, "c")] {
+            agenda.at(Duration::from_secs(at), name);
+        }
+        assert_eq!(agenda.next(), Some("a"));
+        agenda.after(Duration::from_secs(2), "after b");
+        let rest: Vec<&str> = std::iter::from_fn(|| agenda.next()).collect();
+        assert_eq!(rest, ["c", "b", "after b"]);
     }
 }
