@@ -40,6 +40,15 @@ pub struct StepPlan {
     #[serde(default, deserialize_with = "tag", skip_serializing_if = "Option::is_none")]
     pub tag: Option<Word>,
     pub waits_for_worker: bool,
+    /// How long it waits for a worker with its tags, where it does not wait for ever.
+    #[serde(default, with = "millis::option", skip_serializing_if = "Option::is_none")]
+    pub patience: Option<Duration>,
+    /// How long it waits for a person.
+    #[serde(default, with = "millis::option", skip_serializing_if = "Option::is_none")]
+    pub hold_expires: Option<Duration>,
+    /// A step whose output is put into its environment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shows: Option<usize>,
     #[serde(with = "millis")]
     pub grace: Duration,
 }
@@ -157,12 +166,18 @@ impl JobPlan {
         let mut dice = Dice::new(seed, "jobs");
         // The last ones have some time before the faults stop.
         let within = setup.length.mul_f64(0.9);
-        (0..setup.jobs).map(|number| JobPlan::roll(number, within, &mut dice)).collect()
+        let mut jobs: Vec<JobPlan> = (0..setup.jobs).map(|number| JobPlan::roll(number, within, &mut dice)).collect();
+        // Some come together with another.
+        for number in 1..jobs.len() {
+            if dice.chance(0.15) {
+                jobs[number].at = jobs[number - 1].at;
+            }
+        }
+        jobs
     }
 
     pub fn roll(number: usize, within: Duration, dice: &mut Dice) -> JobPlan {
-        let count = if dice.chance(0.8) { dice.between(1, 6) } else { dice.between(6, 16) } as usize;
-        let steps = (0..count).map(|ix| StepPlan::roll(ix, dice)).collect();
+        let steps = if dice.chance(0.04) { roll_burst(dice) } else { roll_graph(dice) };
         JobPlan {
             at: millis::whole(Duration::from_secs(1) + dice.duration(Duration::ZERO, within)),
             name: format!("job-{number}"),
@@ -199,6 +214,8 @@ impl StepPlan {
             }
         }
         let condition = roll_condition(&needs, dice);
+        let shows = dice.pick(&needs).map(|need| need.step).filter(|_| dice.chance(0.3));
+        let tag = roll_tag(dice);
         let kind = if dice.chance(0.06) { Kind::Approve } else { Kind::Work(Behaviour::roll(dice)) };
         let retry = dice.chance(0.3).then(|| RetryPlan::roll(dice));
         StepPlan {
@@ -213,8 +230,11 @@ impl StepPlan {
                 .then(|| millis::whole(dice.skewed(Duration::from_secs(1), Duration::from_secs(400)))),
             retry,
             allow_failure: dice.chance(0.1),
-            tag: dice.chance(0.3).then(|| *dice.pick(&["gpu", "big"]).unwrap_or(&"gpu")),
-            waits_for_worker: dice.chance(0.5),
+            tag,
+            waits_for_worker: tag != Some(NOWHERE) && dice.chance(0.5),
+            patience: dice.chance(0.2).then(|| roll_time(1, 120, dice)),
+            hold_expires: dice.chance(0.3).then(|| roll_time(20, 900, dice)),
+            shows,
             grace: millis::whole(dice.duration(Duration::from_millis(100), Duration::from_secs(30))),
         }
     }
@@ -222,8 +242,11 @@ impl StepPlan {
     fn write(&self, steps: &[StepPlan], text: &mut String) {
         let _ = writeln!(text, "  {}:", self.name);
         match self.kind {
-            Kind::Approve => text.push_str("    approve: { message: go on? }\n"),
-            Kind::Work(behaviour) => self.write_work(&behaviour, text),
+            Kind::Approve => {
+                let expires = self.hold_expires.map(|time| format!(", expires: {}ms", time.as_millis()));
+                let _ = writeln!(text, "    approve: {{ message: go on?{} }}", expires.unwrap_or_default());
+            }
+            Kind::Work(behaviour) => self.write_work(&behaviour, steps, text),
         }
         if !self.needs.is_empty() {
             let needs: Vec<String> = self.needs.iter().map(|need| need.text(steps)).collect();
@@ -245,7 +268,7 @@ impl StepPlan {
         }
     }
 
-    fn write_work(&self, behaviour: &Behaviour, text: &mut String) {
+    fn write_work(&self, behaviour: &Behaviour, steps: &[StepPlan], text: &mut String) {
         let argv: Vec<String> = behaviour.argv().iter().map(|word| format!("\"{word}\"")).collect();
         let _ = writeln!(text, "    run: [{}]", argv.join(", "));
         let _ = writeln!(text, "    effects: {}", self.effects);
@@ -266,8 +289,16 @@ impl StepPlan {
         if let Some(tag) = self.tag {
             let _ = writeln!(text, "    tags: [{tag}]");
         }
-        if self.waits_for_worker {
-            text.push_str("    unmatched: wait\n");
+        match (self.waits_for_worker, self.patience) {
+            (true, _) => text.push_str("    unmatched: wait\n"),
+            (false, Some(patience)) => {
+                let _ = writeln!(text, "    unmatched: {}ms", patience.as_millis());
+            }
+            (false, None) => {}
+        }
+        if let Some(step) = self.shows {
+            let name = &steps[step].name;
+            let _ = writeln!(text, "    env: {{ SEEN: \"{{{{ steps.{name}.output.n | default(0) }}}}\" }}");
         }
     }
 }
@@ -298,6 +329,38 @@ impl RetryPlan {
     }
 }
 
+fn roll_graph(dice: &mut Dice) -> Vec<StepPlan> {
+    let count = if dice.chance(0.8) { dice.between(1, 6) } else { dice.between(6, 16) } as usize;
+    (0..count).map(|ix| StepPlan::roll(ix, dice)).collect()
+}
+
+/// Many steps that do next to nothing, one beside the other: workers prepare more than they have slots for.
+fn roll_burst(dice: &mut Dice) -> Vec<StepPlan> {
+    let effects = *dice.pick(&["none", "writes"]).unwrap_or(&"none");
+    let of_burst = |ix: usize| {
+        let mut dice = dice.clone();
+        let quick = Behaviour { takes: Duration::from_millis(5 + ix as u64 % 7), ..Behaviour::roll(&mut dice) };
+        StepPlan {
+            needs: Vec::new(),
+            condition: Condition::Success,
+            kind: Kind::Work(quick),
+            effects,
+            shows: None,
+            tag: None,
+            timeout: None,
+            ..StepPlan::roll(ix, &mut dice)
+        }
+    };
+    (0..30).map(of_burst).collect()
+}
+
+fn roll_tag(dice: &mut Dice) -> Option<Word> {
+    if dice.chance(0.01) {
+        return Some(NOWHERE);
+    }
+    dice.chance(0.3).then(|| *dice.pick(&["gpu", "big"]).unwrap_or(&"gpu"))
+}
+
 fn roll_time(least_secs: u64, most_secs: u64, dice: &mut Dice) -> Duration {
     millis::whole(dice.duration(Duration::from_secs(least_secs), Duration::from_secs(most_secs)))
 }
@@ -324,11 +387,14 @@ fn roll_condition(needs: &[NeedPlan], dice: &mut Dice) -> Condition {
     }
 }
 
+/// A tag that no worker has.
+pub const NOWHERE: Word = "nowhere";
+
 /// A word of task files.
 pub type Word = &'static str;
 
 /// Those that plans use; they are few, and known here.
-const WORDS: [Word; 14] = [
+const WORDS: [Word; 15] = [
     "none",
     "idempotent",
     "writes",
@@ -343,6 +409,7 @@ const WORDS: [Word; 14] = [
     "\"signal:9\"",
     "gpu",
     "big",
+    NOWHERE,
 ];
 
 fn known<E: serde::de::Error>(word: &str) -> Result<Word, E> {

@@ -202,6 +202,9 @@ fn plan() -> StepPlan {
         allow_failure: false,
         tag: None,
         waits_for_worker: false,
+        patience: None,
+        hold_expires: None,
+        shows: None,
         grace: SECOND,
     }
 }

@@ -240,6 +240,9 @@ pub(super) fn plain_step() -> StepPlan {
         allow_failure: false,
         tag: None,
         waits_for_worker: false,
+        patience: None,
+        hold_expires: None,
+        shows: None,
         grace: Duration::from_secs(30),
     }
 }

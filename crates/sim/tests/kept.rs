@@ -1,0 +1,46 @@
+//! Every world in which something was once wrong, again: `seeds/NAME.json`, one test each.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use sim::case::Case;
+use sim::story::{Listener, Story};
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds")
+}
+
+/// How much of the story a failing test prints.
+const LAST_LINES: usize = 40;
+
+fn replay(name: &str) {
+    let path = folder().join(name).with_extension("json");
+    let case = Case::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    assert!(!case.what.is_empty(), "{name} does not say what was wrong");
+    let story = Story::told_to(Listener::Last(LAST_LINES));
+    let verdict = case.run(&story, None);
+    if let Some(finding) = verdict.findings.first() {
+        let lines = story.lines().join("\n");
+        panic!("{lines}\n{finding}\nonce it was: {}\nagain: sim --case {} --trace", case.what, path.display());
+    }
+}
+
+macro_rules! kept {
+    ($($test:ident => $name:literal),* $(,)?) => {
+        $(#[test] fn $test() { replay($name); })*
+        const KEPT: &[&str] = &[$($name),*];
+    };
+}
+
+kept! {}
+
+#[test]
+fn every_kept_world_has_its_test() {
+    let names = std::fs::read_dir(folder()).into_iter().flatten().flatten().filter_map(|entry| {
+        let path = entry.path();
+        let is_case = path.extension().is_some_and(|extension| extension == "json");
+        is_case.then(|| path.file_stem().map(|stem| stem.to_string_lossy().into_owned())).flatten()
+    });
+    let names: BTreeSet<String> = names.collect();
+    assert_eq!(names, KEPT.iter().map(|name| (*name).to_owned()).collect(), "tests/kept.rs names them all");
+}
