@@ -32,7 +32,9 @@ macro_rules! kept {
     };
 }
 
-kept! {}
+kept! {
+    timed_out_while_the_server_was_away => "timed-out-while-the-server-was-away",
+}
 
 #[test]
 fn every_kept_world_has_its_test() {
