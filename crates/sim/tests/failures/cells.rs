@@ -7,7 +7,7 @@ use std::time::Duration;
 use sim::scenario::{Seen, Tried};
 
 use crate::times::{Clock, Point, at_most};
-use crate::words::agree;
+use crate::words::{agree, without_counts};
 
 /// From the moment that a machine wakes up to the end of what must not run on it any more.
 const A_BLINK: Duration = Duration::from_millis(10);
@@ -31,7 +31,7 @@ impl Cells {
             step: if either { paths(worlds) } else { path(worlds) },
             process: process(worlds, &Clock::new(worlds)),
             end: same(worlds, "end", end),
-            log: agree(&worlds.iter().map(log).collect::<Vec<String>>()),
+            log: agree(&worlds.iter().map(|seen| without_counts(&log(seen))).collect::<Vec<String>>()),
             error: worlds[0].error.is_some().then(|| agree(&worlds.iter().map(message).collect::<Vec<String>>())),
             whys: whys(worlds),
         }

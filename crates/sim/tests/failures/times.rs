@@ -82,7 +82,7 @@ fn within(time: Duration, name: &str) -> String {
 /// The time that all agree on.
 fn exact(times: &[Duration]) -> Option<Duration> {
     let (least, most) = (times.iter().min()?, times.iter().max()?);
-    (*most < MOMENT || *most - *least < NOISE).then_some(*least)
+    (*most - *least < NOISE).then_some(*least)
 }
 
 fn whole(time: Duration) -> u64 {
@@ -92,11 +92,5 @@ fn whole(time: Duration) -> u64 {
 /// The next round number of seconds. Coarse, so that another roll of the dice seldom changes it.
 pub(crate) fn at_most(time: Duration) -> u64 {
     let secs = time.as_secs() + 1;
-    let grain = match secs {
-        0..=5 => 5,
-        6..=60 => 10,
-        61..=300 => 20,
-        _ => 60,
-    };
-    secs.next_multiple_of(grain)
+    [5, 20, 40, 60].into_iter().find(|bound| secs <= *bound).unwrap_or_else(|| secs.next_multiple_of(30))
 }
