@@ -46,8 +46,8 @@ impl Clock {
             return "at its end".to_owned();
         }
         let marks = points.iter().zip(&self.marks).map(|(point, marks)| {
-            let past = marks.iter().filter(|mark| mark.at <= point.at);
-            *past.last().expect("what is told comes after the event")
+            let mut past = marks.iter().filter(|mark| mark.at <= point.at);
+            *past.next_back().expect("what is told comes after the event")
         });
         let marks: Vec<Mark> = marks.collect();
         let same_mark = marks.iter().all(|mark| mark.name == marks[0].name);
