@@ -63,6 +63,12 @@ pub enum Event {
         ticket: Ticket,
         epoch: Epoch,
     },
+    /// A worker has an attempt of this step that is not on record, and that had leave to start: commits were lost.
+    Adopted {
+        ticket: Ticket,
+        worker: WorkerId,
+        epoch: Epoch,
+    },
     /// The attempt is certainly over, without a result. `epoch`: the link on which that was seen.
     Gone {
         ticket: Ticket,

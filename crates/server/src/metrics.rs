@@ -30,6 +30,7 @@ pub struct Metrics {
     pub duplicate_identities: Counter,
     pub mass_losses: Counter,
     pub strangers: Counter,
+    pub amnesia: Counter,
     pub queued: Gauge,
     pub connected: Gauge,
     pub batch_rows: Histogram,
@@ -60,6 +61,7 @@ impl Default for Metrics {
             counter("duplicate_identities", "Workers that were refused since another uses their identity");
         let mass_losses = counter("mass_losses", "Times that most workers were lost at once");
         let strangers = counter("unknown_attempts", "Attempts that workers have and the database does not know");
+        let amnesia = counter("lost_commits", "Times that commits were found to be lost");
         let sweeps = counter("sweeps", "Sweeps over everything that is open");
         let sweep_failures = counter("sweep_failures", "Phases of sweeps that failed and are tried again");
         let last_sweep_ms = Gauge::default();
@@ -97,6 +99,7 @@ impl Default for Metrics {
             duplicate_identities,
             mass_losses,
             strangers,
+            amnesia,
             queued,
             connected,
             batch_rows,

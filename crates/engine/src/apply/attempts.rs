@@ -91,7 +91,28 @@ impl Draft<'_> {
         if offer.epoch != epoch {
             return Err(Rejection::Stale(Stale::Epoch));
         }
-        let timeout = self.def(ix).timeout;
+        let live = self.next_attempt(ticket, offer.worker, epoch);
+        self.effect(Effect::Go { ticket, worker: live.worker });
+        self.shift(ix, Verb::Start, State::Running(live), "granted to the worker")
+    }
+
+    /// The rows say that the step waits, and its worker knows better. It runs, so nothing else may.
+    pub(super) fn adopted(&mut self, ticket: Ticket, worker: WorkerId, epoch: Epoch) -> Result<(), Rejection> {
+        let ix = ticket.step;
+        match self.step(ix).state.name() {
+            StateName::Queued => {}
+            StateName::Waiting => self.enqueue(ix, Verb::TimerDone, "its worker has started it already")?,
+            state => return Err(Rejection::NotNow { state, wanted: "adopt" }),
+        }
+        self.drop_offer(ix);
+        let live = self.next_attempt(ticket, worker, epoch);
+        let reason = format!("{} has it, though that is not on record: commits were lost", self.worker(worker));
+        self.shift(ix, Verb::Start, State::Running(live), &reason)
+    }
+
+    /// Counts and records an attempt that has leave to start.
+    fn next_attempt(&mut self, ticket: Ticket, worker: WorkerId, epoch: Epoch) -> Live {
+        let (ix, timeout) = (ticket.step, self.def(ticket.step).timeout);
         let step = self.step_mut(ix);
         step.attempts += 1;
         step.executions += 1;
@@ -99,19 +120,17 @@ impl Draft<'_> {
         step.avoid = None;
         // What was wrong with the attempt before stands in that attempt's row.
         step.error = None;
-        let number = step.attempts;
         let live = Live {
-            attempt: offer.attempt,
-            number,
-            fence: offer.fence,
-            worker: offer.worker,
+            attempt: ticket.attempt,
+            number: step.attempts,
+            fence: ticket.fence,
+            worker,
             epoch,
             started_at: self.ctx.now,
             timeout_at: timeout.map(|d| self.ctx.now + d),
         };
         self.record(Attempt::started(ix, live));
-        self.effect(Effect::Go { ticket, worker: live.worker });
-        self.shift(ix, Verb::Start, State::Running(live), "granted to the worker")
+        live
     }
 
     /// The question is idempotent: the answer may have been lost, or come too late to be used.

@@ -94,7 +94,7 @@ pub fn apply(job: &Job, event: &Event, ctx: &Ctx<'_>) -> Result<Changes, Rejecti
     // A stale voice is told so whatever became of the job; everyone else hears that the job is over.
     if let Some(ticket) = event.ticket() {
         draft.known(ticket.step)?;
-        if !matches!(event, Event::Offer { .. }) && !is_believed(event) {
+        if !matches!(event, Event::Offer { .. } | Event::Adopted { .. }) && !is_believed(event) {
             draft.current(ticket)?;
         }
     }
@@ -110,6 +110,7 @@ pub fn apply(job: &Job, event: &Event, ctx: &Ctx<'_>) -> Result<Changes, Rejecti
         Event::LinkLost { ticket, epoch } => draft.link_lost(*ticket, *epoch)?,
         Event::ServerLost { ticket, epoch, since } => draft.server_lost(*ticket, *epoch, *since)?,
         Event::Reattached { ticket, epoch } => draft.reattached(*ticket, *epoch)?,
+        Event::Adopted { ticket, worker, epoch } => draft.adopted(*ticket, *worker, *epoch)?,
         Event::Gone { ticket, epoch, loss } => draft.gone(*ticket, *epoch, loss)?,
         Event::FellSilent { ticket, silent, by } => draft.fell_silent(*ticket, *silent, by.as_deref())?,
         Event::HeardAgain { ticket } => draft.heard_again(*ticket)?,
@@ -206,6 +207,7 @@ impl Event {
             | Event::LinkLost { ticket, .. }
             | Event::ServerLost { ticket, .. }
             | Event::Reattached { ticket, .. }
+            | Event::Adopted { ticket, .. }
             | Event::Gone { ticket, .. }
             | Event::FellSilent { ticket, .. }
             | Event::HeardAgain { ticket }

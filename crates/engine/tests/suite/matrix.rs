@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use engine::attempt::Loss;
 use engine::event::{Event, NoReturn, Rejection, Stale, Ticket};
-use engine::{AttemptId, Epoch, Fence, State, StepIx};
+use engine::{AttemptId, Epoch, Fence, State, StepIx, WorkerId};
 use expect_test::expect_file;
 use uuid::Uuid;
 
@@ -151,6 +151,7 @@ fn cases(world: &World, step: StepIx) -> Vec<Case> {
             since: world.heard(),
         }),
         linked("reattached", ticket, newer, old, |ticket, epoch| Event::Reattached { ticket, epoch }),
+        plain("adopted", Event::Adopted { ticket: old_attempt(ticket), worker: WorkerId(Uuid::from_u128(1)), epoch }),
         linked("gone: void", ticket, epoch, old, gone(Loss::Void)),
         linked("gone: runner lost", ticket, epoch, old, gone(Loss::RunnerLost)),
         ticketed("fell silent", ticket, |ticket| Event::FellSilent { ticket, silent: SILENT, by: None }),
@@ -214,7 +215,7 @@ fn old_fence(ticket: Ticket) -> Ticket {
     Ticket { fence: Fence(1), ..ticket }
 }
 
-const VARIANTS: [&str; 22] = [
+const VARIANTS: [&str; 23] = [
     "Offer",
     "Refused",
     "OfferLost",
@@ -237,6 +238,7 @@ const VARIANTS: [&str; 22] = [
     "NoReturn",
     "MoreTime",
     "ServerLost",
+    "Adopted",
 ];
 
 /// No wildcard: a new event does not compile until it has its column.
@@ -264,6 +266,7 @@ fn variant(event: &Event) -> &'static str {
         Event::NoReturn { .. } => 19,
         Event::MoreTime { .. } => 20,
         Event::ServerLost { .. } => 21,
+        Event::Adopted { .. } => 22,
     };
     VARIANTS[index]
 }

@@ -20,6 +20,7 @@ use crate::metrics::Metrics;
 use crate::random::Random;
 use crate::scaler::{NoScaler, Scaler};
 
+use super::amnesia::Amnesia;
 use super::beats::Beats;
 use super::breaker::{Breaker, MassLoss};
 use super::cache::{Cache, Definitions};
@@ -75,6 +76,10 @@ pub struct Core<S> {
     /// Workers' rows may say something new.
     pub(super) must_look_around: bool,
     pub(super) noticed: Noticed,
+    /// Commits were lost, not long ago.
+    pub(super) amnesia: Option<Amnesia>,
+    /// What this server remembers and the rows do not say.
+    pub(super) forgotten: Option<&'static str>,
     fences: std::ops::Range<u64>,
     next_check: Time,
     prepared: Option<Prepared>,
@@ -170,6 +175,8 @@ impl<S: Store> Core<S> {
             siblings: Siblings::new(me, shared, &hearing_rules),
             must_look_around: false,
             noticed: Noticed::default(),
+            amnesia: None,
+            forgotten: None,
             fences: 0..0,
             next_check: tick.now,
             prepared: None,
@@ -206,6 +213,9 @@ impl<S: Store> Core<S> {
             return;
         }
         let mut round = self.listen();
+        if let Some(evidence) = self.forgotten.take() {
+            self.rows_fell_behind(evidence, &mut round);
+        }
         if std::mem::take(&mut self.must_look_around)
             && let Err(error) = self.look_around(&mut round)
         {
@@ -213,6 +223,7 @@ impl<S: Store> Core<S> {
             self.must_look_around = true;
         }
         self.notice(&mut round);
+        self.settle_amnesia(&mut round);
         let mut kept = Vec::with_capacity(commands.len());
         for command in commands {
             if let Some(command) = self.run_at_once(command, now) {
@@ -563,6 +574,7 @@ impl<S: Store> Core<S> {
 
     /// Fills the dispatcher's queue and the roster from rows, and treats as lost every link that no server has.
     fn rebuild(&mut self) -> Result<(), StoreError> {
+        self.load_amnesia()?;
         self.rebuild_index()?;
         let mut round = self.listen();
         self.look_around(&mut round)?;
@@ -626,8 +638,14 @@ impl<S: Store> Core<S> {
         for job in &committed.conflicts {
             self.cache.drop_job(*job);
         }
-        // What was decided on them may have been about links.
-        self.must_look_around |= !committed.conflicts.is_empty();
+        if committed.conflicts.is_empty() {
+            return;
+        }
+        // What was decided on them may have been about links; and it may be the rows that have gone back.
+        self.must_look_around = true;
+        if let Err(error) = self.compare_memory() {
+            tracing::warn!(%error, "the last event could not be read");
+        }
     }
 
     /// Something may be due that is not known here.

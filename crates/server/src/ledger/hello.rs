@@ -41,6 +41,9 @@ impl<S: Store> Core<S> {
         round: &mut Round,
     ) {
         let worker = row.id;
+        if Epoch(hello.last_epoch) > row.epoch && row.epoch > Epoch::default() {
+            self.commits_were_lost("a worker had a link that is not on record", round);
+        }
         self.learn_held(worker);
         let known = self.roster.get(worker);
         let epoch = row.epoch.max(known.map(|w| w.epoch).unwrap_or_default()).max(Epoch(hello.last_epoch));
@@ -59,6 +62,7 @@ impl<S: Store> Core<S> {
         self.count_connected();
         tracing::info!(worker = hello.name, %worker, host = hello.hostname, epoch = epoch.0, "a worker connected");
 
+        self.has_reported(worker, epoch);
         self.worker_is_back(worker, round);
         self.offers_gone(&believed, epoch, round);
         self.remember_log_positions(link, hello);
@@ -147,10 +151,17 @@ impl<S: Store> Core<S> {
             }
             // Not known here: it is not ours to stop.
             None if held.state == HeldState::Waiting => VerdictKind::Forget,
-            None => {
-                self.met_a_stranger(attempt, held);
-                VerdictKind::Finish
-            }
+            None => match self.adopt(link, held, epoch, round) {
+                Some(place) => {
+                    let kind = self.verdict_for(place, held, epoch, position.complete, round);
+                    self.remember_word(link, place, held, kind);
+                    kind
+                }
+                None => {
+                    self.met_a_stranger(attempt, held);
+                    VerdictKind::Finish
+                }
+            },
         };
         if matches!(kind, VerdictKind::Finish | VerdictKind::StopGraceful | VerdictKind::StopKill)
             && held.state == HeldState::Running

@@ -165,6 +165,11 @@ impl<S: Store> Core<S> {
 
     fn accepted(&mut self, link: LinkId, ticket: Ticket, round: &mut Round) {
         pause::at(Point::Accepted);
+        if self.place(AttemptId(ticket.attempt)).is_some_and(|place| self.withholds_start(place, ticket)) {
+            let reason = "commits were lost, and not all workers have reported yet".to_owned();
+            self.about_attempt(link, ticket, "accept", round, |t| Event::Refused { ticket: t, reason });
+            return self.stale(link, ticket, "accept", round);
+        }
         let epoch = self.epoch_of(link);
         if planted::is(Bug::OfferedToTwo) {
             round.outgoing.push((None, link, ServerMessage::Go { number: 0, ticket }));

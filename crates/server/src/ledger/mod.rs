@@ -12,6 +12,7 @@
 
 mod absence;
 mod again;
+mod amnesia;
 mod attempt_spec;
 mod beats;
 mod breaker;

@@ -42,6 +42,8 @@ pub(super) struct Word {
 pub(super) struct Noticed {
     /// The number of the last event that was looked at.
     pub cursor: u64,
+    /// The highest number that was ever seen: it must not be gone.
+    pub seen: u64,
     /// Events after that which are this server's own.
     own: BTreeSet<u64>,
     /// Jobs that others moved, and that are to be read anew.
@@ -54,7 +56,12 @@ pub(super) struct Noticed {
 impl Noticed {
     /// Everything up to this number is known.
     pub(super) fn start(&mut self, cursor: u64) {
-        *self = Noticed { cursor, ..Noticed::default() };
+        *self = Noticed { cursor, seen: cursor, ..Noticed::default() };
+    }
+
+    /// These are read anew with the next round.
+    pub(super) fn read_again(&mut self, jobs: BTreeSet<JobId>) {
+        self.moved.extend(jobs);
     }
 
     /// Somebody says that there is something to see.
@@ -76,6 +83,7 @@ impl<S: Store> Core<S> {
 
     /// This server's own commit is no news, and what it lost to others is.
     pub(super) fn note_committed(&mut self, committed: &Committed) {
+        self.noticed.seen = committed.event_ids.iter().flatten().copied().fold(self.noticed.seen, u64::max);
         if !self.siblings.alone() {
             self.noticed.own.extend(committed.event_ids.iter().flatten());
         }
@@ -110,6 +118,7 @@ impl<S: Store> Core<S> {
         }
         for (number, job) in changes {
             self.noticed.cursor = self.noticed.cursor.max(number);
+            self.noticed.seen = self.noticed.seen.max(number);
             if !self.noticed.own.contains(&number) {
                 self.noticed.moved.insert(job);
             }

@@ -156,8 +156,12 @@ impl<S: Store> Core<S> {
     fn meet_siblings(&mut self) -> Result<(), StoreError> {
         let reader = self.store.reader();
         if let Some(row) = reader.hearing()? {
+            if row.mark_at < self.hearing.row.mark_at {
+                self.forgotten = Some("the last mark is older than one that was committed");
+            }
             self.hearing.take_over(row, self.tick);
         }
+        self.compare_memory()?;
         let rules = self.hearing_rules;
         let heard = self.hearing.heard_at(self.tick, &rules);
         let changed = self.siblings.meet(reader.servers()?, |row| is_there(row, heard, &rules));
@@ -170,6 +174,16 @@ impl<S: Store> Core<S> {
             self.check_soon(self.tick.now);
         }
         self.must_look_around |= changed || !self.siblings.known.is_empty();
+        Ok(())
+    }
+
+    /// Whether the rows still say what this server has seen them say.
+    pub(super) fn compare_memory(&mut self) -> Result<(), StoreError> {
+        let last_event = self.store.reader().last_event()?;
+        if last_event < self.noticed.seen {
+            self.forgotten = Some("events that were seen are gone");
+            self.noticed.start(last_event);
+        }
         Ok(())
     }
 
@@ -194,8 +208,10 @@ impl<S: Store> Core<S> {
     /// drained, and whose server is gone.
     pub(super) fn look_around(&mut self, round: &mut Round) -> Result<(), StoreError> {
         self.load_pause()?;
+        self.load_amnesia()?;
         for row in self.store.reader().workers()? {
             self.note_row(&row);
+            self.has_reported(row.id, row.epoch);
             match self.roster.get(row.id).and_then(|w| w.link) {
                 Some(link) if self.has_outlived(link, &row) => {
                     self.let_go(link, &row);

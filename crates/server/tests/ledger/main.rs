@@ -5,6 +5,7 @@ mod desk;
 
 mod absence;
 mod again;
+mod amnesia;
 mod crossing;
 mod dispatch;
 mod faults;

@@ -1,0 +1,172 @@
+//! Commits that were acknowledged and are not there any more: a database that fell over to a copy, or came back from a
+//! backup. Workers know better than the rows then, and so does a server that still remembers.
+//!
+//! What was lost may be that a step has started. So nothing starts whose effects are not `none`, until every worker has
+//! said what it has, or a window has passed; and what workers bring that is not on record is adopted, never stopped.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use engine::definition::Effects;
+use engine::event::Ticket;
+use engine::{AttemptId, Clocks, Epoch, Event, Heard, JobId, WorkerId};
+use protocol::link::{HeldAttempt, RefusedCode};
+use serde::{Deserialize, Serialize};
+use store::rows::WorkerRow;
+use store::{Store, StoreError};
+
+use crate::dispatch::{LinkId, Place};
+
+use super::core::Core;
+use super::knock::refuse;
+use super::round::Round;
+
+/// The key of the store's settings that says until when nothing unsafe starts.
+const AMNESIA_KEY: &str = "amnesia";
+
+/// Nothing unsafe starts for a while.
+#[derive(Debug)]
+pub(super) struct Amnesia {
+    until: Heard,
+    /// Who has not said hello since, and the epoch that its row had; none where only the window is known.
+    awaited: Option<BTreeMap<WorkerId, Epoch>>,
+    /// Jobs with steps that would have been handed out.
+    withheld: BTreeSet<JobId>,
+}
+
+/// The same, as it is stored for the other servers and for the next start.
+#[derive(Serialize, Deserialize)]
+struct StoredAmnesia {
+    until: i64,
+}
+
+impl<S: Store> Core<S> {
+    /// Commits are lost, by this evidence.
+    pub(super) fn commits_were_lost(&mut self, evidence: &str, round: &mut Round) {
+        let until = round.clocks.heard + self.config.rules.recovery_window;
+        self.metrics.amnesia.inc();
+        tracing::error!(
+            evidence,
+            "commits were lost: was the database restored, or did it fail over to a copy that lacks the last of them? \
+             Nothing but steps with effects `none` starts until all workers have reported, or a window has passed"
+        );
+        round.meta(AMNESIA_KEY, &StoredAmnesia { until: until.0 });
+        let awaited = match self.store.reader().workers() {
+            Ok(rows) => {
+                Some(rows.iter().filter(|row| self.is_awaited(row, &round.clocks)).map(|r| (r.id, r.epoch)).collect())
+            }
+            Err(_) => None,
+        };
+        let withheld = self.amnesia.take().map(|before| before.withheld).unwrap_or_default();
+        self.amnesia = Some(Amnesia { until, awaited, withheld });
+    }
+
+    /// It may have something: it is connected, or may still come back.
+    fn is_awaited(&self, row: &WorkerRow, clocks: &Clocks) -> bool {
+        let window = self.config.rules.recovery_window;
+        row.removed_at.is_none()
+            && row.epoch > Epoch::default()
+            && row.left_heard.is_none_or(|left| clocks.heard < left + window)
+    }
+
+    /// This server remembers what the rows do not say any more. Memory is dropped, and everyone connected here asked to
+    /// say again what they have.
+    pub(super) fn rows_fell_behind(&mut self, evidence: &str, round: &mut Round) {
+        self.commits_were_lost(evidence, round);
+        let links: Vec<LinkId> = self.links.keys().copied().collect();
+        for link in links {
+            let Some(known) = self.links.remove(&link) else { continue };
+            refuse(&known.sender, RefusedCode::GoingAway, "the server's database lost commits; connect again");
+            self.roster.update(known.worker, |w| {
+                if let Some(w) = w {
+                    w.link = None;
+                    w.epoch = Epoch::default();
+                }
+            });
+        }
+        self.count_connected();
+        self.cache.clear();
+        if let Err(error) = self.rebuild_index() {
+            tracing::warn!(%error, "the dispatcher's queue could not be read again");
+        }
+        self.must_look_around = true;
+    }
+
+    /// What was said before this start, or to another server.
+    pub(super) fn load_amnesia(&mut self) -> Result<(), StoreError> {
+        let Some(text) = self.store.reader().meta(AMNESIA_KEY)? else { return Ok(()) };
+        let Ok(stored) = serde_json::from_str::<StoredAmnesia>(&text) else { return Ok(()) };
+        let heard = self.hearing.clocks(self.tick.now).heard;
+        if self.amnesia.is_none() && Heard(stored.until) > heard {
+            self.amnesia = Some(Amnesia { until: Heard(stored.until), awaited: None, withheld: BTreeSet::new() });
+        }
+        Ok(())
+    }
+
+    /// A worker has said hello, here or elsewhere.
+    pub(super) fn has_reported(&mut self, worker: WorkerId, epoch: Epoch) {
+        if let Some(awaited) = self.amnesia.as_mut().and_then(|amnesia| amnesia.awaited.as_mut())
+            && awaited.get(&worker).is_some_and(|before| *before < epoch)
+        {
+            awaited.remove(&worker);
+        }
+    }
+
+    /// Ends it when its time has come.
+    pub(super) fn settle_amnesia(&mut self, round: &mut Round) {
+        let over = self.amnesia.as_ref().is_some_and(|amnesia| {
+            amnesia.until <= round.clocks.heard || amnesia.awaited.as_ref().is_some_and(BTreeMap::is_empty)
+        });
+        if over && let Some(amnesia) = self.amnesia.take() {
+            tracing::info!("workers have reported, or had the time to: steps start again");
+            round.meta(AMNESIA_KEY, &StoredAmnesia { until: 0 });
+            self.noticed.read_again(amnesia.withheld);
+        }
+    }
+
+    /// Whether this step must not start now. It is looked at again when it may.
+    pub(super) fn withholds(&mut self, place: Place) -> bool {
+        if self.amnesia.is_none() {
+            return false;
+        }
+        let Ok(cached) = self.cache.load(place.job, &mut self.store, &self.definitions) else { return true };
+        let safe = cached.job.definition.step(place.step).effects == Effects::None;
+        if !safe && let Some(amnesia) = &mut self.amnesia {
+            amnesia.withheld.insert(place.job);
+        }
+        !safe
+    }
+
+    /// The same for an offer that is accepted just now. What is on record as started goes on.
+    pub(super) fn withholds_start(&mut self, place: Place, ticket: protocol::attempt::Ticket) -> bool {
+        let offered = |core: &Core<S>| {
+            let offer = core.cache.get(place.job).and_then(|cached| cached.job.step(place.step).state.offer().copied());
+            offer.is_some_and(|offer| offer.attempt.0 == ticket.attempt)
+        };
+        self.withholds(place) && offered(self)
+    }
+
+    /// An attempt that is not on record, of a step that is: it had leave to start, so the word of that was lost.
+    pub(super) fn adopt(&mut self, link: LinkId, held: &HeldAttempt, epoch: Epoch, round: &mut Round) -> Option<Place> {
+        let worker = self.links.get(&link)?.worker;
+        let job = JobId(held.job);
+        self.doubt(job, round);
+        let cached = self.cache.load(job, &mut self.store, &self.definitions).ok()?;
+        let step = cached.job.definition.find(&held.step)?;
+        let (attempt, fence) = (AttemptId(held.ticket.attempt), engine::Fence(held.ticket.fence));
+        let newest = self.store.reader().attempts(job).ok()?.iter().filter(|a| a.ix == step).map(|a| a.fence).max();
+        if newest.is_some_and(|newest| newest >= fence.0) {
+            return None;
+        }
+        let event = Event::Adopted { ticket: Ticket { step, attempt, fence }, worker, epoch };
+        match self.apply(job, &event, round) {
+            Ok(()) => {
+                tracing::warn!(%attempt, %job, step = held.step, "an attempt that was not on record is adopted");
+                Some(Place { job, step })
+            }
+            Err(error) => {
+                tracing::warn!(%attempt, %job, step = held.step, %error, "an attempt that is not on record stays so");
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Commits that are gone: nothing unsafe starts until workers have said what they have, and what they have is adopted.
+
+use std::time::Duration;
+
+use protocol::attempt::AttemptSpec;
+use protocol::link::{HeldAttempt, HeldState, Hello, ServerMessage, VerdictKind};
+
+use crate::cluster::Cluster;
+use crate::desk::{Mailbox, ONE, hello};
+
+const SECOND: Duration = Duration::from_secs(1);
+const READS: &str = "name: reads\nsteps:\n  a: { run: 'true', effects: none }\n";
+
+fn held(spec: &AttemptSpec, state: HeldState) -> HeldAttempt {
+    HeldAttempt {
+        ticket: spec.ticket,
+        job: spec.job,
+        step: spec.step.clone(),
+        state,
+        log_first_seq: 0,
+        log_last_seq: 0,
+        events: 0,
+    }
+}
+
+/// The worker comes again, with what it has.
+fn again(cluster: &mut Cluster, w: &Mailbox, name: &str, slots: u32, held: Vec<HeldAttempt>) -> Mailbox {
+    let last_epoch = w.welcome.epoch;
+    cluster.desk(0).knock(w.worker, Hello { last_epoch, ..hello(name, "script", slots, held) }).welcomed()
+}
+
+/// A job that was offered and started, and a database that knows only that it is queued.
+fn started_and_forgotten(cluster: &mut Cluster, w: &mut Mailbox) -> (engine::JobId, AttemptSpec) {
+    let job = cluster.desk(0).submit(ONE);
+    let before = cluster.database.commits();
+    let spec = cluster.desk(0).start(w);
+    let lost = cluster.database.commits() - before;
+    assert_eq!(cluster.database.forget_last(lost), lost);
+    (job, spec)
+}
+
+#[test]
+fn a_started_step_that_is_not_on_record_is_adopted_and_its_end_counts() {
+    for state in [HeldState::Running, HeldState::Ended] {
+        let mut cluster = Cluster::new(1);
+        let mut w = cluster.desk(0).worker("w", "script", 1);
+        let (job, spec) = started_and_forgotten(&mut cluster, &mut w);
+        // Another server on what is left of the database.
+        cluster.kill(0);
+        let place = cluster.start();
+        cluster.pass(SECOND * 20);
+        let last_epoch = w.welcome.epoch + 1;
+        let hello = Hello { last_epoch, ..hello("w", "script", 1, vec![held(&spec, state)]) };
+        let back = cluster.desk(place).knock(w.worker, hello).welcomed();
+        let expected = if state == HeldState::Ended { VerdictKind::SendResult } else { VerdictKind::Continue };
+        assert_eq!(back.welcome.verdicts[0].verdict, expected);
+        cluster.desk(place).check(job, "running: running");
+        cluster.desk(place).ends(&back, spec.ticket, 0);
+        cluster.desk(place).check(job, "success: success");
+    }
+}
+
+#[test]
+fn a_server_that_remembers_more_than_the_rows_asks_everyone_and_starts_nothing_unsafe_meanwhile() {
+    let mut cluster = Cluster::new(1);
+    let mut w = cluster.desk(0).worker("w", "script", 1);
+    let (job, spec) = started_and_forgotten(&mut cluster, &mut w);
+    let mut other = cluster.desk(0).worker("other", "script", 2);
+    cluster.pass(SECOND * 3);
+    for mailbox in [&mut w, &mut other] {
+        mailbox.take();
+        assert!(mailbox.closed, "it is asked to come again");
+    }
+    // Whoever comes first is not given the step that the other one has started.
+    let mut other = again(&mut cluster, &other, "other", 2, Vec::new());
+    cluster.pass(SECOND * 5);
+    other.none();
+    // What only reads may start.
+    let reads = cluster.desk(0).submit(READS);
+    assert_eq!(other.offer().job, reads.0);
+    let next = cluster.desk(0).submit(ONE);
+    other.none();
+    let back = again(&mut cluster, &w, "w", 1, vec![held(&spec, HeldState::Running)]);
+    assert_eq!(back.welcome.verdicts[0].verdict, VerdictKind::Continue);
+    cluster.desk(0).check(job, "running: running");
+    // All have reported.
+    cluster.pass(SECOND * 3);
+    assert_eq!(other.offer().job, next.0);
+    cluster.desk(0).ends(&back, spec.ticket, 0);
+    cluster.desk(0).check(job, "success: success");
+}
+
+#[test]
+fn an_end_that_comes_before_the_loss_is_noticed_is_not_thrown_away() {
+    let mut cluster = Cluster::new(1);
+    let mut w = cluster.desk(0).worker("w", "script", 1);
+    let (job, spec) = started_and_forgotten(&mut cluster, &mut w);
+    cluster.desk(0).ends(&w, spec.ticket, 0);
+    let mail = w.take();
+    assert!(
+        !mail.iter().any(|m| matches!(m, ServerMessage::StaleDispatch { .. } | ServerMessage::Forget { .. })),
+        "{mail:?}"
+    );
+    let back = again(&mut cluster, &w, "w", 1, vec![held(&spec, HeldState::Ended)]);
+    assert_eq!(back.welcome.verdicts[0].verdict, VerdictKind::SendResult);
+    cluster.desk(0).ends(&back, spec.ticket, 0);
+    cluster.desk(0).check(job, "success: success");
+}
+
+#[test]
+fn after_a_window_it_is_over() {
+    let mut cluster = Cluster::new(1);
+    let w = cluster.desk(0).worker("w", "script", 2);
+    cluster.desk(0).worker("gone", "other", 2);
+    let far = Hello { last_epoch: 99, ..hello("w", "script", 2, Vec::new()) };
+    let mut back = cluster.desk(0).knock(w.worker, far).welcomed();
+    assert!(back.welcome.epoch > 99);
+    cluster.desk(0).submit(ONE);
+    cluster.pass(SECOND * 60);
+    back.none();
+    cluster.pass(SECOND * 62);
+    back.offer();
+}
