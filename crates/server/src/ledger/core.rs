@@ -37,6 +37,10 @@ use super::sweep::SweepRules;
 /// Fences are taken from the store in blocks, so that an offer costs no statement of its own.
 const FENCE_BLOCK: u64 = 10_000;
 
+/// Where others take some as well, a block is good for one round: with one from before, a step's next attempt could get a
+/// lower number than the one before it had from another server.
+const FENCE_BLOCK_SHARED: u64 = 200;
+
 /// How long a job that cannot be handled is left alone before it is tried again.
 const ASIDE_FOR: Duration = Duration::from_secs(60);
 
@@ -211,6 +215,9 @@ impl<S: Store> Core<S> {
             tracing::error!(%error, "the ledger's state could not be read again; it is tried until it can");
             self.waiting = Some(commands);
             return;
+        }
+        if self.siblings.is_shared() {
+            self.fences = 0..0;
         }
         let mut round = self.listen();
         if let Some(evidence) = self.forgotten.take() {
@@ -665,8 +672,9 @@ impl<S: Store> Core<S> {
         if self.fences.is_empty() {
             // Never below the clock in microseconds, so that fences grow across restored backups too.
             let floor = u64::try_from(now.0).unwrap_or(0);
-            let first = self.store.reserve_fences(FENCE_BLOCK, floor)?;
-            self.fences = first..first + FENCE_BLOCK;
+            let count = if self.siblings.is_shared() { FENCE_BLOCK_SHARED } else { FENCE_BLOCK };
+            let first = self.store.reserve_fences(count, floor)?;
+            self.fences = first..first + count;
         }
         if planted::is(Bug::FenceRepeats) {
             return Ok(engine::Fence(self.fences.start));

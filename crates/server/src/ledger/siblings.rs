@@ -44,6 +44,10 @@ impl Siblings {
         Siblings { me, shared, known: Vec::new(), living: BTreeSet::new(), patience }
     }
 
+    pub(super) fn is_shared(&self) -> bool {
+        self.shared
+    }
+
     pub(super) fn alone(&self) -> bool {
         self.living.is_empty()
     }

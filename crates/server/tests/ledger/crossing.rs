@@ -146,3 +146,22 @@ fn nobody_takes_a_step_for_unmatched_while_a_siblings_worker_could_run_it() {
     cluster.desk(0).check(first, "running: running");
     cluster.desk(0).check(second, "pending: queued");
 }
+
+#[test]
+fn a_later_attempt_has_a_higher_fence_whichever_server_offers_it() {
+    let mut cluster = Cluster::new(2);
+    let mut early = cluster.desk(1).worker("early", "script", 1);
+    // The second server has taken fences before the first one does.
+    cluster.desk(1).submit(ONE);
+    cluster.desk(1).start(&mut early);
+    let mut first = cluster.desk(0).worker("first", "script", 1);
+    cluster.desk(0).submit(ONE);
+    cluster.pass(SECOND);
+    let offered = first.offer();
+    let mut second = cluster.desk(1).worker("second", "script", 1);
+    cluster.desk(0).hang_up(&first);
+    cluster.pass(SECOND * 3);
+    let again = second.offer();
+    assert_eq!(again.job, offered.job);
+    assert!(again.ticket.fence > offered.ticket.fence, "{} and then {}", offered.ticket.fence, again.ticket.fence);
+}
