@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::failure::Failure;
-use crate::ids::{StepIx, WorkerId};
+use crate::ids::StepIx;
 use crate::state::Live;
 use crate::time::Time;
 
@@ -114,9 +114,5 @@ impl Attempt {
             error: None,
             usage: Usage::default(),
         }
-    }
-
-    pub fn worker(&self) -> WorkerId {
-        self.live.worker
     }
 }
