@@ -59,7 +59,7 @@ fuzz: ## Look for inputs that break the readers; wants a nightly compiler and ca
 	done
 
 # Properties and purity are the slow tests: what the others notice needs them not, so they look at the rest only.
-mutants: ## Break the engine in a thousand small ways, and see that its tests notice each; about an hour. See docs/mutants.md.
+mutants: ## Break the engine in a thousand small ways, and see that its tests notice each; half an hour. See docs/mutants.md.
 	@$(CARGO) mutants --version >/dev/null 2>&1 || { echo "this needs cargo-mutants: cargo install --locked cargo-mutants"; exit 1; }
 	-nice $(CARGO) mutants --package engine --output target -- --lib --tests -- --skip properties:: --skip purity::
 	nice $(CARGO) mutants --package engine --output target --iterate -- --lib --tests

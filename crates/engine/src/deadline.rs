@@ -9,7 +9,7 @@ use planted::Bug;
 use crate::definition::{Patience, StepDef};
 use crate::ids::WorkerId;
 use crate::job::{Header, Step};
-use crate::state::{Queued, State};
+use crate::state::{Live, Queued, State};
 use crate::time::{Clocks, Time};
 
 /// Nothing is left unlooked at for longer.
@@ -111,7 +111,7 @@ pub(crate) fn of_step(state: &State, def: &StepDef, rules: &Rules, clocks: &Cloc
             }
         },
         State::Running(live) if planted::is(Bug::OfferTimerOutlivesGrant) => {
-            (Owner::Worker(live.worker), Some((live.started_at + rules.dispatch_ack, Action::WithdrawOffer)))
+            (Owner::Worker(live.worker), Some((offer_over(live, rules), Action::WithdrawOffer)))
         }
         State::Running(live) => {
             (Owner::Worker(live.worker), live.timeout_at.map(|at| (at + TIMEOUT_SLACK, Action::StopForTimeout)))
@@ -128,6 +128,11 @@ pub(crate) fn of_step(state: &State, def: &StepDef, rules: &Rules, clocks: &Cloc
         State::Final(_) => return None,
     };
     Some(bounded(owner, due, now))
+}
+
+/// When the offer would be over that this attempt was: a planted bug still looks at it.
+pub(crate) fn offer_over(live: &Live, rules: &Rules) -> Time {
+    live.started_at + rules.dispatch_ack
 }
 
 /// The deadline of a job that is not final.

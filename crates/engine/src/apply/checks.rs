@@ -30,7 +30,7 @@ impl Draft<'_> {
                 Some(_) | None => {}
             },
             State::Running(live) if planted::is(Bug::OfferTimerOutlivesGrant) => {
-                if due(live.started_at + self.ctx.rules.dispatch_ack) {
+                if due(deadline::offer_over(&live, self.ctx.rules)) {
                     return self.enqueue(ix, Verb::Requeue, "the offer was not answered");
                 }
             }

@@ -29,10 +29,8 @@ pub(super) fn count(number: u32, word: &str) -> String {
 
 /// `0.4s`, `12s`, `1m 30s`, `2h 5m`, `3d 4h`: two units at most.
 pub(super) fn span(time: Duration) -> String {
-    match time.as_millis().div_ceil(100) {
-        0 => return "0s".to_owned(),
-        tenths @ 1..10 => return format!("0.{tenths}s"),
-        _ => {}
+    if let tenths @ 1..10 = time.as_millis().div_ceil(100) {
+        return format!("0.{tenths}s");
     }
     let seconds = (time + Duration::from_millis(500)).as_secs();
     let units = [(86_400, "d", 3_600, "h"), (3_600, "h", 60, "m"), (60, "m", 1, "s")];

@@ -202,6 +202,13 @@ fn a_poison_event_without_a_step_kills_the_job() {
     );
 }
 
+/// Each change that is taken has a number of its own; a refusal has none.
+#[test]
+fn versions_count_changes() {
+    let version = |story| world("a", story).job.header.version;
+    assert_eq!(["", "offer a", "offer a; offer a", "offer a; accept a"].map(version), [1, 2, 2, 3]);
+}
+
 /// The first place behind the last step is as wrong as any.
 #[test]
 fn steps_that_are_not_there() {
