@@ -119,6 +119,8 @@ struct Prepared {
     commands: Vec<Command>,
     round: Round,
     batch: Batch,
+    /// It was tried, and nobody knows what became of it.
+    unsure: bool,
 }
 
 /// What became of a commit.
@@ -278,7 +280,12 @@ impl<S: Store> Core<S> {
             self.finish(prepared, &store::Committed::default());
             return Commit::Done;
         }
-        let outcome = self.store.commit(&prepared.batch);
+        let known = if prepared.unsure { self.was_committed(&prepared.batch) } else { Ok(None) };
+        let outcome = match known {
+            Ok(Some(committed)) => Ok(committed),
+            Ok(None) => self.store.commit(&prepared.batch),
+            Err(error) => Err(error),
+        };
         match outcome {
             Ok(committed) => {
                 self.finish(prepared, &committed);
@@ -286,7 +293,7 @@ impl<S: Store> Core<S> {
             }
             Err(error @ StoreError::Unavailable { .. }) => {
                 self.metrics.commit_retries.inc();
-                self.prepared = Some(prepared);
+                self.prepared = Some(Prepared { unsure: true, ..prepared });
                 Commit::Retry(error)
             }
             Err(error @ StoreError::Moved { .. }) => {
@@ -450,11 +457,11 @@ impl<S: Store> Core<S> {
         self.set_log_deadlines(&mut round);
         let batch = round.batch(&self.cache);
         self.metrics.queued.set(i64::try_from(self.queue.len()).unwrap_or(i64::MAX));
-        self.prepared = Some(Prepared { commands, round, batch });
+        self.prepared = Some(Prepared { commands, round, batch, unsure: false });
     }
 
     fn finish(&mut self, prepared: Prepared, committed: &store::Committed) {
-        let Prepared { commands, round, batch } = prepared;
+        let Prepared { commands, round, batch, .. } = prepared;
         self.overtaken(committed);
         let checks = batch.jobs.iter().filter_map(|j| j.row.check_at);
         let checks = checks.chain(batch.steps.iter().filter_map(|s| s.check_at));
@@ -633,6 +640,11 @@ impl<S: Store> Core<S> {
         if committed.mark_moved {
             // Another server was faster with the same; this one's own row says that it is there all the same.
             self.hearing.marked(round.now);
+            match self.store.reader().hearing() {
+                Ok(Some(row)) => self.hearing.take_over(row, self.tick),
+                Ok(None) => {}
+                Err(error) => tracing::warn!(%error, "the last mark could not be read"),
+            }
         } else {
             self.hearing = listened.hearing;
             told(listened, &self.metrics);

@@ -38,6 +38,7 @@ mod siblings;
 mod sweep;
 mod thread;
 mod told;
+mod unsure;
 
 pub use again::{Again, AgainError, How, ResolveOrder, RetryOrder, Settled};
 pub use breaker::MassLoss;

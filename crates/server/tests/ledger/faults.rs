@@ -20,6 +20,8 @@ use crate::desk::{Desk, ONE, submit};
 struct Faulty {
     inner: SqliteStore,
     away: Arc<AtomicBool>,
+    /// Commits the next batch, and does not say so.
+    mute: Arc<AtomicBool>,
     /// Cannot be asked who holds what.
     blind: Arc<AtomicBool>,
 }
@@ -34,7 +36,11 @@ impl Store for Faulty {
         if batch.jobs.iter().any(|job| job.row.task == "poison" || cursed(job) || doomed(job)) {
             return Err(StoreError::Refused { message: "it does not like this".to_owned() });
         }
-        self.inner.commit(batch)
+        let committed = self.inner.commit(batch)?;
+        if self.mute.swap(false, Ordering::Relaxed) {
+            return Err(StoreError::Unavailable { message: "the answer is lost".to_owned() });
+        }
+        Ok(committed)
     }
 
     fn is_shared(&self) -> bool {
@@ -108,7 +114,7 @@ impl Store for Faulty {
 fn desk() -> (Desk<Faulty>, Arc<AtomicBool>) {
     let away = Arc::new(AtomicBool::new(false));
     let flag = away.clone();
-    (Desk::with(|inner| Faulty { inner, away: flag, blind: Arc::default() }), away)
+    (Desk::with(|inner| Faulty { inner, away: flag, mute: Arc::default(), blind: Arc::default() }), away)
 }
 
 /// The sweep is a backstop: it must not turn itself off, however often it fails.
@@ -117,7 +123,7 @@ fn a_sweep_that_fails_comes_again_for_ever() {
     let blind = Arc::new(AtomicBool::new(true));
     let flag = blind.clone();
     let mut desk = Desk::with_config(
-        |inner| Faulty { inner, away: Arc::default(), blind: flag },
+        |inner| Faulty { inner, away: Arc::default(), mute: Arc::default(), blind: flag },
         |config| config.rules.dispatch_ack = Duration::from_secs(30_000),
     );
     let mut w = desk.worker("w", "script", 2);
@@ -246,4 +252,37 @@ async fn nobody_is_kept_waiting_while_the_database_is_away() {
     ask(&ledger).await.expect("it is back within the patience");
     // The first was carried out in the end, the second was never sent.
     assert_eq!(desk.reader.job_counts().expect("readable"), [("pending".to_owned(), 2)]);
+}
+
+#[test]
+fn a_commit_whose_answer_was_lost_happened_once() {
+    let mute = Arc::new(AtomicBool::new(false));
+    let flag = mute.clone();
+    let mut desk = Desk::with(|inner| Faulty { inner, away: Arc::default(), mute: flag, blind: Arc::default() });
+    let mut w = desk.worker("w", "script", 2);
+    let mut silently = |desk: &mut Desk<Faulty>, commands: Vec<Command>| {
+        mute.store(true, Ordering::Relaxed);
+        let tick = desk.tick();
+        desk.core().begin(commands, tick);
+        assert!(matches!(desk.core().commit(), Commit::Retry(_)));
+        assert!(matches!(desk.core().commit(), Commit::Done), "it is there already");
+    };
+    let (command, mut answer) = submit(ONE, None);
+    silently(&mut desk, vec![command]);
+    let job = answer.try_recv().expect("an answer").expect("a good job").job;
+    assert_eq!(desk.reader.jobs(&store::JobFilter { limit: 9, ..Default::default() }).expect("a read").items.len(), 1);
+    // So are its effects, and what a worker says.
+    let ticket = w.offer().ticket;
+    let messages = vec![protocol::link::WorkerMessage::Accept { ticket }];
+    silently(&mut desk, vec![Command::Link(ledger::LinkEvent::Messages { link: w.link, messages })]);
+    assert_eq!(w.go(), ticket);
+    desk.check(job, "running: running");
+    // The next marks are made as ever.
+    desk.now = desk.now + Duration::from_secs(2);
+    silently(&mut desk, Vec::new());
+    desk.pass(Duration::from_secs(60));
+    let hearing = desk.reader.hearing().expect("a read").expect("a mark");
+    assert!(desk.now.since(hearing.mark_at) <= Duration::from_secs(2) && hearing.deaf_us == 0, "{hearing:?}");
+    desk.ends(&w, ticket, 0);
+    desk.check(job, "success: success");
 }

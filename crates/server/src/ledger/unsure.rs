@@ -1,0 +1,35 @@
+//! A commit whose answer was lost: did it happen?
+//!
+//! The database went away in the middle. Tried again, a batch that is in the database already would conflict with itself,
+//! and what it decided would be decided once more. So first the rows are asked whether they are the batch's own.
+
+use store::{Batch, Committed, Store, StoreError};
+
+use super::core::Core;
+
+impl<S: Store> Core<S> {
+    /// What became of the batch, if any of it is in the database: a batch is there as a whole, or not at all.
+    pub(super) fn was_committed(&mut self, batch: &Batch) -> Result<Option<Committed>, StoreError> {
+        let mut committed = Committed { mark_moved: true, ..Committed::default() };
+        committed.event_ids = vec![None; batch.events.len()];
+        let mut found = false;
+        for write in &batch.jobs {
+            let stored = self.store.load_job(write.row.id)?;
+            let ours = stored.is_some_and(|stored| {
+                // Nobody else makes a job with this id, whatever became of it since.
+                write.expected.is_none()
+                    || (stored.job.version == write.row.version && stored.job.data == write.row.data)
+            });
+            if ours {
+                found = true;
+            } else {
+                committed.conflicts.insert(write.row.id);
+            }
+        }
+        for hello in &batch.hellos {
+            let row = self.store.worker(hello.id)?;
+            found |= row.is_some_and(|row| row.epoch == hello.epoch && row.server == Some(hello.server));
+        }
+        Ok(found.then_some(committed))
+    }
+}
