@@ -266,3 +266,34 @@ pub(crate) fn newer(parcel: Parcel) -> Parcel {
     messages.push(serde_json::json!({ "type": "from_the_future", "ticket": "none", "n": [1, 2] }));
     Parcel::Text(serde_json::to_string(&messages).expect("values are plain data"))
 }
+
+#[cfg(test)]
+mod tests {
+    use protocol::link::{WorkerMessage, decode_text, encode_text};
+
+    use super::*;
+
+    #[test]
+    fn what_a_newer_peer_says_is_understood_as_far_as_it_is_known() {
+        let said = vec![WorkerMessage::Ping { n: 3 }, WorkerMessage::Renew { renewals: Vec::new() }];
+        let Parcel::Text(frame) = newer(Parcel::Text(encode_text(&said))) else { panic!("text stays text") };
+        let heard: Vec<WorkerMessage> = decode_text(&frame).expect("unknown fields and messages are no error");
+        assert_eq!(heard[..2], said);
+        assert_eq!(heard[2..], [WorkerMessage::Unknown]);
+    }
+
+    #[test]
+    fn a_thin_line_holds_up_what_comes_after_a_large_frame() {
+        let mut net = Network::new(Dice::new(1, "net"));
+        net.set_line(2, Line { latency: Duration::ZERO, bytes_a_second: Some(100) });
+        let conn = net.open(0, 1, 2, 1);
+        let due = |net: &mut Network, bytes| {
+            let parcel = Parcel::Binary(vec![0; bytes]);
+            net.send(conn, Way::ToServer, parcel, Duration::ZERO).map(|due| due.at.as_secs())
+        };
+        assert_eq!(due(&mut net, 1000), Some(10));
+        assert_eq!(due(&mut net, 100), Some(11), "the small one waits for the large one");
+        net.set_line(2, Line { latency: Duration::from_secs(60), bytes_a_second: None });
+        assert_eq!(due(&mut net, 100), Some(60));
+    }
+}
