@@ -52,6 +52,11 @@ pub fn play(script: &Script, seed: u64, story: Story) -> Result<Seen, Stuck> {
     }
     stage.wait_for("the end of everything", |recorder, world| recorder.all_is_over(world))?;
     stage.pass(TAIL);
+    stage.world.count_struck_commits();
+    let fired: u64 = stage.world.fired.values().sum();
+    if fired < script.faults() {
+        return Err(Stuck { what: "the effect of some fault".to_owned() });
+    }
     Ok(stage.recorder.finish(&stage.world))
 }
 

@@ -197,6 +197,12 @@ impl Script {
         self
     }
 
+    /// How many faults are to hit something.
+    pub(super) fn faults(&self) -> u64 {
+        let does = self.scenes.iter().flat_map(|scene| &scene.does);
+        does.filter(|what| matches!(what, Do::Fault(_))).count() as u64
+    }
+
     fn scene(mut self, when: When) -> Script {
         self.scenes.push(Scene { when, does: Vec::new(), mark: None, asks: false });
         self

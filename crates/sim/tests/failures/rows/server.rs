@@ -7,7 +7,7 @@ use sim::Ambush;
 use sim::faults::{FaultKind, Ways};
 use sim::scenario::{Moment, Order, Script};
 
-use crate::row::{LEASE, LONG, Row, SHORT, WINDOW, returns, running, secs, when};
+use crate::row::{FOR_GOOD, LEASE, LONG, Row, SHORT, WINDOW, returns, running, secs, when};
 
 const HEARING: &str = "hearing time: a server judges nobody for what it could not hear";
 
@@ -35,6 +35,18 @@ fn stages() -> Vec<Row> {
         )
         .rule("the worker asks again: a start is a question")
         .real("the_server_is_killed_at_each_stage"),
+        Row::new(
+            "server-killed-granting-alone",
+            "the same, and the worker's machine loses its power for good at that moment",
+            returns(
+                when(Moment::Accepted)
+                    .fault(ambush(Ambush::DieAfter, secs(5)))
+                    .at(Moment::State(StateName::Running))
+                    .fault(FaultKind::CutPower { host: 0, time: FOR_GOOD }),
+                secs(5),
+            ),
+        )
+        .rule(WINDOW),
         Row::new(
             "server-killed-running",
             "killed while the step runs, back after 45 s",
