@@ -38,9 +38,10 @@ macro_rules! bugs {
 
 bugs! {
     DeafTimeCounts "deaf-time-counts" 1 "the time in which the server was down or deaf counts as the workers' silence"
+    StartFlipsSiblings "start-flips-siblings" 2 "a server that starts takes what its siblings' workers hold for cut off"
     ReturnNotBelieved "return-not-believed" 3 "a worker that comes back cannot take up its own step again"
     OldCloseEndsNewLink "old-close-ends-new-link" 4 "the end of an old connection tears down the new one of the same worker"
-    DeadLinkStays "dead-link-stays" 5 "a connection that closes right after its hello stays registered"
+    DeadLinkStays "dead-link-stays" 5 "a connection that closes before anything was handed out on it stays registered"
     IdentityNotAsked "identity-not-asked" 6 "whoever says hello with a worker's credential is that worker"
     OfferedToTwo "offered-to-two" 11 "one step is offered to two workers, and whoever accepts may start it"
     OfferTimerOutlivesGrant "offer-timer-outlives-grant" 12 "the timer of an answered offer puts the running step back into the queue"

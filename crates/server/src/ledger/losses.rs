@@ -51,7 +51,7 @@ impl<S: Store> Core<S> {
     pub(super) fn link_closed(&mut self, link: LinkId, round: &mut Round) {
         let Some(closed) = self.links.remove(&link) else { return self.knocker_left(link) };
         let worker = closed.worker;
-        if planted::is(Bug::DeadLinkStays) && !closed.used {
+        if planted::is(Bug::DeadLinkStays) && closed.number == 0 {
             self.links.insert(link, closed);
             return;
         }
@@ -122,7 +122,10 @@ impl<S: Store> Core<S> {
 
     /// What workers without a link hold.
     pub(super) fn cut_off(&self) -> Vec<CutOff> {
-        let away = self.roster.iter().filter(|(_, w)| !w.is_connected());
+        let away = self
+            .roster
+            .iter()
+            .filter(|(_, w)| !w.is_connected() || (planted::is(Bug::StartFlipsSiblings) && w.link.is_none()));
         let held = away.flat_map(|(_, w)| w.held.iter().map(move |(attempt, place)| (w, *attempt, *place)));
         let cut_off = held.map(|(w, attempt, place)| {
             let with_server = w.left.filter(|_| w.left_with_server);

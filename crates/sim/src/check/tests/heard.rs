@@ -95,7 +95,7 @@ fn a_verdict_on_a_worker_that_is_back_is_found() {
         cut_off(batch);
         batch.seen.push((WORKER, Time(1)));
     });
-    scene.judge().is_found("silence", "has been back with it");
+    scene.judge().is_found("silence", "is heard all the time");
 }
 
 #[test]
