@@ -8,6 +8,8 @@ use planted::Bug;
 
 use crate::case::Case;
 use crate::check::Finding;
+use crate::faults;
+use crate::setup::Setup;
 use crate::story::Story;
 
 /// For each bug the seed that showed it quickest, one line each; written by `sim --planted all --write`.
@@ -15,6 +17,9 @@ const KEPT: &str = include_str!("../planted.txt");
 
 /// A bug that hides from so many seeds hides from an ordinary run, too.
 pub const SEEDS_MAX: u64 = 60;
+
+/// As many faults as an ordinary world has.
+const FAULTS: usize = 40;
 
 /// How a planted bug was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,10 +30,11 @@ pub struct Caught {
     pub by: Finding,
 }
 
-/// The bugs of this name, or all of them; none if there is no such bug, or this build has none.
-pub fn named(name: &str) -> Option<Vec<Bug>> {
-    let bugs = if name == "all" { Bug::ALL.to_vec() } else { vec![Bug::by_name(name)?] };
-    planted::POSSIBLE.then_some(bugs)
+/// The bugs of these names, or all of them; none if one is not there, or this build has none.
+pub fn named(names: &str) -> Option<Vec<Bug>> {
+    let by_name = || names.split(',').map(Bug::by_name).collect();
+    let bugs = if names == "all" { Some(Bug::ALL.to_vec()) } else { by_name() };
+    bugs.filter(|_| planted::POSSIBLE)
 }
 
 pub fn names() -> String {
@@ -38,15 +44,67 @@ pub fn names() -> String {
 /// Plants this bug, and nothing else, in one world after the other, until a checker finds something wrong. The bug is in
 /// the whole process while this runs: nobody else may run a world in it.
 pub fn hunt(bug: Bug, seeds: Range<u64>) -> Option<Caught> {
-    planted::choose(Some(bug));
     let first = seeds.start;
-    let caught = seeds.into_iter().find_map(|seed| {
-        let verdict = Case::of(seed).run(&Story::untold(), None);
-        let by = verdict.findings.into_iter().next()?;
-        Some(Caught { seed, after: seed - first + 1, by })
-    });
+    seeds.into_iter().find_map(|seed| {
+        let case = provoking(bug, seed);
+        let by = first_finding(&case, Some(bug))?;
+        // A world in which something is wrong anyway shows nothing.
+        let is_guilty = first_finding(&case, None).is_none();
+        is_guilty.then(|| Caught { seed, after: seed - first + 1, by })
+    })
+}
+
+fn first_finding(case: &Case, bug: Option<Bug>) -> Option<Finding> {
+    planted::choose(bug);
+    let verdict = case.run(&Story::untold(), None);
     planted::choose(None);
-    caught
+    verdict.findings.into_iter().next()
+}
+
+/// This seed's world, with the faults that the bug is about and no others: what one fault shows is found sooner without the
+/// rest.
+pub fn provoking(bug: Bug, seed: u64) -> Case {
+    let setup = Setup::of(seed);
+    Case { faults: faults::roll_only(seed, &setup, provokers(bug), FAULTS), ..Case::of(seed) }
+}
+
+fn provokers(bug: Bug) -> &'static [&'static str] {
+    match bug {
+        Bug::DeafTimeCounts | Bug::NoTimeToCallIn => &["freeze-server", "cut", "kill-server"],
+        Bug::StartFlipsSiblings | Bug::DeafServerRenews => &["kill-server", "database-away", "cut"],
+        Bug::ReturnNotBelieved | Bug::NobodyAwaited => &["cut", "mass-cut"],
+        Bug::OldCloseEndsNewLink => &["half-open", "cut"],
+        Bug::DeadLinkStays | Bug::IdentityNotAsked => &["kill-worker", "worker-at-moment", "roll-back"],
+        Bug::SilentRunnerBeats => &["freeze-runner"],
+        Bug::RetryRevivesCancelled | Bug::StopNotSent => &["cancel"],
+        Bug::WindowRevivesCancelled
+        | Bug::CancelRefreshesWindow
+        | Bug::CancelAwaitsTheLost
+        | Bug::StrayRunsOn
+        | Bug::RerunWithoutGround => &["cancel", "cut", "freeze-worker", "operator", "cut-and-act"],
+        Bug::RemainsLeftAlive
+        | Bug::LossesWithoutEnd
+        | Bug::LossSpendsRetry
+        | Bug::WritesRepeated
+        | Bug::IntentCountsAsVoid => &["kill-runner"],
+        Bug::OfferWithoutDeadline => &["freeze-worker"],
+        Bug::RefusalsCount => &["disk-full", "operator"],
+        Bug::ErrorDropsJob => &["refusals", "commit-errors", "poison"],
+        Bug::ReportedOnce | Bug::ForgottenOnReport => &["kill-server", "cut", "kill-worker"],
+        Bug::GoBeforeCommit | Bug::ForgetBeforeCommit => &["die-before-commit"],
+        Bug::SubmittedTwice => &["die-after-commit", "answers-lost"],
+        Bug::VerdictTurns | Bug::StaleEndCounts | Bug::LateGoUsed => &["sleep", "freeze-worker", "cut"],
+        Bug::LeaseIgnored | Bug::LeaseOutlastsWindow | Bug::LeaseFromLastQuestion => {
+            &["cut", "kill-worker", "freeze-worker", "slow"]
+        }
+        Bug::LinesTwice | Bug::ReplayDropped | Bug::LogCompleteTooEarly => &["cut", "kill-worker"],
+        Bug::OfferedToTwo
+        | Bug::OfferTimerOutlivesGrant
+        | Bug::SlotLeaks
+        | Bug::OneExecutionTooMany
+        | Bug::FailureReleases
+        | Bug::FenceRepeats => &["kill-worker"],
+    }
 }
 
 /// The seed that showed this bug when the list was written.
@@ -71,16 +129,16 @@ fn kept(found: &[(Bug, Option<Caught>)]) -> String {
 /// docs/planted.md.
 fn page(found: &[(Bug, Option<Caught>)], first_seed: u64) -> String {
     let mut page = PAGE.to_owned();
-    for (bug, caught) in found {
+    let how = |bug: Bug| found.iter().find(|(of, _)| *of == bug).and_then(|(_, caught)| caught.as_ref());
+    for bug in Bug::ALL {
         let start = row_start(*bug);
-        let _ = match caught {
+        let _ = match how(*bug) {
             Some(Caught { after, by, .. }) => writeln!(page, "{start} {} | {after} |", by.checker),
-            None => writeln!(page, "{start} not found | |"),
+            None => writeln!(page, "{start} not yet | |"),
         };
     }
-    let missed = found.iter().filter(|(_, caught)| caught.is_none()).count();
-    let all = found.len();
-    let _ = writeln!(page, "\n{} of {all} were found, each from seed {first_seed} on.", all - missed);
+    let count = Bug::ALL.iter().filter(|bug| how(**bug).is_some()).count();
+    let _ = writeln!(page, "\n{count} of {} were found, each from seed {first_seed} on.", Bug::ALL.len());
     page
 }
 
@@ -98,7 +156,7 @@ Written by `make sim-planted`; do not edit.
 Whether a simulator finds anything is shown by what it finds. So the product's sources hold wrong decisions on purpose, one
 short branch each at the place of the true one (`crates/planted`). They are constants in the product, and are not even compiled
 into it; a build for the simulator chooses one of them at a time. Each imitates what went wrong in some job system; the case is its
-number in [testing.md](testing.md). `cargo test -p sim` looks for all of them, and fails if one is not found.
+number in [testing.md](testing.md). A bug is looked for in worlds with the faults that it is about and no others. `cargo test -p sim` looks for all of them, and fails if one is not found.
 
 | bug | what goes wrong | case | found by | after seeds |
 |---|---|---|---|---|

@@ -18,7 +18,7 @@ use crate::users::Act;
 pub(crate) use fire::FaultEvent;
 pub use moment::Moment;
 pub(crate) use moment::{Scene, messages_in};
-pub use roll::roll;
+pub use roll::{roll, roll_only};
 
 /// One thing that goes wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -174,6 +174,16 @@ pub fn roll(seed: u64, setup: &Setup) -> Vec<Fault> {
     faults
 }
 
+/// So many faults of these kinds and no others: a world that provokes something.
+pub fn roll_only(seed: u64, setup: &Setup, names: &[&str], count: usize) -> Vec<Fault> {
+    let (servers, hosts) = (setup.servers, setup.hosts.len());
+    let mut roll = Roll { servers, hosts, length: setup.length, dice: Dice::new(seed, "faults") };
+    let kinds: Vec<&Kind> = KINDS.iter().filter(|kind| names.contains(&kind.name)).collect();
+    let mut faults: Vec<Fault> = (0..count).map(|at| roll.fault(kinds[at % kinds.len()])).collect();
+    faults.sort_by_key(|fault| fault.at);
+    faults
+}
+
 /// What a kind is made from.
 struct Roll {
     servers: usize,
