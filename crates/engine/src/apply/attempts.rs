@@ -164,6 +164,10 @@ impl Draft<'_> {
             if let StopCause::RunnerStale { silent_ms } = cancelling.cause {
                 return self.ended_after_silence(ix, silent_ms, report, failure);
             }
+            if cancelling.cause == StopCause::StepTimeout && report.stopped.is_none() {
+                // Its runner, who keeps its time, did not stop it: only the word of its end came late.
+                return self.ended_by_itself(ix, report, failure, "it ended well, before the order to stop reached it");
+            }
             let verb = match (report.stopped, &failure) {
                 (Some(_), _) => Verb::Complete,
                 // The race: it ended by itself before the order reached it.
@@ -192,6 +196,23 @@ impl Draft<'_> {
                 }
                 Some(Stopped::Timeout) | None => self.fail_or_retry(ix, failure),
             },
+        }
+    }
+
+    /// An attempt that was told to stop and did not end for it: its own end counts.
+    pub(super) fn ended_by_itself(
+        &mut self,
+        ix: StepIx,
+        report: &Report,
+        failure: Option<Failure>,
+        reason: &str,
+    ) -> Result<(), Rejection> {
+        match failure {
+            None => {
+                self.step_mut(ix).output = report.output.clone();
+                self.end(ix, Verb::Complete, End::Success, None, reason)
+            }
+            Some(failure) => self.timed_out(ix, Verb::Complete, failure, Some(Ground::ReportedGone)),
         }
     }
 

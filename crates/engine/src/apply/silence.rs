@@ -7,7 +7,7 @@ use crate::attempt::{Report, Stopped};
 use crate::event::{About, AttemptNews, OfferNews, Rejection, Ticket};
 use crate::failure::{Failure, FailureKind};
 use crate::ids::{StepIx, WorkerId};
-use crate::state::{End, Ground, Live, State, StopCause, StopMode};
+use crate::state::{Ground, Live, State, StopCause, StopMode};
 use crate::table::Verb;
 
 use super::draft::Draft;
@@ -81,16 +81,12 @@ impl Draft<'_> {
         report: &Report,
         failure: Option<Failure>,
     ) -> Result<(), Rejection> {
-        match (report.stopped, failure) {
-            (None, None) => {
-                // It only could not say so: the work is done.
-                self.step_mut(ix).output = report.output.clone();
-                self.end(ix, Verb::Complete, End::Success, None, "it ended well, although its runner was silent")
+        match report.stopped {
+            // It only could not say so: what it did is done.
+            Some(Stopped::Timeout) | None => {
+                self.ended_by_itself(ix, report, failure, "it ended well, although its runner was silent")
             }
-            (Some(Stopped::Timeout) | None, Some(failure)) => {
-                self.timed_out(ix, Verb::Complete, failure, Some(Ground::ReportedGone))
-            }
-            (Some(_), _) => self.decide_silence(ix, Verb::Complete, silent_ms, Some(Ground::ReportedGone)),
+            Some(_) => self.decide_silence(ix, Verb::Complete, silent_ms, Some(Ground::ReportedGone)),
         }
     }
 
