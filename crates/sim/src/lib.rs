@@ -23,6 +23,7 @@ mod database;
 mod dice;
 mod disk;
 mod hosts;
+mod looks;
 mod millis;
 mod model;
 mod net;

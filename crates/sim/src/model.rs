@@ -1,7 +1,9 @@
 //! A second opinion on how a step may go on and how it must end, from nothing but the plan and what really happened. It
 //! shares no code with the engine: where the two differ, one of them is wrong.
 
-use crate::workload::{RetryPlan, StepPlan};
+use std::time::Duration;
+
+use crate::workload::{Condition, JobPlan, Kind, RetryPlan, StepPlan};
 
 /// Why an attempt came to nothing, as far as a repeat depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,5 +72,226 @@ impl StepPlan {
 
     fn names(&self, word: &str) -> bool {
         self.retry.as_ref().is_some_and(|RetryPlan { on, .. }| on.contains(&word))
+    }
+}
+
+/// The final states of a step, and of a need with the cause of a skip.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum End {
+    Success,
+    Failed,
+    Cancelled,
+    Skipped,
+}
+
+impl End {
+    pub(crate) fn of(word: &str) -> Option<End> {
+        Some(match word {
+            "success" => End::Success,
+            "failed" => End::Failed,
+            "cancelled" => End::Cancelled,
+            "skipped" => End::Skipped,
+            _ => return None,
+        })
+    }
+
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            End::Success => "success",
+            End::Failed => "failed",
+            End::Cancelled => "cancelled",
+            End::Skipped => "skipped",
+        }
+    }
+}
+
+/// What really happened to one step of a job that is over.
+#[derive(Debug, Default)]
+pub(crate) struct StepStory {
+    /// Granted ones, the oldest first.
+    pub attempts: Vec<AttemptStory>,
+    pub approved: bool,
+    pub rejected: bool,
+    /// How a person settled it, where one tried.
+    pub resolved: Vec<End>,
+    /// The code that its row ended with.
+    pub code: Option<&'static str>,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AttemptStory {
+    /// Why it came to nothing; none for a success.
+    pub reason: Option<Reason>,
+    pub code: Option<&'static str>,
+    /// How its program really ended; none if it never ran or did not end by itself or by a signal.
+    pub program: Option<ProgramEnd>,
+    /// The end that the server has from it.
+    pub reported: Option<ProgramEnd>,
+    /// From its grant to its end, as the server saw them.
+    pub held_for: Duration,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ProgramEnd {
+    Exited(i32),
+    Signaled(i32),
+}
+
+/// What happened to the whole job.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct JobStory {
+    /// Somebody, or its timeout, wanted it to end.
+    pub cancelled: bool,
+    /// Some attempt of some step was granted.
+    pub started: bool,
+    /// A batch with it was refused.
+    pub refused: bool,
+    /// Something went wrong somewhere in this world.
+    pub troubled: bool,
+}
+
+/// The ends that the truth allows for a step, given how its needs ended.
+pub(crate) fn step_ends(plan: &JobPlan, index: usize, ends: &[End], job: &JobStory, story: &StepStory) -> Vec<End> {
+    let step = &plan.steps[index];
+    let needs = Needs::of(plan, index, ends);
+    let mut allowed = Vec::new();
+    match condition(plan, step, &needs, ends) {
+        Some(true) => admitted(step, job, story, &mut allowed),
+        Some(false) => allowed.push(End::Skipped),
+        // What it asks for is not there: the condition itself fails.
+        None => allowed.push(End::Failed),
+    }
+    if job.cancelled {
+        allowed.push(End::Cancelled);
+        // What runs although the job is cancelled was asked with other answers.
+        if step.condition == Condition::Failure || step.condition == Condition::Always {
+            admitted(step, job, story, &mut allowed);
+        }
+    }
+    if plan.expires.is_some() && !job.started {
+        allowed.push(match step.kind {
+            _ if story.code != Some("expired") => End::Skipped,
+            Kind::Work(_) => End::Failed,
+            Kind::Approve => End::Cancelled,
+        });
+    }
+    if job.refused && story.code == Some("internal") {
+        allowed.extend([End::Failed, End::Cancelled]);
+    }
+    allowed.sort();
+    allowed.dedup();
+    allowed
+}
+
+/// The state of a job whose steps ended like this.
+pub(crate) fn job_end(plan: &JobPlan, ends: &[(End, Option<&str>)], job: &JobStory) -> End {
+    if job.cancelled && ends.iter().any(|(end, _)| *end == End::Cancelled) {
+        return End::Cancelled;
+    }
+    let counts = |wanted: End| {
+        let mut all = plan.steps.iter().zip(ends);
+        all.find(|(step, (end, _))| *end == wanted && !step.allow_failure).map(|(_, (_, code))| *code)
+    };
+    match (counts(End::Failed), counts(End::Cancelled)) {
+        (Some(_), _) | (None, Some(Some("expired" | "internal"))) => End::Failed,
+        (None, Some(_)) => End::Cancelled,
+        (None, None) => End::Success,
+    }
+}
+
+/// What is wrong with what the server has of an attempt's end.
+pub(crate) fn misreported(attempt: &AttemptStory) -> Option<String> {
+    let reported = attempt.reported?;
+    (attempt.program != Some(reported)).then(|| format!("is on record as {reported:?}, and was {:?}", attempt.program))
+}
+
+struct Needs {
+    satisfied: bool,
+    failed: bool,
+}
+
+impl Needs {
+    fn of(plan: &JobPlan, index: usize, ends: &[End]) -> Needs {
+        let mut needs = Needs { satisfied: true, failed: false };
+        for need in &plan.steps[index].needs {
+            let (end, forgiven) = (ends[need.step], plan.steps[need.step].allow_failure);
+            let as_success = end == End::Failed && forgiven && need.on.contains(&"success");
+            needs.satisfied &= need.on.contains(&end.word()) || as_success;
+            needs.failed |= match end {
+                End::Failed => !forgiven,
+                // Skipped for something that failed, near or far.
+                End::Skipped => Needs::of(plan, need.step, ends).failed,
+                End::Success | End::Cancelled => false,
+            };
+        }
+        needs
+    }
+}
+
+/// Whether the step's condition held; none where it could not be answered.
+fn condition(plan: &JobPlan, step: &StepPlan, needs: &Needs, ends: &[End]) -> Option<bool> {
+    match step.condition {
+        Condition::Success => Some(needs.satisfied),
+        Condition::Failure => Some(needs.failed),
+        Condition::Always => Some(true),
+        Condition::OutputAbove { .. } if !needs.satisfied => Some(false),
+        Condition::OutputAbove { step: of, number } => match (plan.steps[of].kind, ends[of]) {
+            (Kind::Work(behaviour), End::Success) => Some(behaviour.output > number),
+            _ => None,
+        },
+    }
+}
+
+/// How a step may end that was to run.
+fn admitted(step: &StepPlan, job: &JobStory, story: &StepStory, allowed: &mut Vec<End>) {
+    if let Kind::Approve = step.kind {
+        allowed.extend(story.approved.then_some(End::Success));
+        allowed.extend(story.rejected.then_some(End::Cancelled));
+        return;
+    }
+    if job.troubled && matches!(story.code, Some("dispatch_exhausted")) {
+        allowed.push(End::Failed);
+    }
+    if job.troubled && !step.waits_for_worker && story.code == Some("unmatched") {
+        allowed.push(End::Failed);
+    }
+    let Some(last) = story.attempts.last() else { return };
+    // It was told to stop for its timeout, and lost before it could say that it did.
+    let timed_out = story.code == Some("step_timeout") && step.timeout.is_some_and(|timeout| last.held_for >= timeout);
+    match last.reason {
+        None => allowed.push(End::Success),
+        Some(Reason::Lost) if timed_out && !is_due_again(step, job, story, Reason::Timeout) => {
+            allowed.push(End::Failed)
+        }
+        Some(Reason::Person) => allowed.extend(story.resolved.iter().copied()),
+        Some(Reason::NeverStarted) => {}
+        Some(reason) if is_due_again(step, job, story, reason) => {}
+        Some(_) => allowed.push(End::Failed),
+    }
+}
+
+/// Whether the last attempt should have been followed by another one.
+fn is_due_again(step: &StepPlan, job: &JobStory, story: &StepStory, reason: Reason) -> bool {
+    let code = story.attempts.last().and_then(|last| last.code);
+    // Of these two nobody knows whether anything still runs, so that there may be no ground for another one.
+    let in_doubt = matches!(code, Some("runner_stale" | "worker_removed"));
+    if job.cancelled || in_doubt {
+        return false;
+    }
+    if step.retries(reason) {
+        let counted = story.attempts.iter().filter(|attempt| counts_as_execution(step, attempt)).count();
+        return counted < step.executions_max() as usize;
+    }
+    let lost_in_a_row = story.attempts.iter().rev().take_while(|attempt| attempt.reason == Some(Reason::Lost)).count();
+    // Three by the rules of every world so far; the successor rule is checked with the real number.
+    reason == Reason::Lost && step.may_repeat() && lost_in_a_row < 3
+}
+
+/// A repeat by effects, a void and a person's wish spend nothing of the policy.
+fn counts_as_execution(step: &StepPlan, attempt: &AttemptStory) -> bool {
+    match attempt.reason {
+        Some(Reason::NeverStarted | Reason::Person) => false,
+        Some(Reason::Lost) => step.retries(Reason::Lost),
+        _ => true,
     }
 }

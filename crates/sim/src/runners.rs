@@ -10,6 +10,7 @@ use runner::life::{Action, Input, Life, WordLeft, may_wake};
 
 use crate::faults::Moment;
 use crate::hosts::{HostEvent, LOCAL, WorkerEvent};
+use crate::model::ProgramEnd;
 use crate::workload::Behaviour;
 use crate::world::{Event, World};
 
@@ -129,7 +130,8 @@ impl World {
                 }
             }
             RunnerEvent::Tick => {
-                if runner.tick_at != now {
+                // A stopped process gets its timer late.
+                if runner.tick_at > now {
                     return;
                 }
                 runner.tick_at = Duration::MAX;
@@ -156,7 +158,7 @@ impl World {
         folder.log.print(text.clone(), written, folder.spec.local.log_lines_max);
         let (seq, first) = (folder.log.last_seq, folder.log.first());
         let line = runner.line;
-        self.check(|checks| checks.printed(ticket, seq, text, written));
+        self.check(|checks| checks.printed(ticket, text, written));
         if let Some((line, life)) = line {
             let said = FromRunner::Log { first_seq: first, last_seq: seq, bytes: seq * 20 };
             let what = WorkerEvent::Heard { ticket, line, said: Some(said) };
@@ -366,8 +368,9 @@ impl World {
         if !std::mem::take(&mut group.leader) {
             return;
         }
-        let pid = group.runner;
-        if !group.behaviour.stray {
+        let (pid, stray) = (group.runner, group.behaviour.stray);
+        self.program_ended(ticket, &result);
+        if !stray {
             self.group_gone(at, ticket);
         }
         self.agenda.after(LOCAL, Event::Runner { host: at, pid, what: RunnerEvent::StepEnded(result) });
@@ -387,6 +390,7 @@ impl World {
         let pid = group.runner;
         if std::mem::take(&mut group.leader) {
             let result = EndResult::Signaled { signal: SIGKILL, oom: false };
+            self.program_ended(ticket, &result);
             self.agenda.after(LOCAL, Event::Runner { host: at, pid, what: RunnerEvent::StepEnded(result) });
         }
         self.group_gone(at, ticket);
@@ -397,6 +401,16 @@ impl World {
         if self.hosts[at].groups.remove(&ticket).is_some() {
             self.check(|checks| checks.child_ended(now, ticket));
         }
+    }
+
+    /// For the checkers: what the program did, whoever hears of it.
+    fn program_ended(&mut self, ticket: Ticket, result: &EndResult) {
+        let end = match result {
+            EndResult::Exited { code } => ProgramEnd::Exited(*code),
+            EndResult::Signaled { signal, .. } => ProgramEnd::Signaled(*signal),
+            EndResult::SpawnFailed { .. } => return,
+        };
+        self.check(|checks| checks.program_ended(ticket, end));
     }
 
     fn guard_wakes(&mut self, at: usize, ticket: Ticket) {
@@ -424,8 +438,10 @@ impl World {
         self.tell(|| format!("host {at}: the runner of {} is killed", ticket.attempt));
         self.runner_gone(at, pid);
         let Some(group) = self.hosts[at].groups.get_mut(&ticket) else { return };
-        group.leader = false;
         let (stray, guarded) = (group.behaviour.stray, group.guard.is_some());
+        if std::mem::take(&mut group.leader) {
+            self.program_ended(ticket, &EndResult::Signaled { signal: SIGKILL, oom: false });
+        }
         if !stray {
             self.group_gone(at, ticket);
         } else if guarded {

@@ -459,6 +459,11 @@ impl World {
 }
 
 impl ServerProcess {
+    /// By its own clock, when it last looked.
+    pub(crate) fn now(&self) -> Time {
+        self.clock.tick.now
+    }
+
     fn tick(&mut self, now: Duration, skew_us: i64) -> Tick {
         let mono = (now - self.started).saturating_sub(self.slept);
         let read = Reading { tick: Tick { now: wall(now, skew_us), mono }, boot: now };

@@ -14,7 +14,9 @@ use store::rows::DefinitionRow;
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
+use crate::check::Checks;
 use crate::dice::Dice;
+use crate::model::End;
 use crate::workload::JobPlan;
 use crate::world::{Event, World};
 
@@ -119,6 +121,7 @@ impl World {
             }
             UserEvent::Tend => {
                 let _held = self.act(Act::Approve);
+                self.check(Checks::look_around);
                 self.agenda.after(Duration::from_secs(20), Event::User(UserEvent::Tend));
             }
         }
@@ -249,6 +252,10 @@ impl World {
     fn review(&mut self, servers: &[usize], approve: bool) -> bool {
         let Some((job, step)) = self.a_step_in("held") else { return false };
         self.tell(|| format!("ann {} {job}/#{}", if approve { "approves" } else { "rejects" }, step.0));
+        self.check(|checks| match approve {
+            true => checks.approve_asked(job, step),
+            false => checks.reject_asked(job, step),
+        });
         for server in servers {
             let event = match approve {
                 true => JobEvent::Approve { step, by: ann() },
@@ -311,9 +318,12 @@ impl World {
             _ => How::Rerun,
         };
         self.tell(|| format!("ann resolves {job}/#{} as {how:?}", step.0));
-        if matches!(how, How::Rerun) {
-            self.check(|checks| checks.rerun_asked(job, step));
-        }
+        let end = match how {
+            How::Succeeded { .. } => Some(End::Success),
+            How::Failed { .. } => Some(End::Failed),
+            How::Rerun | How::AcceptLate => None,
+        };
+        self.check(|checks| checks.resolve_asked(job, step, end));
         let order = ResolveOrder { job, step, how, attempt, late_outcome: None, confirm_dead: false, by: ann() };
         let (reply, answer) = oneshot::channel();
         self.ask(server, Command::Again(Box::new(Again::Resolve(order)), reply), Reply::Again(answer));
@@ -344,7 +354,7 @@ impl World {
 
 impl Users {
     /// Every plan has its job, and no job is open.
-    pub(crate) fn all_is_over(&self, checks: &crate::check::Checks) -> bool {
+    pub(crate) fn all_is_over(&self, checks: &Checks) -> bool {
         self.jobs.iter().all(Option::is_some) && !checks.has_open_jobs()
     }
 }

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use protocol::attempt::Ticket;
+use server::ledger::Definitions;
 
 use crate::agenda::Agenda;
 use crate::check::Checks;
@@ -19,6 +20,7 @@ use crate::database::Database;
 use crate::dice::Dice;
 use crate::faults::{Fault, FaultEvent, Scene, messages_in};
 use crate::hosts::{Host, HostEvent};
+use crate::looks::ASK_WHY_EVERY;
 use crate::net::{ConnId, Network, Parcel, Way, newer};
 use crate::runners::{GroupEvent, RunnerEvent};
 use crate::servers::{ServerEvent, ServerNode};
@@ -26,6 +28,9 @@ use crate::setup::Setup;
 use crate::story::Story;
 use crate::users::{UserEvent, Users};
 use crate::workload::JobPlan;
+
+/// After the last job: workers that are away come back, their logs are sent, or closed after a window.
+const SETTLE: Duration = Duration::from_secs(300);
 
 pub struct World {
     pub(crate) seed: u64,
@@ -42,6 +47,12 @@ pub struct World {
     pub(crate) next_link: u64,
     pub(crate) next_life: u64,
     pub(crate) at_peace: bool,
+    /// When an explanation is asked for next, and of what.
+    next_why: Duration,
+    pub(crate) curiosity: Dice,
+    pub(crate) definitions: Definitions,
+    /// Since when every job is over.
+    over_since: Option<Duration>,
     /// Faults that had an effect, by name.
     pub(crate) fired: BTreeMap<String, u64>,
     /// Faults that wait for their moment, and who is there when one has come.
@@ -136,6 +147,10 @@ impl World {
             next_link: 0,
             next_life: 0,
             at_peace: false,
+            next_why: Duration::ZERO,
+            curiosity: Dice::new(seed, "curiosity"),
+            definitions: Definitions::default(),
+            over_since: None,
             fired: BTreeMap::new(),
             armed: Vec::new(),
             scene: None,
@@ -169,10 +184,14 @@ impl World {
                 self.make_peace();
                 continue;
             }
-            if self.at_peace && self.users.all_is_over(&self.checks.lock().expect("no checker panics")) {
+            if self.at_peace && self.is_quiet(next_at) {
                 break;
             }
             self.next();
+            if next_at >= self.next_why {
+                self.next_why = next_at + ASK_WHY_EVERY;
+                self.ask_why();
+            }
         }
         if until.is_none() && !self.has_findings() {
             self.last_look();
@@ -202,14 +221,16 @@ impl World {
         self.happens(event);
     }
 
-    fn has_findings(&self) -> bool {
-        !self.checks.lock().expect("no checker panics").findings().is_empty()
+    /// Every job has been over for so long that whatever follows from that is done too.
+    fn is_quiet(&mut self, now: Duration) -> bool {
+        if self.over_since.is_none() && self.users.all_is_over(&self.checks.lock().expect("no checker panics")) {
+            self.over_since = Some(now);
+        }
+        self.over_since.is_some_and(|since| now > since + SETTLE)
     }
 
-    /// What can only be seen when all is over.
-    fn last_look(&mut self) {
-        let unacknowledged = self.users.plans.len() - self.users.submitted();
-        self.check(|checks| checks.at_the_end(unacknowledged));
+    fn has_findings(&self) -> bool {
+        !self.checks.lock().expect("no checker panics").findings().is_empty()
     }
 
     fn happens(&mut self, event: Event) {

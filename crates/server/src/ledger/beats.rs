@@ -61,6 +61,10 @@ impl Beats {
         true
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.waiting.len() + self.runners.len()
+    }
+
     pub(super) fn last_of_runner(&self, attempt: AttemptId) -> Option<Heard> {
         self.runners.get(&attempt).copied()
     }

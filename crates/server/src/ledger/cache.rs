@@ -70,6 +70,11 @@ impl Cache {
         }
     }
 
+    /// How many jobs are in memory.
+    pub(super) fn len(&self) -> usize {
+        self.jobs.len()
+    }
+
     pub(super) fn clear(&mut self) {
         *self = Cache::default();
     }

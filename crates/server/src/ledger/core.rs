@@ -95,7 +95,7 @@ pub struct Core<S> {
     /// Commands that came while it could not be.
     waiting: Option<Vec<Command>>,
     /// Jobs that could not be handled, and until when they are left alone.
-    aside: BTreeMap<JobId, Time>,
+    pub(super) aside: BTreeMap<JobId, Time>,
     pub(super) tick: Tick,
 }
 

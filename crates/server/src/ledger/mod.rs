@@ -17,6 +17,7 @@ mod attempt_spec;
 mod beats;
 mod breaker;
 mod cache;
+mod census;
 mod command;
 mod core;
 mod effects;
@@ -43,6 +44,7 @@ mod unsure;
 pub use again::{Again, AgainError, How, ResolveOrder, RetryOrder, Settled};
 pub use breaker::MassLoss;
 pub use cache::Definitions;
+pub use census::Census;
 pub use command::{
     Command, EventError, IdempotencyKey, LinkEvent, LinkOut, LinkSender, LogFrame, Submit, SubmitError, Submitted,
 };

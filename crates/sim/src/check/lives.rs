@@ -16,7 +16,7 @@ use store::rows::AttemptRow;
 use super::Findings;
 use super::plans::Plans;
 use super::rows::{AttemptSeen, Place, Rows};
-use crate::model::Reason;
+use crate::model::{ProgramEnd, Reason};
 use crate::setup::Setup;
 use crate::workload::StepPlan;
 
@@ -52,6 +52,9 @@ struct Child {
     ticket: Ticket,
     host: usize,
     place: Place,
+    /// How the step's own program ended.
+    program: Option<ProgramEnd>,
+    /// All of its processes.
     ended: Option<Duration>,
     /// A second copy that a sleep hid: it must be gone by then.
     gone_by: Option<Duration>,
@@ -196,7 +199,7 @@ impl Lives {
         }
         self.by_ticket.insert(ticket, self.children.len());
         self.by_step.entry(rows.origin(place)).or_default().push(self.children.len());
-        self.children.push(Child { ticket, host, place, ended: None, gone_by: None });
+        self.children.push(Child { ticket, host, place, program: None, ended: None, gone_by: None });
     }
 
     pub(crate) fn ended(&mut self, now: Duration, ticket: Ticket, found: &mut Findings) {
@@ -216,6 +219,28 @@ impl Lives {
 
     pub(crate) fn is_alive(&self, attempt: AttemptId) -> bool {
         self.alive().any(|(id, _)| id == attempt)
+    }
+
+    pub(crate) fn program_ended(&mut self, ticket: Ticket, end: ProgramEnd) {
+        if let Some(child) = self.by_ticket.get(&ticket).and_then(|at| self.children.get_mut(*at)) {
+            child.program.get_or_insert(end);
+        }
+    }
+
+    /// How the attempt's program ended.
+    pub(crate) fn program(&self, attempt: AttemptId) -> Option<ProgramEnd> {
+        self.child(attempt)?.program
+    }
+
+    /// Since when nothing of this attempt runs; none while something does.
+    pub(crate) fn over_since(&self, attempt: AttemptId) -> Option<Duration> {
+        self.child(attempt).map_or(Some(Duration::ZERO), |child| child.ended)
+    }
+
+    fn child(&self, attempt: AttemptId) -> Option<&Child> {
+        let from = Ticket { attempt: attempt.0, fence: 0 };
+        let (ticket, at) = self.by_ticket.range(from..).next()?;
+        (ticket.attempt == attempt.0).then(|| &self.children[*at])
     }
 
     pub(crate) fn host_sleeps(&mut self, host: usize) {

@@ -6,10 +6,15 @@
 
 mod dwell;
 mod ears;
+mod ends;
 mod finals;
+mod leaks;
+mod liveness;
 mod lives;
 mod orphans;
+mod logs;
 mod plans;
+mod reasons;
 mod rows;
 mod silence;
 mod times;
@@ -18,23 +23,29 @@ mod voices;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use engine::{AttemptId, JobId, StepIx, WorkerId};
+use engine::why::Why;
+use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
 use protocol::attempt::Ticket;
-use store::rows::{AttemptRow, JobRow, StepRow};
-use store::{Batch, Committed};
+use server::ledger::Census;
+use store::rows::{AttemptRow, JobRow, StepRow, StoredJob};
+use store::{Batch, Committed, Reader, StoreError};
 
 use crate::database::Witness;
+use crate::model::{End, ProgramEnd};
 use crate::setup::Setup;
 use crate::workload::JobPlan;
 use dwell::Dwell;
 use ears::Ears;
+use ends::Ends;
 use finals::Finals;
+pub(crate) use leaks::HostCensus;
+use liveness::Liveness;
 use lives::Lives;
 use orphans::Orphans;
+use logs::Logs;
 use plans::Plans;
 use rows::{Place, Rows};
 use silence::Silence;
@@ -80,7 +91,9 @@ pub(crate) struct Checks {
     silence: Silence,
     dwell: Dwell,
     orphans: Orphans,
-    printed: BTreeMap<Ticket, Vec<(u64, String, bool)>>,
+    logs: Logs,
+    ends: Ends,
+    liveness: Liveness,
 }
 
 impl Checks {
@@ -98,7 +111,9 @@ impl Checks {
             silence: Silence::new(setup),
             dwell: Dwell::new(setup),
             orphans: Orphans::default(),
-            printed: BTreeMap::new(),
+            logs: Logs::default(),
+            ends: Ends::default(),
+            liveness: Liveness::new(setup),
         }
     }
 
@@ -109,6 +124,7 @@ impl Checks {
     /// It is this late now.
     pub(crate) fn moment(&mut self, now: Duration) {
         self.now = now;
+        self.liveness.look(now, &self.rows, &mut self.found);
     }
 
     pub(crate) fn submitted(&mut self, plan: usize, job: JobId, earlier: Option<JobId>) {
@@ -117,8 +133,41 @@ impl Checks {
         }
     }
 
-    pub(crate) fn rerun_asked(&mut self, job: JobId, step: StepIx) {
-        self.lives.rerun_asked(Place { job, step });
+    pub(crate) fn approve_asked(&mut self, job: JobId, step: StepIx) {
+        self.ends.approve_asked(Place { job, step });
+    }
+
+    pub(crate) fn reject_asked(&mut self, job: JobId, step: StepIx) {
+        self.ends.reject_asked(Place { job, step });
+    }
+
+    /// A person wants the step to end so, or to run once more.
+    pub(crate) fn resolve_asked(&mut self, job: JobId, step: StepIx, how: Option<End>) {
+        let place = Place { job, step };
+        match how {
+            Some(end) => self.ends.resolve_asked(place, end),
+            None => self.lives.rerun_asked(place),
+        }
+    }
+
+    /// Something goes wrong, or an operator acts.
+    pub(crate) fn troubled(&mut self) {
+        self.ends.troubled();
+    }
+
+    /// Nothing goes wrong from now on.
+    pub(crate) fn peace(&mut self, now: Duration) {
+        self.liveness.peace(now, &self.rows, &self.plans);
+    }
+
+    /// A look at everything that is open, now and then.
+    pub(crate) fn look_around(&mut self) {
+        let Checks { now, found, plans, rows, lives, .. } = self;
+        let over_since = |place: Place| {
+            let attempt = rows.step(place)?.attempts.last()?;
+            lives.over_since(*attempt)
+        };
+        self.liveness.look_for_the_stuck(*now, rows, plans, over_since, found);
     }
 
     pub(crate) fn open_jobs(&self) -> Vec<JobId> {
@@ -158,6 +207,11 @@ impl Checks {
         self.ears.runner_freezes(AttemptId(ticket.attempt), now, now + time);
     }
 
+    /// The step's own program ended; what it left behind may live on.
+    pub(crate) fn program_ended(&mut self, ticket: Ticket, end: ProgramEnd) {
+        self.lives.program_ended(ticket, end);
+    }
+
     pub(crate) fn host_sleeps(&mut self, host: usize) {
         self.lives.host_sleeps(host);
     }
@@ -167,26 +221,48 @@ impl Checks {
         self.lives.host_wakes(now, host);
     }
 
-    pub(crate) fn printed(&mut self, ticket: Ticket, seq: u64, text: String, written: bool) {
-        self.printed.entry(ticket).or_default().push((seq, text, written));
+    /// A runner gave this line its number.
+    pub(crate) fn printed(&mut self, ticket: Ticket, text: String, written: bool) {
+        self.logs.printed(ticket, text, written);
     }
 
-    /// The world is at its end.
-    pub(crate) fn at_the_end(&mut self, unacknowledged: usize) {
+    /// A server was asked why the job is where it is.
+    pub(crate) fn explained(
+        &mut self,
+        job: JobId,
+        now: Time,
+        stored: Result<Option<StoredJob>, StoreError>,
+        why: Result<Option<Why>, StoreError>,
+    ) {
+        match (stored, why) {
+            (Ok(Some(stored)), Ok(Some(why))) => reasons::look(&stored, &why, now, &mut self.found),
+            (_, why) => self.found.add("why", format!("there is no answer for {job}: {why:?}")),
+        }
+    }
+
+    pub(crate) fn server_at_the_end(&mut self, server: usize, connected: usize, census: &Census) {
+        leaks::of_server(server, connected, census, &mut self.found);
+    }
+
+    pub(crate) fn host_at_the_end(&mut self, host: usize, census: &HostCensus) {
+        leaks::of_host(host, census, &mut self.found);
+    }
+
+    pub(crate) fn network_at_the_end(&mut self, connections: usize, connected: usize) {
+        leaks::of_network(connections, connected, &mut self.found);
+    }
+
+    /// The world is at its end, and all is quiet.
+    pub(crate) fn at_the_end(&mut self, unacknowledged: usize, reader: &dyn Reader) {
+        let Checks { found, rows, .. } = self;
         if unacknowledged > 0 {
-            self.found.add("liveness", format!("{unacknowledged} submits were never answered"));
+            found.add("liveness", format!("{unacknowledged} submits were never answered"));
         }
-        let open: Vec<String> = self
-            .rows
-            .open_jobs()
-            .map(|(id, job)| {
-                let steps: Vec<&str> = job.steps.values().map(|step| step.state).collect();
-                format!("{id} is {} ({})", job.state, steps.join(" "))
-            })
-            .collect();
-        if !open.is_empty() {
-            self.found.add("liveness", format!("not over long after peace: {}", open.join("; ")));
+        if rows.has_open_jobs() {
+            found.add("liveness", "the world ended before its jobs".to_owned());
         }
+        self.logs.at_the_end(rows, reader, found);
+        self.ends.at_the_end(rows, &self.plans, &self.lives, found);
     }
 }
 
@@ -211,6 +287,7 @@ impl Witness for Checks {
     fn refused(&mut self, _server: usize, batch: &Batch) {
         self.times.refused(batch);
         self.dwell.refused(batch);
+        self.ends.refused(batch);
     }
 }
 

@@ -16,6 +16,10 @@ impl Plans {
         Plans(plans.iter().map(|plan| (plan.name.clone(), plan.clone())).collect())
     }
 
+    pub(crate) fn all(&self) -> impl Iterator<Item = &JobPlan> {
+        self.0.values()
+    }
+
     pub(crate) fn job(&self, rows: &Rows, id: JobId) -> Option<&JobPlan> {
         self.0.get(&rows.job(id)?.task)
     }

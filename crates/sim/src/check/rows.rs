@@ -32,6 +32,8 @@ pub(crate) struct JobSeen {
     pub version: u64,
     pub state: &'static str,
     pub is_final: bool,
+    /// It goes on for another job: steps may have been taken over.
+    pub continues: bool,
     pub steps: BTreeMap<StepIx, StepSeen>,
     /// When somebody, or the job's timeout, first wanted it to end.
     pub cancelled_at: Option<Duration>,
@@ -41,6 +43,7 @@ pub(crate) struct JobSeen {
 pub(crate) struct StepSeen {
     pub state: &'static str,
     pub is_final: bool,
+    pub error_code: Option<&'static str>,
     /// Granted ones, the oldest first.
     pub attempts: Vec<AttemptId>,
     /// Since when it is in this state.
@@ -57,10 +60,12 @@ pub(crate) struct AttemptSeen {
     pub worker: WorkerId,
     pub state: &'static str,
     pub exit_code: Option<i32>,
+    pub signal: Option<i32>,
     pub error_code: Option<&'static str>,
     pub error_message: Option<String>,
     /// How long it had been cut off when it was given up.
     pub cut_for: Option<Duration>,
+    pub granted_at: Duration,
     pub over_at: Option<Duration>,
 }
 
@@ -120,8 +125,15 @@ impl Rows {
         let was_open = before.as_ref().is_some_and(|job| !job.is_final);
         self.open = self.open + usize::from(!is_final) - usize::from(was_open);
         let (steps, cancelled_at) = before.map(|job| (job.steps, job.cancelled_at)).unwrap_or_default();
-        let seen =
-            JobSeen { task: row.task.clone(), version: row.version, state: row.state, is_final, steps, cancelled_at };
+        let seen = JobSeen {
+            task: row.task.clone(),
+            version: row.version,
+            state: row.state,
+            is_final,
+            continues: self.roots.contains_key(&row.id),
+            steps,
+            cancelled_at,
+        };
         self.jobs.insert(row.id, seen);
     }
 
@@ -133,6 +145,7 @@ impl Rows {
         let seen = StepSeen {
             state: row.state,
             is_final: row.check_at.is_none(),
+            error_code: row.error_code,
             since,
             cut_since: row.disconnected_at.map(|_| cut_since.unwrap_or(now)),
             attempts: before.map(|step| step.attempts).unwrap_or_default(),
@@ -148,7 +161,9 @@ impl Rows {
         }
         let over = row.ended_at.is_some();
         let cut_for = step.cut_since.filter(|_| over).map(|since| now - since);
-        let over_at = self.attempts.get(&row.id).and_then(|seen| seen.over_at).or(over.then_some(now));
+        let before = self.attempts.get(&row.id);
+        let granted_at = before.map_or(now, |seen| seen.granted_at);
+        let over_at = before.and_then(|seen| seen.over_at).or(over.then_some(now));
         let seen = AttemptSeen {
             place,
             number: row.number,
@@ -156,9 +171,11 @@ impl Rows {
             worker: row.worker,
             state: row.state,
             exit_code: row.exit_code,
+            signal: row.signal,
             error_code: row.error_code,
             error_message: row.error_message.clone(),
             cut_for,
+            granted_at,
             over_at,
         };
         self.attempts.insert(row.id, seen);

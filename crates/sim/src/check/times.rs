@@ -17,7 +17,7 @@ use super::{Accepted, Findings};
 const CHECKER: &str = "check-time";
 
 /// Nothing is left unlooked at for longer.
-const AHEAD_MAX: Duration = Duration::from_secs(3600);
+pub(super) const AHEAD_MAX: Duration = Duration::from_secs(3600);
 
 /// Marks come every two seconds; a longer pause between commits is time in which nobody could look.
 const PAUSE_MAX: Duration = Duration::from_secs(3);

@@ -5,6 +5,7 @@ use std::time::Duration;
 use worker::agent::StopLevel;
 
 use super::{Fault, FaultKind, Scene, Ways};
+use crate::check::Checks;
 use crate::database::{Falter, Poison, Trouble};
 use crate::hosts::HostEvent;
 use crate::net::{Line, Parcel, Way};
@@ -102,6 +103,7 @@ impl World {
         match event {
             FaultEvent::Fire(fault) => {
                 self.tell(|| format!("fault: {fault}"));
+                self.check(Checks::troubled);
                 if fault.on.is_some() {
                     self.armed.push(fault);
                 } else if fault.kind.lies_in_wait() {
@@ -490,6 +492,7 @@ impl World {
     pub(crate) fn make_peace(&mut self) {
         self.tell(|| "peace: nothing fails from here on".to_owned());
         let now = self.setup.length;
+        self.check(|checks| checks.peace(now));
         // Servers that are down start first: nobody would hear it.
         self.agenda.at(now + Duration::from_secs(5), Event::User(UserEvent::Peace));
         for (server, host, way) in self.net.cut_paths() {

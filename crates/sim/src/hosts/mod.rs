@@ -284,7 +284,8 @@ impl World {
         let Some(process) = &mut self.hosts[at].process else { return };
         match event {
             WorkerEvent::Tick => {
-                if process.tick_at == now {
+                // A stopped process gets its timer late.
+                if process.tick_at <= now {
                     process.tick_at = Duration::MAX;
                     self.feed(at, Input::Tick);
                 }

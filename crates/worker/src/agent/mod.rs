@@ -103,6 +103,11 @@ impl Agent {
         std::mem::take(&mut self.out.actions)
     }
 
+    /// How many attempts it has, in whatever state.
+    pub fn holds(&self) -> usize {
+        self.held.len()
+    }
+
     /// When to come back with a [`Input::Tick`], if nothing happens before.
     pub fn deadline(&self) -> Option<Duration> {
         let leaving = self.leaving.as_ref().and_then(Leaving::deadline);

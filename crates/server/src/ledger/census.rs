@@ -1,0 +1,46 @@
+//! How much the ledger keeps in memory, count by count: what should be nothing when nothing happens, and what must stay
+//! bounded while much does. The simulator looks at it when all is quiet.
+
+use store::Store;
+
+use super::core::Core;
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Census {
+    pub links: usize,
+    /// Hellos that wait for word from another process of the same worker.
+    pub knocks: usize,
+    pub queued: usize,
+    /// Attempts that some worker holds, by offer or by grant.
+    pub held: usize,
+    /// What runs on workers and is no step's current attempt.
+    pub strays: usize,
+    pub cached_jobs: usize,
+    /// Jobs that are left alone for a while because they could not be handled.
+    pub aside: usize,
+    /// Signs of life that are not written yet, and runners whose silence is watched.
+    pub beats: usize,
+    /// Over all links: attempts that a worker should report, ends without a whole log, positions in logs.
+    pub expected: usize,
+    pub ended: usize,
+    pub log_positions: usize,
+}
+
+impl<S: Store> Core<S> {
+    pub fn census(&self) -> Census {
+        let links = || self.links.values();
+        Census {
+            links: self.links.len(),
+            knocks: self.knocks.len(),
+            queued: self.queue.len(),
+            held: self.roster.iter().map(|(_, worker)| worker.held.len()).sum(),
+            strays: self.roster.iter().map(|(_, worker)| worker.strays.len()).sum(),
+            cached_jobs: self.cache.len(),
+            aside: self.aside.len(),
+            beats: self.beats.len(),
+            expected: links().map(|link| link.sent.len()).sum(),
+            ended: links().map(|link| link.ended.len()).sum(),
+            log_positions: links().map(|link| link.logs.len()).sum(),
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Promise: every step and every job ends as the reference model says that it must, from the plan and from what really
+//! happened; and what the server has on record of a program's end is how it ended.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use engine::{AttemptId, JobId, StepIx};
+use store::Batch;
+
+use super::Findings;
+use super::lives::Lives;
+use super::plans::Plans;
+use super::rows::{AttemptSeen, JobSeen, Place, Rows};
+use crate::model::{self, AttemptStory, End, JobStory, ProgramEnd, Reason, StepStory};
+use crate::workload::JobPlan;
+
+const CHECKER: &str = "model";
+
+/// What people and the database did that the model has to know.
+#[derive(Debug, Default)]
+pub(crate) struct Ends {
+    approved: BTreeSet<Place>,
+    rejected: BTreeSet<Place>,
+    resolved: BTreeMap<Place, Vec<End>>,
+    refused: BTreeSet<JobId>,
+    troubled: bool,
+}
+
+impl Ends {
+    pub(crate) fn approve_asked(&mut self, place: Place) {
+        self.approved.insert(place);
+    }
+
+    pub(crate) fn reject_asked(&mut self, place: Place) {
+        self.rejected.insert(place);
+    }
+
+    pub(crate) fn resolve_asked(&mut self, place: Place, end: End) {
+        self.resolved.entry(place).or_default().push(end);
+    }
+
+    pub(crate) fn refused(&mut self, batch: &Batch) {
+        self.refused.extend(batch.jobs.iter().map(|write| write.row.id));
+    }
+
+    pub(crate) fn troubled(&mut self) {
+        self.troubled = true;
+    }
+
+    pub(crate) fn at_the_end(&self, rows: &Rows, plans: &Plans, lives: &Lives, found: &mut Findings) {
+        for (id, job) in rows.jobs.iter().filter(|(_, job)| job.is_final) {
+            let Some(plan) = plans.job(rows, *id) else { continue };
+            self.job_at_the_end(*id, job, plan, rows, lives, found);
+        }
+    }
+
+    fn job_at_the_end(
+        &self,
+        id: JobId,
+        job: &JobSeen,
+        plan: &JobPlan,
+        rows: &Rows,
+        lives: &Lives,
+        found: &mut Findings,
+    ) {
+        let states = job.steps.values().map(|step| Some((End::of(step.state)?, step.error_code)));
+        let Some(ends) = states.collect::<Option<Vec<(End, Option<&str>)>>>() else {
+            let open: Vec<&str> = job.steps.values().map(|step| step.state).collect();
+            return found.add(CHECKER, format!("job {id} is {} with steps {open:?}", job.state));
+        };
+        let story = JobStory {
+            cancelled: job.cancelled_at.is_some(),
+            started: job.steps.values().any(|step| !step.attempts.is_empty()),
+            refused: self.refused.contains(&id),
+            troubled: self.troubled,
+        };
+        let wanted = model::job_end(plan, &ends, &story);
+        if wanted.word() != job.state {
+            found.add(CHECKER, format!("job {id} is {}, and by its steps {ends:?} it is {wanted:?}", job.state));
+        }
+        let states: Vec<End> = ends.iter().map(|(end, _)| *end).collect();
+        for (index, end) in states.iter().enumerate() {
+            let place = Place { job: id, step: StepIx::of(index) };
+            let told = self.story(place, rows, lives);
+            for attempt in &told.attempts {
+                if let Some(wrong) = model::misreported(attempt) {
+                    found.add(CHECKER, format!("an attempt of step {index} of {id} {wrong}"));
+                }
+            }
+            // What a continuation took over was decided in the job before it.
+            let taken_over = job.continues && told.attempts.is_empty();
+            let allowed = model::step_ends(plan, index, &states, &story, &told);
+            if !taken_over && !allowed.contains(end) {
+                let truth = format!("the model allows {allowed:?} after {story:?}, {told:?}, needs {states:?}");
+                found.add(CHECKER, format!("step {index} of {id} ({}) ended as {end:?}; {truth}", plan.name));
+            }
+        }
+    }
+
+    fn story(&self, place: Place, rows: &Rows, lives: &Lives) -> StepStory {
+        let Some(step) = rows.step(place) else { return StepStory::default() };
+        let attempts = step.attempts.iter().filter_map(|id| Some(attempt_story(*id, rows.attempts.get(id)?, lives)));
+        StepStory {
+            attempts: attempts.collect(),
+            approved: self.approved.contains(&place),
+            rejected: self.rejected.contains(&place),
+            resolved: self.resolved.get(&place).cloned().unwrap_or_default(),
+            code: step.error_code,
+        }
+    }
+}
+
+fn attempt_story(id: AttemptId, attempt: &AttemptSeen, lives: &Lives) -> AttemptStory {
+    let program = lives.program(id);
+    let held_for = attempt.over_at.unwrap_or(attempt.granted_at) - attempt.granted_at;
+    let code = attempt.error_code;
+    let reported = attempt.exit_code.map(ProgramEnd::Exited).or(attempt.signal.map(ProgramEnd::Signaled));
+    AttemptStory {
+        reason: code.map(|code| Reason::of(Some(code), attempt.error_message.as_deref(), attempt.exit_code)),
+        code,
+        program,
+        reported,
+        held_for,
+    }
+}

@@ -1,0 +1,158 @@
+//! Promise: nothing jams. Once nothing fails any more, every job ends within the time that its own work takes, and nothing
+//! stands still on the way there.
+//!
+//! The bound: whoever is away comes back, is waited for, and is judged (the longest reconnect delay, a quiet stretch of one
+//! and a half times that, the window and the one more that a mass loss may bring); then all open work is done by the slots of
+//! the first two hosts, which can do everything. Work that is handed out as soon as a slot is free takes no longer than its
+//! longest chain and all of it shared by the slots (Graham).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use engine::JobId;
+
+use super::Findings;
+use super::plans::Plans;
+use super::rows::{JobSeen, Place, Rows};
+use crate::setup::Setup;
+use crate::workload::{JobPlan, Kind, StepPlan};
+
+const CHECKER: &str = "liveness";
+
+/// Connecting, messages, commits.
+const SLACK: Duration = Duration::from_secs(60);
+
+/// What an order to stop may take beyond its grace.
+const STOP_MARGIN: Duration = Duration::from_secs(12);
+
+/// A person looks in so often, and approves one step at a time.
+const TEND: Duration = Duration::from_secs(20);
+
+/// One hand-over: an offer that is refused or unanswered, and the next.
+const HAND_OVER: Duration = Duration::from_secs(15);
+
+/// Once all are back, this long may a step stand still though something could move it: a sweep, and a heartbeat before it.
+const STILL_MAX: Duration = Duration::from_secs(150);
+
+pub(crate) struct Liveness {
+    /// For all to be back, and for whoever is not to be judged.
+    settle: Duration,
+    slots: u32,
+    peace: Option<Peace>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Peace {
+    settled_at: Duration,
+    over_by: Duration,
+}
+
+impl Liveness {
+    pub(crate) fn new(setup: &Setup) -> Liveness {
+        let reconnect = Duration::from_millis(setup.core.link.max_reconnect_delay_ms);
+        let settle = reconnect + reconnect.mul_f64(1.5) + 2 * setup.core.rules.recovery_window + SLACK;
+        let slots = setup.hosts.iter().take(2).map(|host| host.slots).sum();
+        Liveness { settle, slots, peace: None }
+    }
+
+    /// Nothing fails from now on.
+    pub(crate) fn peace(&mut self, now: Duration, rows: &Rows, plans: &Plans) {
+        let mut all = Duration::ZERO;
+        let mut longest = Duration::ZERO;
+        // A job of which no server has said anything yet is all to be done.
+        let known = |name: &str| rows.jobs.values().any(|job| job.task == name);
+        for (id, job) in rows.open_jobs() {
+            let Some(plan) = plans.job(rows, id) else { continue };
+            let (sum, chain) = work_left(plan, Some(job));
+            all += sum;
+            longest = longest.max(chain);
+        }
+        for plan in plans.all().filter(|plan| !known(&plan.name)) {
+            let (sum, chain) = work_left(plan, None);
+            all += sum;
+            longest = longest.max(chain);
+        }
+        let settled_at = now + self.settle;
+        let over_by = settled_at + longest + all / self.slots.max(1);
+        self.peace = Some(Peace { settled_at, over_by });
+    }
+
+    /// Whether the bound is over while something is still open.
+    pub(crate) fn look(&mut self, now: Duration, rows: &Rows, found: &mut Findings) {
+        if self.peace.is_some_and(|peace| now > peace.over_by) && rows.has_open_jobs() {
+            let open: Vec<String> = rows.open_jobs().map(|(id, job)| told(id, job)).collect();
+            found.add(CHECKER, format!("not over in time after peace: {}", open.join("; ")));
+            self.peace = None;
+        }
+    }
+
+    /// Steps that stand still though all are back. `lives`: since when nothing of a running step's attempt lives.
+    pub(crate) fn look_for_the_stuck(
+        &self,
+        now: Duration,
+        rows: &Rows,
+        plans: &Plans,
+        over_since: impl Fn(Place) -> Option<Duration>,
+        found: &mut Findings,
+    ) {
+        let Some(peace) = self.peace.filter(|peace| now > peace.settled_at + STILL_MAX) else { return };
+        for (id, job) in rows.open_jobs() {
+            let Some(plan) = plans.job(rows, id) else { continue };
+            for (ix, step) in job.steps.iter().filter(|(_, step)| !step.is_final) {
+                let place = Place { job: id, step: *ix };
+                let since = step.since.max(peace.settled_at);
+                let moves_by = match step.state {
+                    "pending" => needs_final_since(job, &plan.steps[ix.get()]).map(|at| at.max(since) + SLACK),
+                    "running" => over_since(place).map(|at| at.max(since) + STILL_MAX),
+                    "recovering" => Some(since + STILL_MAX),
+                    "cancelling" => Some(since + plan.steps[ix.get()].grace + STOP_MARGIN + SLACK),
+                    _ => None,
+                };
+                if moves_by.is_some_and(|by| by < now) {
+                    let still = now - since;
+                    let state = step.state;
+                    found.add(
+                        CHECKER,
+                        format!("step {} of {id} has been {state} for {still:?}, and nothing moves it", ix.0),
+                    );
+                }
+            }
+        }
+    }
+}
+
+fn needs_final_since(job: &JobSeen, plan: &StepPlan) -> Option<Duration> {
+    let ends = plan.needs.iter().map(|need| {
+        let ix = engine::StepIx::of(need.step);
+        job.steps.get(&ix).filter(|step| step.is_final).map(|step| step.since)
+    });
+    ends.collect::<Option<Vec<Duration>>>().map(|ends| ends.into_iter().max().unwrap_or_default())
+}
+
+/// All of a job's open work, and its longest chain.
+fn work_left(plan: &JobPlan, job: Option<&JobSeen>) -> (Duration, Duration) {
+    let mut chains: BTreeMap<usize, Duration> = BTreeMap::new();
+    let mut all = Duration::ZERO;
+    for (index, step) in plan.steps.iter().enumerate() {
+        let is_final = job.and_then(|job| job.steps.get(&engine::StepIx::of(index))).is_some_and(|step| step.is_final);
+        let work = if is_final { Duration::ZERO } else { work_of(step) };
+        let before = step.needs.iter().filter_map(|need| chains.get(&need.step)).max().copied();
+        chains.insert(index, before.unwrap_or_default() + work);
+        all += work;
+    }
+    (all, chains.into_values().max().unwrap_or_default())
+}
+
+/// The longest that a step can take while nothing fails; one execution may just have been lost.
+fn work_of(step: &StepPlan) -> Duration {
+    let Kind::Work(behaviour) = step.kind else { return 2 * TEND };
+    let stopped = step.timeout.map_or(Duration::MAX, |timeout| timeout + step.grace + STOP_MARGIN);
+    let once = behaviour.takes.min(stopped) + HAND_OVER;
+    let delays = step.retry.as_ref().map_or(Duration::ZERO, |retry| retry.delay * (1 << retry.attempts.min(8)));
+    once * (step.executions_max() + 1) + delays
+}
+
+fn told(id: JobId, job: &JobSeen) -> String {
+    let steps: Vec<&str> = job.steps.values().map(|step| step.state).collect();
+    format!("{id} is {} ({})", job.state, steps.join(" "))
+}

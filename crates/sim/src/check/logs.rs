@@ -1,0 +1,158 @@
+//! Promise: the server's log is the runner's log, whole, once and in order, or it says in its place exactly what is missing.
+//! When all is quiet every log is whole, whatever its host went through, as long as the folder that it is written in is
+//! still there.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use engine::AttemptId;
+use protocol::attempt::Ticket;
+use protocol::log::Blocks;
+use store::read::{LogMarkView, LogState};
+use store::{Reader, StoreError};
+
+use super::Findings;
+use super::rows::{AttemptSeen, Rows};
+
+const CHECKER: &str = "log";
+
+/// More than any log of a simulation has.
+const BYTES_MAX: usize = 1 << 24;
+const MARKS_MAX: usize = 10_000;
+
+/// What the steps' programs printed, as their runners numbered it.
+#[derive(Debug, Default)]
+pub(crate) struct Logs {
+    printed: BTreeMap<AttemptId, Vec<Line>>,
+    /// Attempts whose folders are gone for reasons of their own.
+    lost: BTreeSet<AttemptId>,
+}
+
+#[derive(Debug)]
+struct Line {
+    text: String,
+    /// The disk took it.
+    written: bool,
+}
+
+/// What the server has of one attempt.
+struct Stored {
+    state: LogState,
+    lines: Vec<(u64, String)>,
+    marks: Vec<LogMarkView>,
+}
+
+impl Logs {
+    /// The runner gave this line its number, from 1 on.
+    pub(crate) fn printed(&mut self, ticket: Ticket, text: String, written: bool) {
+        self.printed.entry(AttemptId(ticket.attempt)).or_default().push(Line { text, written });
+    }
+
+    /// All is quiet, and what workers had to send was sent.
+    pub(crate) fn at_the_end(&self, rows: &Rows, reader: &dyn Reader, found: &mut Findings) {
+        for (id, attempt) in rows.attempts.iter().filter(|(_, attempt)| attempt.is_over()) {
+            let printed = self.printed.get(id).map(Vec::as_slice).unwrap_or_default();
+            let wrong = match Stored::read(*id, reader) {
+                Ok(stored) => stored.differs(printed, attempt, self.lost.contains(id)),
+                Err(error) => Some(format!("cannot be read: {error}")),
+            };
+            if let Some(wrong) = wrong {
+                let place = attempt.place;
+                let name = format!("attempt {} of step {} of {} ({id})", attempt.number, place.step.0, place.job);
+                found.add(CHECKER, format!("the log of {name}, {} lines, {wrong}", printed.len()));
+            }
+        }
+    }
+}
+
+impl Stored {
+    fn read(id: AttemptId, reader: &dyn Reader) -> Result<Stored, StoreError> {
+        let mut lines = Vec::new();
+        for chunk in reader.log_chunks(id, 0, BYTES_MAX)? {
+            for block in Blocks::new(&chunk.blocks) {
+                let corrupt = |error| StoreError::Refused { message: format!("{error}") };
+                for line in block.map_err(corrupt)?.lines() {
+                    lines.push((line.seq, String::from_utf8_lossy(line.bytes).into_owned()));
+                }
+            }
+        }
+        let marks = reader.log_marks(id, 0, u64::MAX, MARKS_MAX)?;
+        Ok(Stored { state: reader.log_state(id)?, lines, marks })
+    }
+
+    fn differs(&self, printed: &[Line], attempt: &AttemptSeen, folder_lost: bool) -> Option<String> {
+        if !self.state.complete {
+            return Some(format!("is at line {} and not closed long after the end", self.state.last_seq));
+        }
+        if self.state.closed && !folder_lost {
+            let said: Vec<&str> = self.marks.iter().map(|mark| mark.text.as_str()).collect();
+            let at = self.state.last_seq;
+            return Some(format!("was closed at line {at}, and its worker never sent the rest: {said:?}"));
+        }
+        self.wrong_line(printed).or_else(|| self.wrong_gap(printed, attempt)).or_else(|| self.wrong_mark())
+    }
+
+    fn wrong_line(&self, printed: &[Line]) -> Option<String> {
+        let mut last = 0;
+        for (seq, text) in &self.lines {
+            if *seq <= last {
+                return Some(format!("has line {seq} after line {last}"));
+            }
+            last = *seq;
+            let true_line = usize::try_from(*seq - 1).ok().and_then(|at| printed.get(at));
+            match true_line {
+                None => return Some(format!("has a line {seq} that nobody printed: {text}")),
+                Some(line) if line.text != *text => {
+                    return Some(format!("has `{text}` for line {seq}, `{}`", line.text));
+                }
+                Some(_) => {}
+            }
+        }
+        None
+    }
+
+    /// Lines that are not there must be counted by marks in their place, no more and no fewer.
+    fn wrong_gap(&self, printed: &[Line], attempt: &AttemptSeen) -> Option<String> {
+        let mut announced: BTreeMap<u64, u64> = BTreeMap::new();
+        for mark in self.marks.iter().filter(|mark| !mark.closing) {
+            *announced.entry(mark.after_seq).or_default() += mark.missing;
+        }
+        let mut last = 0;
+        for (seq, _) in &self.lines {
+            let missing = seq - last - 1;
+            let said = announced.remove(&last).unwrap_or(0);
+            if missing != said {
+                return Some(format!("lacks {missing} lines after line {last}, and says {said}"));
+            }
+            last = *seq;
+        }
+        let total = u64::try_from(printed.len()).unwrap_or(u64::MAX);
+        let missing = total - last;
+        let said: u64 = announced.values().sum();
+        // A runner that died took the count of what its disk had not taken with it.
+        let unknown = attempt.state != "ended" && printed.iter().skip(last as usize).all(|line| !line.written);
+        (missing != said && !unknown)
+            .then(|| format!("ends with line {last} of {total}, and says that {said} are missing"))
+    }
+
+    /// What a mark counts it also says in words.
+    fn wrong_mark(&self) -> Option<String> {
+        let silent = |mark: &&LogMarkView| mark.missing > 0 && !mark.text.contains(&mark.missing.to_string());
+        if let Some(mark) = self.marks.iter().find(silent) {
+            return Some(format!("counts {} missing lines and says `{}`", mark.missing, mark.text));
+        }
+        let more = |mark: &&LogMarkView| {
+            let after = self.lines.iter().filter(|(seq, _)| *seq > mark.after_seq).count() as u64;
+            // Lines that waited for a disk with room are counted, and said to be lost when they turn out to be.
+            let lost: u64 =
+                self.marks.iter().filter(|other| other.after_seq >= mark.after_seq).map(|m| m.missing).sum();
+            replayed(&mark.text).is_some_and(|lines| lines > after + lost)
+        };
+        self.marks.iter().find(more).map(|mark| format!("has fewer lines than `{}` after it", mark.text))
+    }
+}
+
+/// The number of lines that a mark of an outage speaks of.
+fn replayed(text: &str) -> Option<u64> {
+    let (before, _) = text.split_once(" buffered log lines")?;
+    before.rsplit(' ').next()?.parse().ok()
+}

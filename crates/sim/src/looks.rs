@@ -1,0 +1,69 @@
+//! What the checkers ask of the parties themselves: an explanation now and then, and at the end what each still has.
+
+use std::time::Duration;
+
+use server::explain::{Live, explain};
+
+use crate::check::HostCensus;
+use crate::hosts::Link;
+use crate::world::World;
+
+/// An explanation is asked for so often. More would cost more than all the rest.
+pub(crate) const ASK_WHY_EVERY: Duration = Duration::from_secs(45);
+
+impl World {
+    /// Asks a server that is up why some open job is where it is.
+    pub(crate) fn ask_why(&mut self) {
+        let open = self.checks.lock().expect("no checker panics").open_jobs();
+        let (Some(job), Some(server)) = (self.curiosity.pick(&open), self.a_talking_server()) else { return };
+        let Some(process) = &self.servers[server].process else { return };
+        let reader = self.database.reader();
+        let now = process.now();
+        let clocks = match reader.hearing() {
+            Ok(Some(row)) => row.clocks(now),
+            Ok(None) | Err(_) => return,
+        };
+        let why = explain(reader.as_ref(), &self.definitions, &clocks, *job, Live::of(process.core.roster()));
+        let stored = reader.job(*job);
+        self.check(|checks| checks.explained(*job, now, stored, why));
+    }
+
+    /// Up, not stopped, and with a database: one that would answer.
+    fn a_talking_server(&self) -> Option<usize> {
+        (0..self.servers.len()).find(|at| {
+            let node = &self.servers[*at];
+            node.process.is_some() && node.frozen.is_none() && !self.database.trouble(*at, |trouble| trouble.away)
+        })
+    }
+
+    /// What can only be seen when all is over.
+    pub(crate) fn last_look(&mut self) {
+        let unacknowledged = self.users.plans.len() - self.users.submitted();
+        let reader = self.database.reader();
+        self.check(|checks| checks.at_the_end(unacknowledged, reader.as_ref()));
+        let up: Vec<usize> = self.hosts.iter().filter_map(|host| self.server_of(host.process.as_ref()?.link)).collect();
+        for (at, node) in self.servers.iter().enumerate() {
+            let Some(process) = &node.process else { continue };
+            let connected = up.iter().filter(|server| **server == at).count();
+            self.check(|checks| checks.server_at_the_end(at, connected, &process.core.census()));
+        }
+        for (at, host) in self.hosts.iter().enumerate() {
+            let census = HostCensus {
+                held: host.process.as_ref().map_or(0, |process| process.agent.holds()),
+                folders: host.disk.attempts.len(),
+                runners: host.runners.len(),
+                groups: host.groups.len(),
+            };
+            self.check(|checks| checks.host_at_the_end(at, &census));
+        }
+        let connections = self.net.all().len();
+        self.check(|checks| checks.network_at_the_end(connections, up.len()));
+    }
+
+    fn server_of(&self, link: Link) -> Option<usize> {
+        match link {
+            Link::Up(conn) => self.net.get(conn).map(|conn| conn.server),
+            Link::Down | Link::Connecting(_) => None,
+        }
+    }
+}
