@@ -45,7 +45,8 @@ impl World {
         for (at, node) in self.servers.iter().enumerate() {
             let Some(process) = &node.process else { continue };
             let connected = up.iter().filter(|server| **server == at).count();
-            self.check(|checks| checks.server_at_the_end(at, connected, &process.core.census()));
+            let (sockets, census) = (process.sockets_count(), process.core.census());
+            self.check(|checks| checks.server_at_the_end(at, connected, sockets, &census));
         }
         for (at, host) in self.hosts.iter().enumerate() {
             let census = HostCensus {
@@ -56,8 +57,6 @@ impl World {
             };
             self.check(|checks| checks.host_at_the_end(at, &census));
         }
-        let connections = self.net.all().len();
-        self.check(|checks| checks.network_at_the_end(connections, up.len()));
     }
 
     fn server_of(&self, link: Link) -> Option<usize> {

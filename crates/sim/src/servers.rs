@@ -459,6 +459,10 @@ impl World {
 }
 
 impl ServerProcess {
+    pub(crate) fn sockets_count(&self) -> usize {
+        self.sockets.len()
+    }
+
     /// By its own clock, when it last looked.
     pub(crate) fn now(&self) -> Time {
         self.clock.tick.now

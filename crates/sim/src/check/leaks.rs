@@ -1,5 +1,5 @@
 //! Promise: nothing is kept for ever. When every job is over and all is quiet, no map of a server or a worker, no process, no
-//! connection and no folder is left of what was.
+//! socket and no folder is left of what was.
 
 use server::ledger::Census;
 
@@ -17,22 +17,19 @@ pub(crate) struct HostCensus {
     pub groups: usize,
 }
 
-pub(crate) fn of_server(server: usize, connected: usize, census: &Census, found: &mut Findings) {
-    // Signs of life of attempts that are over go with the next ones that come.
-    let expected = Census { links: connected, beats: census.beats, ..Census::default() };
-    if *census != expected {
-        found.add(CHECKER, format!("server {server} is left with {census:?}, with {connected} workers connected"));
+pub(crate) fn of_server(server: usize, connected: usize, sockets: usize, census: &Census, found: &mut Findings) {
+    // Two that are bounded otherwise: signs of life of attempts that are over go with the next ones that come, and jobs that
+    // somebody asked for stay in memory until there are too many steps.
+    let (beats, cached_jobs) = (census.beats, census.cached_jobs);
+    let expected = Census { links: connected, beats, cached_jobs, ..Census::default() };
+    if *census != expected || sockets != connected {
+        let left = format!("{census:?} and {sockets} sockets");
+        found.add(CHECKER, format!("server {server} is left with {left}, with {connected} workers connected"));
     }
 }
 
 pub(crate) fn of_host(host: usize, census: &HostCensus, found: &mut Findings) {
     if *census != (HostCensus { held: 0, folders: 0, runners: 0, groups: 0 }) {
         found.add(CHECKER, format!("host {host} is left with {census:?}"));
-    }
-}
-
-pub(crate) fn of_network(connections: usize, connected: usize, found: &mut Findings) {
-    if connections > connected {
-        found.add(CHECKER, format!("{connections} connections are open, and {connected} workers are connected"));
     }
 }

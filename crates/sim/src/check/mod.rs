@@ -240,16 +240,12 @@ impl Checks {
         }
     }
 
-    pub(crate) fn server_at_the_end(&mut self, server: usize, connected: usize, census: &Census) {
-        leaks::of_server(server, connected, census, &mut self.found);
+    pub(crate) fn server_at_the_end(&mut self, server: usize, connected: usize, sockets: usize, census: &Census) {
+        leaks::of_server(server, connected, sockets, census, &mut self.found);
     }
 
     pub(crate) fn host_at_the_end(&mut self, host: usize, census: &HostCensus) {
         leaks::of_host(host, census, &mut self.found);
-    }
-
-    pub(crate) fn network_at_the_end(&mut self, connections: usize, connected: usize) {
-        leaks::of_network(connections, connected, &mut self.found);
     }
 
     /// The world is at its end, and all is quiet.
