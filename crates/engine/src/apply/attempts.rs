@@ -164,9 +164,10 @@ impl Draft<'_> {
             if let StopCause::RunnerStale { silent_ms } = cancelling.cause {
                 return self.ended_after_silence(ix, silent_ms, report, failure);
             }
-            if cancelling.cause == StopCause::StepTimeout && report.stopped.is_none() {
-                // Its runner, who keeps its time, did not stop it: only the word of its end came late.
-                return self.ended_by_itself(ix, report, failure, "it ended well, before the order to stop reached it");
+            if cancelling.cause == StopCause::StepTimeout
+                && let Some(outcome) = self.ended_in_time(ix, report, &failure)
+            {
+                return outcome;
             }
             let verb = match (report.stopped, &failure) {
                 (Some(_), _) => Verb::Complete,
@@ -196,6 +197,25 @@ impl Draft<'_> {
                 }
                 Some(Stopped::Timeout) | None => self.fail_or_retry(ix, failure),
             },
+        }
+    }
+
+    /// Its runner, who keeps its time, did not stop it for that: only the word of its end came late. None if it did.
+    fn ended_in_time(
+        &mut self,
+        ix: StepIx,
+        report: &Report,
+        failure: &Option<Failure>,
+    ) -> Option<Result<(), Rejection>> {
+        match (report.stopped, failure) {
+            (None, failure) => {
+                let reason = "it ended well, before the order to stop reached it";
+                Some(self.ended_by_itself(ix, report, failure.clone(), reason))
+            }
+            (Some(Stopped::LeaseExpired | Stopped::Worker), Some(failure)) => {
+                Some(self.decide_loss_by(ix, [Verb::Complete; 3], failure.clone(), Some(Ground::ReportedGone)))
+            }
+            (Some(_), _) => None,
         }
     }
 

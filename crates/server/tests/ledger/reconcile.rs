@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use engine::Event;
 use protocol::attempt::{AttemptSpec, Ticket};
-use protocol::link::{Heartbeat, HeldState, Hello, Loss, ServerMessage, VerdictKind, WorkerMessage};
+use protocol::link::{Heartbeat, HeldState, Hello, Loss, RefuseReason, ServerMessage, VerdictKind, WorkerMessage};
 
 use crate::desk::{Desk, Mailbox, ONE, hello};
 use crate::recovery::held;
@@ -46,6 +46,34 @@ fn the_grace_is_waited_on_top() {
     desk.pass(SECOND * 20);
     desk.says(&w, vec![beat(2, vec![spec.ticket])]);
     desk.check(job, "running: running");
+}
+
+/// A link may stand for months: what came to nothing on it must not be kept for as long.
+#[test]
+fn refused_offers_leave_nothing_behind() {
+    let mut desk = Desk::new();
+    let mut w = desk.worker("w", "script", 1);
+    desk.submit(ONE);
+    for processed in 1..=10 {
+        let ticket = w.offer().ticket;
+        let (reason, detail) = (RefuseReason::DiskFull, String::new());
+        desk.says(&w, vec![WorkerMessage::Refuse { ticket, reason, detail }]);
+        desk.says(&w, vec![beat(processed, Vec::new())]);
+    }
+    assert_eq!(desk.core().census().expected, 1, "only the offer that stands");
+}
+
+/// Nor what an attempt's log was known to hold, once nobody has the attempt any more.
+#[test]
+fn an_attempt_that_its_worker_lost_leaves_nothing_behind() {
+    let mut desk = Desk::new();
+    let (w, job, _) = started(&mut desk);
+    desk.pass(SECOND * 60);
+    desk.says(&w, vec![beat(2, Vec::new())]);
+    desk.check(job, "failed: failed");
+    desk.says(&w, vec![beat(2, Vec::new())]);
+    let census = desk.core().census();
+    assert_eq!((census.expected, census.log_positions, census.ended), (0, 0, 0));
 }
 
 #[test]
