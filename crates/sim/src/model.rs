@@ -1,8 +1,6 @@
 //! A second opinion on how a step may go on and how it must end, from nothing but the plan and what really happened. It
 //! shares no code with the engine: where the two differ, one of them is wrong.
 
-use std::time::Duration;
-
 use crate::workload::{Condition, JobPlan, Kind, RetryPlan, StepPlan};
 
 /// Why an attempt came to nothing, as far as a repeat depends on it.
@@ -127,8 +125,6 @@ pub(crate) struct AttemptStory {
     pub program: Option<ProgramEnd>,
     /// The end that the server has from it.
     pub reported: Option<ProgramEnd>,
-    /// From its grant to its end, as the server saw them.
-    pub held_for: Duration,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -160,6 +156,11 @@ pub(crate) fn step_ends(plan: &JobPlan, index: usize, ends: &[End], job: &JobSto
         Some(false) => allowed.push(End::Skipped),
         // What it asks for is not there: the condition itself fails.
         None => allowed.push(End::Failed),
+    }
+    // What it shows of another step is not there.
+    let has_output = |of: usize| ends[of] == End::Success && matches!(plan.steps[of].kind, Kind::Work(_));
+    if step.shows.is_some_and(|of| !has_output(of)) && story.code == Some("template") {
+        allowed.push(End::Failed);
     }
     if job.cancelled {
         allowed.push(End::Cancelled);
@@ -247,6 +248,8 @@ fn admitted(step: &StepPlan, job: &JobStory, story: &StepStory, allowed: &mut Ve
     if let Kind::Approve = step.kind {
         allowed.extend(story.approved.then_some(End::Success));
         allowed.extend(story.rejected.then_some(End::Cancelled));
+        let expired = step.hold_expires.is_some() && story.code == Some("hold_expired");
+        allowed.extend(expired.then_some(End::Cancelled));
         return;
     }
     if job.troubled && matches!(story.code, Some("dispatch_exhausted")) {
@@ -256,13 +259,8 @@ fn admitted(step: &StepPlan, job: &JobStory, story: &StepStory, allowed: &mut Ve
         allowed.push(End::Failed);
     }
     let Some(last) = story.attempts.last() else { return };
-    // It was told to stop for its timeout, and lost before it could say that it did.
-    let timed_out = story.code == Some("step_timeout") && step.timeout.is_some_and(|timeout| last.held_for >= timeout);
     match last.reason {
         None => allowed.push(End::Success),
-        Some(Reason::Lost) if timed_out && !is_due_again(step, job, story, Reason::Timeout) => {
-            allowed.push(End::Failed)
-        }
         Some(Reason::Person) => allowed.extend(story.resolved.iter().copied()),
         Some(Reason::NeverStarted) => {}
         Some(reason) if is_due_again(step, job, story, reason) => {}
@@ -273,8 +271,9 @@ fn admitted(step: &StepPlan, job: &JobStory, story: &StepStory, allowed: &mut Ve
 /// Whether the last attempt should have been followed by another one.
 fn is_due_again(step: &StepPlan, job: &JobStory, story: &StepStory, reason: Reason) -> bool {
     let code = story.attempts.last().and_then(|last| last.code);
-    // Of these two nobody knows whether anything still runs, so that there may be no ground for another one.
-    let in_doubt = matches!(code, Some("runner_stale" | "worker_removed"));
+    // Of these nobody knows whether anything still runs, so that there may be no ground for another one.
+    let unanswered = reason == Reason::Timeout && story.attempts.last().is_some_and(|last| last.reported.is_none());
+    let in_doubt = unanswered || matches!(code, Some("runner_stale" | "worker_removed"));
     if job.cancelled || in_doubt {
         return false;
     }
@@ -293,5 +292,112 @@ fn counts_as_execution(step: &StepPlan, attempt: &AttemptStory) -> bool {
         Some(Reason::NeverStarted | Reason::Person) => false,
         Some(Reason::Lost) => step.retries(Reason::Lost),
         _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::workload::{Behaviour, NeedPlan};
+
+    fn job(change: impl FnOnce(&mut StepPlan)) -> JobPlan {
+        let text = ["work", "1000", "0", "0", "0", "1", "0", "0", "5"].map(str::to_owned);
+        let behaviour = Behaviour::parse(&text).expect("a behaviour");
+        let step = |name: &str, needs| StepPlan {
+            name: name.to_owned(),
+            needs,
+            condition: Condition::Success,
+            kind: Kind::Work(behaviour),
+            effects: "writes",
+            stop: false,
+            timeout: None,
+            retry: None,
+            allow_failure: false,
+            tag: None,
+            waits_for_worker: false,
+            patience: None,
+            hold_expires: None,
+            shows: None,
+            grace: Duration::from_secs(1),
+        };
+        let mut last = step("b", vec![NeedPlan { step: 0, on: vec!["success"] }]);
+        change(&mut last);
+        let (name, steps) = ("job".to_owned(), vec![step("a", Vec::new()), last]);
+        JobPlan { at: Duration::ZERO, name, timeout: None, expires: None, priority: 0, steps }
+    }
+
+    fn ended(reason: Option<Reason>) -> AttemptStory {
+        AttemptStory { reason, code: None, program: None, reported: None }
+    }
+
+    /// What the second step may come to after this end of the first, and these attempts of its own.
+    fn allowed(plan: &JobPlan, first: End, story: &JobStory, attempts: Vec<AttemptStory>) -> Vec<End> {
+        let told = StepStory { attempts, ..StepStory::default() };
+        step_ends(plan, 1, &[first, End::Success], story, &told)
+    }
+
+    #[test]
+    fn a_step_that_ran_in_peace_has_one_end() {
+        let (plan, quiet) = (job(|_| {}), JobStory::default());
+        assert_eq!(allowed(&plan, End::Success, &quiet, vec![ended(None)]), [End::Success]);
+        assert_eq!(allowed(&plan, End::Success, &quiet, vec![ended(Some(Reason::Exit(Some(1))))]), [End::Failed]);
+        assert_eq!(allowed(&plan, End::Failed, &quiet, Vec::new()), [End::Skipped]);
+        assert_eq!(allowed(&plan, End::Success, &quiet, Vec::new()), [], "it should have run");
+    }
+
+    #[test]
+    fn what_is_to_be_tried_again_is_no_end() {
+        let plan = job(|step| {
+            let on = vec!["failure"];
+            step.retry = Some(RetryPlan { attempts: 2, on, delay: Duration::ZERO });
+        });
+        let (quiet, failed) = (JobStory::default(), ended(Some(Reason::Exit(Some(1)))));
+        assert_eq!(allowed(&plan, End::Success, &quiet, vec![failed]), []);
+        assert_eq!(allowed(&plan, End::Success, &quiet, vec![failed, failed]), [End::Failed]);
+        let lost = ended(Some(Reason::Lost));
+        assert_eq!(allowed(&plan, End::Success, &quiet, vec![lost]), [End::Failed], "it writes");
+        let repeats = job(|step| step.effects = "none");
+        assert_eq!(allowed(&repeats, End::Success, &quiet, vec![lost, lost]), []);
+        assert_eq!(allowed(&repeats, End::Success, &quiet, vec![lost, lost, lost]), [End::Failed]);
+    }
+
+    #[test]
+    fn a_cancel_leaves_what_really_happened_or_cancelled() {
+        let cancelled = JobStory { cancelled: true, ..JobStory::default() };
+        let ends = allowed(&job(|_| {}), End::Success, &cancelled, vec![ended(None)]);
+        assert_eq!(ends, [End::Success, End::Cancelled]);
+    }
+
+    #[test]
+    fn conditions_read_what_was() {
+        let quiet = JobStory::default();
+        let on_failure = job(|step| step.condition = Condition::Failure);
+        assert_eq!(allowed(&on_failure, End::Success, &quiet, Vec::new()), [End::Skipped]);
+        assert_eq!(allowed(&on_failure, End::Failed, &quiet, vec![ended(None)]), [End::Success]);
+        let above = |number| job(|step| step.condition = Condition::OutputAbove { step: 0, number });
+        assert_eq!(allowed(&above(4), End::Success, &quiet, vec![ended(None)]), [End::Success]);
+        assert_eq!(allowed(&above(5), End::Success, &quiet, Vec::new()), [End::Skipped]);
+    }
+
+    #[test]
+    fn a_job_is_what_its_steps_are() {
+        let (plan, quiet) = (job(|_| {}), JobStory::default());
+        let cancelled = JobStory { cancelled: true, ..quiet };
+        let end = |first, second, story| job_end(&plan, &[(first, None), (second, None)], story);
+        assert_eq!(end(End::Success, End::Success, &quiet), End::Success);
+        assert_eq!(end(End::Failed, End::Skipped, &quiet), End::Failed);
+        assert_eq!(end(End::Success, End::Cancelled, &quiet), End::Cancelled);
+        assert_eq!(end(End::Failed, End::Cancelled, &cancelled), End::Cancelled);
+        assert_eq!(end(End::Success, End::Success, &cancelled), End::Success);
+    }
+
+    #[test]
+    fn a_program_that_ended_otherwise_is_misreported() {
+        let told = |program| AttemptStory { program, reported: Some(ProgramEnd::Exited(0)), ..ended(None) };
+        assert_eq!(misreported(&told(Some(ProgramEnd::Exited(0)))), None);
+        assert!(misreported(&told(Some(ProgramEnd::Exited(1)))).is_some());
+        assert!(misreported(&told(None)).is_some());
     }
 }

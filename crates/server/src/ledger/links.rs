@@ -283,12 +283,18 @@ impl<S: Store> Core<S> {
             tracing::warn!(%worker, %attempt, job = %place.job, "the worker does not have what it was given");
             self.gone(attempt, place, epoch, round);
         }
-        self.let_go(link, worker, &held, beat.processed);
+        self.drop_what_came_to_nothing(link, worker, &held, beat.processed);
     }
 
     /// Offers that were refused or taken back, and whatever else came to nothing: what the worker does not have and nobody
     /// believes there is not kept for as long as the link stands.
-    fn let_go(&mut self, link: LinkId, worker: WorkerId, held: &BTreeSet<AttemptId>, processed: u64) {
+    fn drop_what_came_to_nothing(
+        &mut self,
+        link: LinkId,
+        worker: WorkerId,
+        held: &BTreeSet<AttemptId>,
+        processed: u64,
+    ) {
         let (Some(known), Some(there)) = (self.links.get_mut(&link), self.roster.get(worker)) else { return };
         let is_there = |attempt: &AttemptId| held.contains(attempt) || there.held.contains_key(attempt);
         known.sent.retain(|attempt, sent| sent.number > processed || is_there(attempt));

@@ -111,14 +111,12 @@ impl Ends {
 
 fn attempt_story(id: AttemptId, attempt: &AttemptSeen, lives: &Lives) -> AttemptStory {
     let program = lives.program(id);
-    let held_for = attempt.over_at.unwrap_or(attempt.granted_at) - attempt.granted_at;
-    let code = attempt.error_code;
+    let code = attempt.settled_as;
     let reported = attempt.exit_code.map(ProgramEnd::Exited).or(attempt.signal.map(ProgramEnd::Signaled));
     AttemptStory {
         reason: code.map(|code| Reason::of(Some(code), attempt.error_message.as_deref(), attempt.exit_code)),
         code,
         program,
         reported,
-        held_for,
     }
 }

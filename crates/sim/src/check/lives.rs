@@ -126,13 +126,13 @@ impl Lives {
         if !before.is_over() {
             return Some("the one before it is not over".to_owned());
         }
-        let reason = Reason::of(before.error_code, before.error_message.as_deref(), before.exit_code);
+        let reason = Reason::of(before.settled_as, before.error_message.as_deref(), before.exit_code);
         let ran = self.children.iter().any(|child| child.place == place && self.is_of(child, before, place));
         let most = plan.executions_max();
         let max_losses = self.max_losses;
         let rerun = self.reruns.contains(&place);
         let budget = self.budgets.entry(place).or_default();
-        let code = before.error_code.unwrap_or("success");
+        let code = before.settled_as.unwrap_or("success");
         match reason {
             Reason::NeverStarted if ran => Some("the one before it was called never started, and it ran".to_owned()),
             Reason::NeverStarted => None,
@@ -303,6 +303,6 @@ impl Lives {
     fn was_waited_for(&self, now: Duration, old: &AttemptSeen, place: Place) -> bool {
         let cut_long = old.cut_for.is_some_and(|cut| cut + CLOCK_GRAIN >= self.window);
         let over_long = old.place.job != place.job && old.over_at.is_some_and(|at| at + self.window <= now);
-        cut_long || over_long || old.error_code == Some("runner_stale") || self.no_return.contains(&old.worker)
+        cut_long || over_long || old.settled_as == Some("runner_stale") || self.no_return.contains(&old.worker)
     }
 }

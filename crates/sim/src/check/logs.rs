@@ -156,3 +156,71 @@ fn replayed(text: &str) -> Option<u64> {
     let (before, _) = text.split_once(" buffered log lines")?;
     before.rsplit(' ').next()?.parse().ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use engine::{Fence, JobId, StepIx, Time, WorkerId};
+    use uuid::Uuid;
+
+    use super::super::rows::Place;
+    use super::*;
+
+    fn attempt(state: &'static str) -> AttemptSeen {
+        AttemptSeen {
+            place: Place { job: JobId(Uuid::nil()), step: StepIx(0) },
+            number: 1,
+            fence: Fence(1),
+            worker: WorkerId(Uuid::nil()),
+            state,
+            exit_code: None,
+            signal: None,
+            settled_as: None,
+            error_message: None,
+            cut_for: None,
+            over_at: None,
+        }
+    }
+
+    fn mark(after_seq: u64, missing: u64, text: &str) -> LogMarkView {
+        LogMarkView { after_seq, sub: 1, at: Time(0), missing, closing: false, text: text.to_owned() }
+    }
+
+    /// What is wrong with a log that holds these lines and marks, of a program that printed `line 1` to `line 4`.
+    fn wrong(numbers: &[u64], marks: Vec<LogMarkView>) -> Option<String> {
+        let printed = (1..=4).map(|n| Line { text: format!("line {n}"), written: true }).collect::<Vec<Line>>();
+        let lines = numbers.iter().map(|n| (*n, format!("line {n}"))).collect();
+        let state = LogState { complete: true, ..LogState::default() };
+        Stored { state, lines, marks }.differs(&printed, &attempt("ended"), false)
+    }
+
+    #[test]
+    fn a_log_is_whole_once_and_in_order() {
+        assert_eq!(wrong(&[1, 2, 3, 4], Vec::new()), None);
+        for lines in [&[1, 2, 2, 3, 4][..], &[1, 3, 2, 4], &[1, 2, 4], &[1, 2, 3], &[2, 3, 4], &[1, 2, 3, 4, 5], &[]] {
+            assert!(wrong(lines, Vec::new()).is_some(), "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_said_exactly() {
+        assert_eq!(wrong(&[1, 4], vec![mark(1, 2, "--- 2 log lines lost. ---")]), None);
+        assert_eq!(wrong(&[1, 2], vec![mark(2, 2, "--- 2 log lines lost. ---")]), None);
+        assert!(wrong(&[1, 4], vec![mark(1, 1, "--- 1 log lines lost. ---")]).is_some(), "one too few");
+        assert!(wrong(&[1, 2, 3, 4], vec![mark(2, 1, "--- 1 log lines lost. ---")]).is_some(), "nothing is missing");
+        assert!(wrong(&[1, 4], vec![mark(1, 2, "--- some log lines lost. ---")]).is_some(), "without the number");
+        let replay = "--- Orchestrator offline for 1s. Replaying 0 buffered events and 3 buffered log lines. ---";
+        assert_eq!(wrong(&[1, 2, 3, 4], vec![mark(1, 0, replay)]), None);
+        assert!(wrong(&[1, 2, 3, 4], vec![mark(2, 0, replay)]).is_some(), "only two came after it");
+    }
+
+    #[test]
+    fn a_log_that_nobody_closed_or_that_was_closed_too_soon_is_found() {
+        let differs =
+            |state, lost| Stored { state, lines: Vec::new(), marks: Vec::new() }.differs(&[], &attempt("lost"), lost);
+        let open = LogState::default();
+        let closed = LogState { complete: true, closed: true, ..LogState::default() };
+        assert!(differs(open, false).is_some());
+        assert!(differs(closed, false).is_some(), "its folder is there, and its worker came back");
+        assert_eq!(differs(closed, true), None);
+    }
+}

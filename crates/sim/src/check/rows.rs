@@ -61,11 +61,11 @@ pub(crate) struct AttemptSeen {
     pub state: &'static str,
     pub exit_code: Option<i32>,
     pub signal: Option<i32>,
-    pub error_code: Option<&'static str>,
+    /// The reason that decided what followed.
+    pub settled_as: Option<&'static str>,
     pub error_message: Option<String>,
     /// How long it had been cut off when it was given up.
     pub cut_for: Option<Duration>,
-    pub granted_at: Duration,
     pub over_at: Option<Duration>,
 }
 
@@ -112,6 +112,7 @@ impl Rows {
         // Attempts first: how long one was cut off is in its step's row as it was before.
         accepted.attempts().for_each(|row| self.take_attempt(now, row));
         accepted.steps().for_each(|row| self.take_step(now, row));
+        accepted.attempts().for_each(|row| self.settle(row));
         for row in batch.events.iter().filter(|row| row.kind == "cancel_asked" && accepted.job(row.job)) {
             if let Some(job) = self.jobs.get_mut(&row.job) {
                 job.cancelled_at.get_or_insert(now);
@@ -153,6 +154,20 @@ impl Rows {
         job.steps.insert(row.ix, seen);
     }
 
+    /// What an attempt's end was taken for. Its own word counts; where it had none, or was told to stop, its step's does:
+    /// one that was lost on its way out after its timeout has timed out.
+    fn settle(&mut self, row: &AttemptRow) {
+        let step = self.step(Place { job: row.job, step: row.ix }).and_then(|step| step.error_code);
+        let is_cancelled = self.job(row.job).is_some_and(|job| job.cancelled_at.is_some());
+        let Some(attempt) = self.attempts.get_mut(&row.id).filter(|attempt| attempt.is_over()) else { return };
+        attempt.settled_as = match (row.state, row.error_code, step) {
+            ("ended", Some("cancelled"), None) if !is_cancelled => Some("runner_stale"),
+            ("ended", Some("cancelled"), step) => step.or(Some("cancelled")),
+            ("ended", code, _) => code,
+            (_, code, step) => step.or(code),
+        };
+    }
+
     fn take_attempt(&mut self, now: Duration, row: &AttemptRow) {
         let place = Place { job: row.job, step: row.ix };
         let Some(step) = self.jobs.get_mut(&row.job).and_then(|job| job.steps.get_mut(&row.ix)) else { return };
@@ -162,7 +177,6 @@ impl Rows {
         let over = row.ended_at.is_some();
         let cut_for = step.cut_since.filter(|_| over).map(|since| now - since);
         let before = self.attempts.get(&row.id);
-        let granted_at = before.map_or(now, |seen| seen.granted_at);
         let over_at = before.and_then(|seen| seen.over_at).or(over.then_some(now));
         let seen = AttemptSeen {
             place,
@@ -172,10 +186,9 @@ impl Rows {
             state: row.state,
             exit_code: row.exit_code,
             signal: row.signal,
-            error_code: row.error_code,
+            settled_as: row.error_code,
             error_message: row.error_message.clone(),
             cut_for,
-            granted_at,
             over_at,
         };
         self.attempts.insert(row.id, seen);

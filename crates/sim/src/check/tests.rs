@@ -2,15 +2,17 @@
 
 use std::time::Duration;
 
-use engine::{AttemptId, Epoch, Fence, JobId, StepIx, Time, WorkerId};
+use engine::why::{NextCheck, StepWhy, Why};
+use engine::{AttemptId, Epoch, Fence, JobId, StateName, StepIx, Time, WorkerId};
 use protocol::attempt::Ticket;
-use store::rows::{AttemptRow, EventRow, JobRow, OutboxRow, StepRow};
+use server::ledger::Census;
+use store::rows::{AttemptRow, DefinitionRow, EventRow, JobRow, LoadedJob, LoadedStep, OutboxRow, StepRow, StoredJob};
 use store::{Batch, Committed, JobWrite};
 use uuid::Uuid;
 
 mod heard;
 
-use super::Checks;
+use super::{Checks, HostCensus};
 use crate::database::Witness;
 use crate::setup::Setup;
 use crate::workload::{Behaviour, Condition, JobPlan, Kind, RetryPlan, StepPlan};
@@ -426,4 +428,77 @@ fn a_copy_on_a_machine_that_sleeps_must_end_when_it_wakes() {
     };
     history(Duration::from_millis(10)).is_well();
     history(5 * SECOND).is_found("successor", "in its host's sleep");
+}
+
+#[test]
+fn a_job_that_stays_open_in_peace_is_found() {
+    let mut scene = Scene::new(|_| {});
+    scene.checks.peace(scene.now);
+    scene.after(20 * MINUTE).is_found("liveness", "not over in time");
+}
+
+#[test]
+fn a_step_that_runs_without_a_process_is_found() {
+    let mut scene = Scene::new(|step| step.retry = retry(9, &["failure"]));
+    scene.granted(1).runs(1);
+    scene.checks.peace(scene.now);
+    scene.after(MINUTE).is_gone(1).after(7 * MINUTE);
+    scene.checks.look_around();
+    scene.is_well();
+    scene.after(5 * MINUTE).checks.look_around();
+    scene.is_found("liveness", "nothing moves it");
+}
+
+#[test]
+fn what_is_left_at_the_end_is_found() {
+    let mut scene = Scene::new(|_| {});
+    scene.checks.server_at_the_end(0, 2, 2, &Census { links: 2, beats: 3, ..Census::default() });
+    scene.is_well();
+    scene.checks.server_at_the_end(0, 2, 2, &Census { links: 2, expected: 1, ..Census::default() });
+    scene.is_found("leak", "expected: 1");
+    let mut scene = Scene::new(|_| {});
+    scene.checks.host_at_the_end(3, &HostCensus { held: 0, folders: 1, runners: 0, groups: 0 });
+    scene.is_found("leak", "folders: 1");
+}
+
+/// An explanation that agrees with its row, but for one change.
+fn explained(change: impl FnOnce(&mut StepWhy)) -> Scene {
+    let mut scene = Scene::new(|_| {});
+    let next = Some(NextCheck { at: scene.time() + MINUTE, action: "look again".to_owned() });
+    let (owner, reason) = ("the dispatcher".to_owned(), "waits for a worker".to_owned());
+    let state = StateName::Queued;
+    let mut step = StepWhy { name: "s0".into(), state, owner, last_sign_of_life: None, reason, next };
+    change(&mut step);
+    let row = LoadedStep {
+        ix: STEP,
+        state: "queued".to_owned(),
+        check_at: Some(scene.time() + MINUTE),
+        updated_at: scene.time(),
+        data: String::new(),
+    };
+    let job = LoadedJob {
+        id: JOB,
+        version: 1,
+        state: "running".to_owned(),
+        input: String::new(),
+        submitted_by: String::new(),
+        created_at: scene.time(),
+        check_at: None,
+        data: String::new(),
+    };
+    let definition = DefinitionRow { hash: [0; 32], source: String::new(), settings: String::new() };
+    let stored = StoredJob { job, steps: vec![row], definition };
+    let why = Why { summary: "it waits".to_owned(), steps: vec![step] };
+    scene.checks.explained(JOB, scene.time(), Ok(Some(stored)), Ok(Some(why)));
+    scene
+}
+
+#[test]
+fn an_explanation_that_contradicts_the_row_is_found() {
+    explained(|_| {}).is_well();
+    explained(|step| step.state = StateName::Running).is_found("why", "it says running");
+    explained(|step| step.next = None).is_found("why", "it says None");
+    explained(|step| step.reason.clear()).is_found("why", "no owner or reason");
+    let sooner = |step: &mut StepWhy| step.next.iter_mut().for_each(|next| next.at = Time(0));
+    explained(sooner).is_found("why", "looked at at");
 }

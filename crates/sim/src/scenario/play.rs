@@ -218,7 +218,7 @@ impl Stage {
         };
         self.world.tell(|| format!("ann orders {order:?}"));
         if order.how == How::Rerun {
-            self.world.check(|checks| checks.rerun_asked(job, order.step));
+            self.world.check(|checks| checks.resolve_asked(job, order.step, None));
         }
         let (reply, answer) = oneshot::channel();
         self.world.ask(server, Command::Again(Box::new(Again::Resolve(order)), reply), Reply::Again(answer));

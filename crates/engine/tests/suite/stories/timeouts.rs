@@ -154,13 +154,17 @@ fn a_step_that_its_runner_did_not_stop_ended_in_time() {
 /// What ended it before its time was over is still what ended it: its lease, and so a loss.
 #[test]
 fn a_step_that_its_lease_ended_did_not_time_out() {
-    check("a[effects:none timeout:5s retry:2 on:timeout stop]", "go a; next; end a lease", expect![[r#"
+    check(
+        "a[effects:none timeout:5s retry:2 on:timeout stop]",
+        "go a; next; end a lease",
+        expect![[r#"
         submit       | a: pending -enqueue-> queued
         go a
         +6s check a  | a: running -stop-> cancelling; ! stop a (Graceful, StepTimeout)
         end a lease  | a: cancelling -complete-> queued; a#1 is ended, confirmed; ! forget a
         = job running, a queued
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
