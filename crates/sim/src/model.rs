@@ -157,11 +157,6 @@ pub(crate) fn step_ends(plan: &JobPlan, index: usize, ends: &[End], job: &JobSto
         // What it asks for is not there: the condition itself fails.
         None => allowed.push(End::Failed),
     }
-    // What it shows of another step is not there.
-    let has_output = |of: usize| ends[of] == End::Success && matches!(plan.steps[of].kind, Kind::Work(_));
-    if step.shows.is_some_and(|of| !has_output(of)) && story.code == Some("template") {
-        allowed.push(End::Failed);
-    }
     if job.cancelled {
         allowed.push(End::Cancelled);
         // What runs although the job is cancelled was asked with other answers.

@@ -39,7 +39,7 @@ impl Orphans {
             let Some(attempt) = rows.attempts.get(&id) else { continue };
             let (Some(over), Some(step)) = (attempt.over_at, rows.step(attempt.place)) else { continue };
             let replaced = step.attempts.last() != Some(&id);
-            let on_purpose = matches!(attempt.error_code, Some("cancelled" | "step_timeout" | "job_timeout"));
+            let on_purpose = matches!(attempt.settled_as, Some("cancelled" | "step_timeout" | "job_timeout"));
             if !replaced && !on_purpose {
                 continue;
             }
