@@ -1,7 +1,9 @@
 //! What the checkers ask of the parties themselves: an explanation now and then, and at the end what each still has.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
+use engine::AttemptId;
 use server::explain::{Live, explain};
 
 use crate::check::HostCensus;
@@ -40,7 +42,9 @@ impl World {
     pub(crate) fn last_look(&mut self) {
         let unacknowledged = self.users.plans.len() - self.users.submitted();
         let reader = self.database.reader();
-        self.check(|checks| checks.at_the_end(unacknowledged, reader.as_ref()));
+        let tickets = self.hosts.iter().flat_map(|host| host.disk.attempts.keys());
+        let folders: BTreeSet<AttemptId> = tickets.map(|ticket| AttemptId(ticket.attempt)).collect();
+        self.check(|checks| checks.at_the_end(unacknowledged, reader.as_ref(), &folders));
         let up: Vec<usize> = self.hosts.iter().filter_map(|host| self.server_of(host.process.as_ref()?.link)).collect();
         for (at, node) in self.servers.iter().enumerate() {
             let Some(process) = &node.process else { continue };

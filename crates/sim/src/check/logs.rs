@@ -23,8 +23,6 @@ const MARKS_MAX: usize = 10_000;
 #[derive(Debug, Default)]
 pub(crate) struct Logs {
     printed: BTreeMap<AttemptId, Vec<Line>>,
-    /// Attempts whose folders are gone for reasons of their own.
-    lost: BTreeSet<AttemptId>,
 }
 
 #[derive(Debug)]
@@ -47,12 +45,18 @@ impl Logs {
         self.printed.entry(AttemptId(ticket.attempt)).or_default().push(Line { text, written });
     }
 
-    /// All is quiet, and what workers had to send was sent.
-    pub(crate) fn at_the_end(&self, rows: &Rows, reader: &dyn Reader, found: &mut Findings) {
+    /// All is quiet, and what workers had to send was sent. `folders`: attempts that are still on some disk.
+    pub(crate) fn at_the_end(
+        &self,
+        rows: &Rows,
+        reader: &dyn Reader,
+        folders: &BTreeSet<AttemptId>,
+        found: &mut Findings,
+    ) {
         for (id, attempt) in rows.attempts.iter().filter(|(_, attempt)| attempt.is_over()) {
             let printed = self.printed.get(id).map(Vec::as_slice).unwrap_or_default();
             let wrong = match Stored::read(*id, reader) {
-                Ok(stored) => stored.differs(printed, attempt, self.lost.contains(id)),
+                Ok(stored) => stored.differs(printed, attempt, !folders.contains(id)),
                 Err(error) => Some(format!("cannot be read: {error}")),
             };
             if let Some(wrong) = wrong {

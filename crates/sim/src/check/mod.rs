@@ -23,6 +23,7 @@ mod voices;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
@@ -249,7 +250,7 @@ impl Checks {
     }
 
     /// The world is at its end, and all is quiet.
-    pub(crate) fn at_the_end(&mut self, unacknowledged: usize, reader: &dyn Reader) {
+    pub(crate) fn at_the_end(&mut self, unacknowledged: usize, reader: &dyn Reader, folders: &BTreeSet<AttemptId>) {
         let Checks { found, rows, .. } = self;
         if unacknowledged > 0 {
             found.add("liveness", format!("{unacknowledged} submits were never answered"));
@@ -257,7 +258,7 @@ impl Checks {
         if rows.has_open_jobs() {
             found.add("liveness", "the world ended before its jobs".to_owned());
         }
-        self.logs.at_the_end(rows, reader, found);
+        self.logs.at_the_end(rows, reader, folders, found);
         self.ends.at_the_end(rows, &self.plans, &self.lives, found);
     }
 }
