@@ -6,7 +6,7 @@ use protocol::link::{self, FrameError, Hello, LogHeader, PROTOCOL_VERSION, Refus
 pub(crate) const ASKED_FROM: u64 = 1 << 52;
 
 /// So many unanswered pings in a row, and the link is lost.
-pub(super) const UNANSWERED_MAX: u32 = 3;
+pub const UNANSWERED_MAX: u32 = 3;
 
 #[derive(Debug, Default)]
 pub struct Machine {

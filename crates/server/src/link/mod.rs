@@ -9,5 +9,5 @@ mod machine;
 mod socket;
 
 pub(crate) use machine::ASKED_FROM;
-pub use machine::{Fault, Inbound, Machine, Silence};
+pub use machine::{Fault, Inbound, Machine, Silence, UNANSWERED_MAX};
 pub use socket::routes;

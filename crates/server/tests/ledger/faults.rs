@@ -260,7 +260,7 @@ fn a_commit_whose_answer_was_lost_happened_once() {
     let flag = mute.clone();
     let mut desk = Desk::with(|inner| Faulty { inner, away: Arc::default(), mute: flag, blind: Arc::default() });
     let mut w = desk.worker("w", "script", 2);
-    let mut silently = |desk: &mut Desk<Faulty>, commands: Vec<Command>| {
+    let silently = |desk: &mut Desk<Faulty>, commands: Vec<Command>| {
         mute.store(true, Ordering::Relaxed);
         let tick = desk.tick();
         desk.core().begin(commands, tick);

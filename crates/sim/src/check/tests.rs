@@ -91,7 +91,7 @@ impl Scene {
     /// The attempt is over, for this reason, and the step goes back into the queue.
     fn over(&mut self, number: u32, state: &'static str, code: &'static str) -> &mut Scene {
         self.turn("queued", |batch| {
-            batch.attempts.push(AttemptRow { error_code: Some(code), ..over_row(number, state) })
+            batch.attempts.push(AttemptRow { error_code: Some(code), ..over_row(number, state) });
         })
     }
 
