@@ -19,6 +19,8 @@ pub struct Campaign {
     /// No seed is begun after so much real time.
     pub time: Duration,
     pub threads: usize,
+    /// Servers of each world.
+    pub servers: usize,
 }
 
 /// What all of them were together.
@@ -51,7 +53,8 @@ impl Campaign {
                         if number >= self.count {
                             break;
                         }
-                        let verdict = Case::of(self.first.wrapping_add(number)).run(&Story::untold(), None);
+                        let verdict =
+                            Case::among(self.first.wrapping_add(number), self.servers).run(&Story::untold(), None);
                         if sender.send(verdict).is_err() {
                             break;
                         }

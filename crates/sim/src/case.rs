@@ -42,7 +42,12 @@ pub enum CaseError {
 impl Case {
     /// What this seed stands for.
     pub fn of(seed: u64) -> Case {
-        let setup = Setup::of(seed);
+        Case::among(seed, 1)
+    }
+
+    /// The same with so many servers on one database.
+    pub fn among(seed: u64, servers: usize) -> Case {
+        let setup = Setup::of(seed).among(servers);
         let jobs = JobPlan::roll_all(seed, &setup);
         let faults = faults::roll(seed, &setup);
         Case { seed, what: String::new(), servers: setup.servers, hosts: setup.hosts, jobs, faults }
@@ -52,7 +57,7 @@ impl Case {
     pub fn run(&self, story: &Story, until: Option<u64>) -> Verdict {
         quiet_panics();
         let course = || {
-            let setup = Setup { servers: self.servers, hosts: self.hosts.clone(), ..Setup::of(self.seed) };
+            let setup = Setup { hosts: self.hosts.clone(), ..Setup::of(self.seed).among(self.servers) };
             let world = World::with(self.seed, setup, self.jobs.clone(), self.faults.clone(), story.clone());
             world.run(until).0
         };

@@ -35,6 +35,9 @@ struct Arguments {
     /// The first seed; a fresh one if it is not said.
     #[arg(long)]
     seed: Option<u64>,
+    /// How many servers share the database of each world.
+    #[arg(long, default_value_t = 1)]
+    servers: usize,
     /// How many seeds in a row.
     #[arg(long)]
     count: Option<u64>,
@@ -102,7 +105,7 @@ fn main() -> ExitCode {
             }
         },
         None if many || arguments.seed.is_none() => campaign(&arguments),
-        None => one(Case::of(arguments.seed.unwrap_or_default()), &arguments),
+        None => one(Case::among(arguments.seed.unwrap_or_default(), arguments.servers), &arguments),
     };
     if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -140,18 +143,19 @@ fn campaign(arguments: &Arguments) -> bool {
     eprintln!("seeds from {first}");
     let mut shown: Vec<&'static str> = Vec::new();
     let mut progress = Instant::now();
-    let totals = Campaign { first, count, time, threads: arguments.jobs }.run(|verdict, totals| {
-        if arguments.json {
-            report::print_verdict(verdict, true);
-        }
-        if progress.elapsed() >= PROGRESS_EVERY {
-            progress = Instant::now();
-            tell_progress(totals);
-        }
-        let Some(finding) = verdict.findings.first() else { return ControlFlow::Continue(()) };
-        show(verdict, finding.checker, &mut shown, arguments);
-        if arguments.keep_going { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-    });
+    let totals =
+        Campaign { first, count, time, threads: arguments.jobs, servers: arguments.servers }.run(|verdict, totals| {
+            if arguments.json {
+                report::print_verdict(verdict, true);
+            }
+            if progress.elapsed() >= PROGRESS_EVERY {
+                progress = Instant::now();
+                tell_progress(totals);
+            }
+            let Some(finding) = verdict.findings.first() else { return ControlFlow::Continue(()) };
+            show(verdict, finding.checker, &mut shown, arguments);
+            if arguments.keep_going { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        });
     report::print_totals(first, &totals, arguments.json);
     totals.with_findings == 0
 }
@@ -163,7 +167,7 @@ fn show(verdict: &Verdict, checker: &'static str, shown: &mut Vec<&'static str>,
     report::print_verdict(verdict, false);
     if !shown.contains(&checker) {
         shown.push(checker);
-        let case = Case::of(verdict.seed);
+        let case = Case::among(verdict.seed, arguments.servers);
         report::explain(&case, &verdict.findings[0], Duration::from_secs(arguments.shrink), arguments.keep.as_deref());
     }
 }

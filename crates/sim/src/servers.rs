@@ -186,6 +186,10 @@ impl World {
         }
         self.turn_server(at);
         self.flush_server(at);
+        if let Some(process) = &mut self.servers[at].process {
+            // Without the database the others find out by its silence.
+            let _ = process.core.leave();
+        }
         self.kill_server(at);
     }
 

@@ -63,6 +63,15 @@ impl Setup {
     }
 }
 
+impl Setup {
+    /// So many servers. A file is one server's own; plain tables can be shared.
+    #[must_use]
+    pub fn among(self, servers: usize) -> Setup {
+        let backing = if servers > 1 { Backing::Memory } else { self.backing };
+        Setup { servers, backing, ..self }
+    }
+}
+
 impl HostSetup {
     fn roll(number: usize, dice: &mut Dice) -> HostSetup {
         let mut tags = vec!["script".to_owned()];

@@ -15,7 +15,7 @@ const SEEDS: u64 = 300;
 #[test]
 fn fresh_seeds_find_nothing() {
     let mut found = None;
-    let campaign = Campaign { first: fresh_seed(), count: SEEDS, time: TIME, threads: 1 };
+    let campaign = Campaign { first: fresh_seed(), count: SEEDS, time: TIME, threads: 1, servers: 1 };
     let totals = campaign.run(|verdict, _| {
         if verdict.findings.is_empty() {
             return ControlFlow::Continue(());

@@ -44,8 +44,13 @@ impl World {
         process.link = Link::Down;
         process.plan += 1;
         let plan = process.plan;
-        // Whoever does not reconnect has left by its agent's word.
-        let Then::TryAfter { delay, probe } = process.search.after(setback, jitter) else { return };
+        let Then::TryAfter { delay, probe } = process.search.after(setback, jitter) else {
+            // Whoever had a link ends by its agent's word; who never got one has nothing to end.
+            if setback != Setback::Lost {
+                self.worker_gives_up(at);
+            }
+            return;
+        };
         self.later_at_worker(at, delay, WorkerEvent::Connect { plan });
         if probe && first_probe < delay {
             self.later_at_worker(at, first_probe, WorkerEvent::Probe { plan });

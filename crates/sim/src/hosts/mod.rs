@@ -327,7 +327,22 @@ impl World {
         self.tell(|| format!("host {at}: the worker leaves: {reason:?}"));
         self.leave_connections(at, &process, false);
         let removed = matches!(reason, ExitReason::Refused { .. });
-        if !caretaker && !removed && self.hosts[at].supervised {
+        if !caretaker && !removed {
+            self.start_worker_again(at);
+        }
+    }
+
+    /// It could not reach any server, and was told not to try again.
+    fn worker_gives_up(&mut self, at: usize) {
+        let Some(process) = self.hosts[at].process.take() else { return };
+        self.tell(|| format!("host {at}: the worker reaches no server and leaves"));
+        self.leave_connections(at, &process, false);
+        self.start_worker_again(at);
+    }
+
+    /// Whoever supervises it does.
+    fn start_worker_again(&mut self, at: usize) {
+        if self.hosts[at].supervised {
             let pause = self.hosts[at].dice.duration(Duration::from_millis(100), Duration::from_secs(20));
             self.agenda.after(pause, Event::Host { host: at, what: HostEvent::StartWorker });
         }
