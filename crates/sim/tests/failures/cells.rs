@@ -30,7 +30,7 @@ impl Cells {
         Cells {
             step: if either { paths(worlds) } else { path(worlds) },
             process: process(worlds, &Clock::new(worlds)),
-            end: same(worlds, "end", end),
+            end: same(worlds, "end", end) + late(worlds),
             log: agree(&worlds.iter().map(|seen| without_counts(&log(seen))).collect::<Vec<String>>()),
             error: worlds[0].error.is_some().then(|| agree(&worlds.iter().map(message).collect::<Vec<String>>())),
             whys: whys(worlds),
@@ -134,10 +134,18 @@ fn end(seen: &Seen) -> String {
     if seen.attempts.iter().any(unconfirmed) {
         end += "; the attempt stays *unconfirmed*";
     }
-    if seen.attempts.iter().any(|tried| tried.late) {
-        end += "; its own end is kept as *late outcome*";
-    }
     end
+}
+
+/// Who reports a step that ended with its lease, its runner or the worker beside it, may be a matter of chance: the one has
+/// an end to tell, the other only that it is over.
+fn late(worlds: &[Seen]) -> &'static str {
+    let count = worlds.iter().filter(|seen| seen.attempts.iter().any(|tried| tried.late)).count();
+    match count {
+        0 => "",
+        all if all == worlds.len() => "; its own end is kept as *late outcome*",
+        _ => "; its own end may be kept as *late outcome*",
+    }
 }
 
 fn message(seen: &Seen) -> String {

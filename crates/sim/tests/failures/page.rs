@@ -56,7 +56,10 @@ pub(crate) fn play(row: &Row) -> Played {
         let worlds: Vec<Seen> = SEEDS.iter().map(|seed| world(row, &script, *seed)).collect();
         Cells::of(&worlds, row.either).step
     });
-    Played { settings: settings.collect(), cells: Cells::of(&worlds, row.either) }
+    let played = Played { settings: settings.collect(), cells: Cells::of(&worlds, row.either) };
+    // Shown only if something fails: the row that did is not among them.
+    println!("row {} was played", row.id);
+    played
 }
 
 fn world(row: &Row, script: &Script, seed: u64) -> Seen {
