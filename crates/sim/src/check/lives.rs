@@ -13,6 +13,7 @@ use engine::{AttemptId, WorkerId};
 use protocol::attempt::Ticket;
 use store::rows::AttemptRow;
 
+use super::FASTEST_CLOCK;
 use super::Findings;
 use super::plans::Plans;
 use super::rows::{AttemptSeen, Place, Rows};
@@ -301,7 +302,7 @@ impl Lives {
 
     /// A copy beside a stray one is allowed once the window is over; the runner's own silence counts as well.
     fn was_waited_for(&self, now: Duration, old: &AttemptSeen, place: Place) -> bool {
-        let cut_long = old.cut_for.is_some_and(|cut| cut + CLOCK_GRAIN >= self.window);
+        let cut_long = old.cut_for.is_some_and(|cut| cut.mul_f64(FASTEST_CLOCK) + CLOCK_GRAIN >= self.window);
         let over_long = old.place.job != place.job && old.over_at.is_some_and(|at| at + self.window <= now);
         cut_long || over_long || old.settled_as == Some("runner_stale") || self.no_return.contains(&old.worker)
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use engine::AttemptId;
 
+use super::FASTEST_CLOCK;
 use super::ears::Ears;
 use super::rows::{Place, Rows};
 use super::{Accepted, Findings};
@@ -61,7 +62,7 @@ impl Silence {
             let name =
                 || format!("attempt {} of step {} of {} was given up for silence", row.number, row.ix.0, row.job);
             let listened = ears.listened() - cut.listened;
-            if listened + SLACK < self.window {
+            if listened.mul_f64(FASTEST_CLOCK) + SLACK < self.window {
                 found.add(CHECKER, format!("{} after {listened:?} in which anybody listened", name()));
             }
             if !ears.may_judge(SLACK) {
