@@ -16,6 +16,7 @@ use server::metrics::Metrics;
 use server::random::Random;
 use tokio::sync::mpsc;
 
+use crate::check::Checks;
 use crate::database::{Handle, Trouble};
 use crate::millis;
 use crate::net::{ConnId, Parcel, Way};
@@ -136,6 +137,7 @@ impl World {
         };
         let Some(core) = core else {
             self.tell(|| format!("server {at} cannot start: the database is away"));
+            self.check(Checks::start_failed);
             // Whoever supervises it tries again.
             self.agenda.after(Duration::from_secs(2), Event::StartServer(at));
             return;

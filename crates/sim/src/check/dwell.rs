@@ -97,7 +97,8 @@ impl Dwell {
                 "cancelling" => grace + STOP_MARGIN,
                 // Many lost at once have one window more; and nobody judges right after nobody was heard.
                 _ if !ears.may_judge(Duration::ZERO) || ears.unbroken() < ears.stretch + SLACK => Duration::MAX,
-                _ => 2 * self.window,
+                // A clock that was set back is waited for: it goes a tenth slower.
+                _ => (2 * self.window).mul_f64(1.0 / 0.9),
             };
             let stayed = ears.listened() - stay.from;
             if stayed > most.saturating_add(SLACK) {

@@ -45,6 +45,11 @@ pub(crate) struct Freeze {
 }
 
 impl Ears {
+    /// What was committed last was no sign that anybody listens.
+    pub(super) fn begin_anew(&mut self) {
+        self.last_commit = Duration::ZERO;
+    }
+
     pub(crate) fn new(setup: &Setup) -> Ears {
         let reconnect = Duration::from_millis(setup.core.link.max_reconnect_delay_ms);
         Ears {

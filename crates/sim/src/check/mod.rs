@@ -244,6 +244,12 @@ impl Checks {
         }
     }
 
+    /// A server has committed something and could not start all the same: that was no listening.
+    pub(crate) fn start_failed(&mut self) {
+        self.times.begin_anew();
+        self.ears.begin_anew();
+    }
+
     pub(crate) fn server_at_the_end(&mut self, server: usize, connected: usize, sockets: usize, census: &Census) {
         leaks::of_server(server, connected, sockets, census, &mut self.found);
     }

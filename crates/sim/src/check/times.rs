@@ -44,6 +44,11 @@ pub(crate) struct Times {
 }
 
 impl Times {
+    /// What was committed last was no sign that anybody listens.
+    pub(super) fn begin_anew(&mut self) {
+        self.last_commit = Duration::ZERO;
+    }
+
     pub(crate) fn committed(&mut self, now: Duration, batch: &Batch, accepted: &Accepted<'_>, found: &mut Findings) {
         let pause = now.saturating_sub(self.last_commit);
         self.listened += if pause <= PAUSE_MAX { pause } else { Duration::ZERO };
