@@ -279,8 +279,11 @@ impl<S: Store> Core<S> {
 
     /// The server says that it goes, so that nobody waits for its marks.
     pub fn leave(&mut self) -> Result<(), StoreError> {
-        let mut round = Round::new(self.hearing.clocks(self.tick.now));
-        round.server = Some(ServerRow { left_at: Some(self.tick.now), ..self.siblings.me.clone() });
+        let clocks = self.hearing.clocks(self.tick.now);
+        let mut round = Round::new(clocks);
+        // It was there until now: its workers' windows begin here, not when it started.
+        let (beat_at, beat_heard) = (clocks.now, clocks.heard);
+        round.server = Some(ServerRow { beat_at, beat_heard, left_at: Some(clocks.now), ..self.siblings.me.clone() });
         self.commit_alone(round)
     }
 }

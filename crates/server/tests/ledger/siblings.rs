@@ -188,3 +188,20 @@ fn a_second_process_waits_until_the_other_server_has_found_out_about_the_first()
     let third = cluster.desk(1).knock(second.worker, other(second.welcome.epoch)).welcomed();
     assert!(third.welcome.epoch > second.welcome.epoch, "its own process may come again at once");
 }
+
+#[test]
+fn an_orderly_stop_leaves_workers_their_whole_window() {
+    let mut desk = crate::desk::Desk::new();
+    let mut w = desk.worker("w", "script", 1);
+    let job = desk.submit(ONE);
+    desk.start(&mut w);
+    desk.pass(SECOND * 600);
+    desk.heartbeat(&w);
+    desk.core().leave().expect("the database is there");
+    desk.down(SECOND * 5);
+    desk.check(job, "recovering: recovering");
+    desk.pass(SECOND * 115);
+    desk.check(job, "recovering: recovering");
+    desk.pass(SECOND * 15);
+    desk.check(job, "failed: failed");
+}
