@@ -45,6 +45,12 @@ pub(crate) struct Freeze {
 }
 
 impl Ears {
+    /// A server starts where none was: however short the pause, the stretch of hearing begins anew.
+    pub(super) fn server_starts(&mut self) {
+        self.unbroken_from = self.listened;
+        self.unwell_from.get_or_insert(self.listened);
+    }
+
     /// What was committed last was no sign that anybody listens.
     pub(super) fn begin_anew(&mut self) {
         self.last_commit = Duration::ZERO;

@@ -250,6 +250,11 @@ impl Checks {
         self.ears.begin_anew();
     }
 
+    /// The only server starts.
+    pub(crate) fn server_starts(&mut self) {
+        self.ears.server_starts();
+    }
+
     pub(crate) fn server_at_the_end(&mut self, server: usize, connected: usize, sockets: usize, census: &Census) {
         leaks::of_server(server, connected, sockets, census, &mut self.found);
     }
