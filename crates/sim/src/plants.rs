@@ -156,7 +156,8 @@ Written by `make sim-planted`; do not edit.
 Whether a simulator finds anything is shown by what it finds. So the product's sources hold wrong decisions on purpose, one
 short branch each at the place of the true one (`crates/planted`). They are constants in the product, and are not even compiled
 into it; a build for the simulator chooses one of them at a time. Each imitates what went wrong in some job system; the case is its
-number in [testing.md](testing.md). A bug is looked for in worlds with the faults that it is about and no others. `cargo test -p sim` looks for all of them, and fails if one is not found.
+number in [testing.md](testing.md). A bug is looked for in worlds with the faults that it is about and no others. `cargo test -p sim`
+looks for those that were found before, and fails if one no longer is.
 
 | bug | what goes wrong | case | found by | after seeds |
 |---|---|---|---|---|
