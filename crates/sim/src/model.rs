@@ -300,23 +300,7 @@ mod tests {
     fn job(change: impl FnOnce(&mut StepPlan)) -> JobPlan {
         let text = ["work", "1000", "0", "0", "0", "1", "0", "0", "5"].map(str::to_owned);
         let behaviour = Behaviour::parse(&text).expect("a behaviour");
-        let step = |name: &str, needs| StepPlan {
-            name: name.to_owned(),
-            needs,
-            condition: Condition::Success,
-            kind: Kind::Work(behaviour),
-            effects: "writes",
-            stop: false,
-            timeout: None,
-            retry: None,
-            allow_failure: false,
-            tag: None,
-            waits_for_worker: false,
-            patience: None,
-            hold_expires: None,
-            shows: None,
-            grace: Duration::from_secs(1),
-        };
+        let step = |name: &str, needs| StepPlan { needs, ..StepPlan::plain(name, behaviour) };
         let mut last = step("b", vec![NeedPlan { step: 0, on: vec!["success"] }]);
         change(&mut last);
         let (name, steps) = ("job".to_owned(), vec![step("a", Vec::new()), last]);

@@ -206,6 +206,27 @@ impl JobPlan {
 }
 
 impl StepPlan {
+    /// A step that does this and asks for nothing: no needs, no policies, effects `writes`.
+    pub(crate) fn plain(name: &str, behaviour: Behaviour) -> StepPlan {
+        StepPlan {
+            name: name.to_owned(),
+            needs: Vec::new(),
+            condition: Condition::Success,
+            kind: Kind::Work(behaviour),
+            effects: "writes",
+            stop: false,
+            timeout: None,
+            retry: None,
+            allow_failure: false,
+            tag: None,
+            waits_for_worker: false,
+            patience: None,
+            hold_expires: None,
+            shows: None,
+            grace: Duration::from_secs(30),
+        }
+    }
+
     fn roll(ix: usize, dice: &mut Dice) -> StepPlan {
         let mut needs = Vec::new();
         for step in 0..ix {

@@ -15,7 +15,7 @@ mod heard;
 use super::{Checks, HostCensus};
 use crate::database::Witness;
 use crate::setup::Setup;
-use crate::workload::{Behaviour, Condition, JobPlan, Kind, RetryPlan, StepPlan};
+use crate::workload::{Behaviour, JobPlan, RetryPlan, StepPlan};
 
 const JOB: JobId = JobId(Uuid::from_u128(1));
 const STEP: StepIx = StepIx(0);
@@ -192,23 +192,7 @@ fn plan() -> StepPlan {
         stray: false,
         output: 0,
     };
-    StepPlan {
-        name: "s0".to_owned(),
-        needs: Vec::new(),
-        condition: Condition::Success,
-        kind: Kind::Work(behaviour),
-        effects: "writes",
-        stop: false,
-        timeout: None,
-        retry: None,
-        allow_failure: false,
-        tag: None,
-        waits_for_worker: false,
-        patience: None,
-        hold_expires: None,
-        shows: None,
-        grace: SECOND,
-    }
+    StepPlan { grace: SECOND, ..StepPlan::plain("s0", behaviour) }
 }
 
 fn retry(attempts: u32, on: &[&'static str]) -> Option<RetryPlan> {

@@ -6,7 +6,7 @@ use worker::agent::StopLevel;
 
 use crate::faults::FaultKind;
 use crate::setup::HostSetup;
-use crate::workload::{Behaviour, Condition, JobPlan, Kind, StepPlan};
+use crate::workload::{Behaviour, JobPlan, Kind, StepPlan};
 
 use super::moment::Moment;
 
@@ -234,21 +234,5 @@ pub(super) fn plain_step() -> StepPlan {
         stray: false,
         output: 0,
     };
-    StepPlan {
-        name: "build".to_owned(),
-        needs: Vec::new(),
-        condition: Condition::Success,
-        kind: Kind::Work(behaviour),
-        effects: "writes",
-        stop: false,
-        timeout: None,
-        retry: None,
-        allow_failure: false,
-        tag: None,
-        waits_for_worker: false,
-        patience: None,
-        hold_expires: None,
-        shows: None,
-        grace: Duration::from_secs(30),
-    }
+    StepPlan::plain("build", behaviour)
 }
