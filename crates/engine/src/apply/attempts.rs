@@ -249,8 +249,6 @@ impl Draft<'_> {
 
     pub(super) fn fail_or_retry(&mut self, ix: StepIx, failure: Failure) -> Result<(), Rejection> {
         let executed = self.step(ix).executions;
-        // It ended by itself: whatever its workers went through before, they were not lost in a row.
-        self.step_mut(ix).losses = 0;
         match self.def(ix).retry.next_delay(&failure, executed, self.ctx.random) {
             Some(delay) if self.header.cancel.is_none() => self.retry(ix, Verb::Retry, delay, failure),
             Some(_) | None => {
@@ -266,7 +264,11 @@ impl Draft<'_> {
         let reason = format!("{}; execution {} of {attempts} is next", failure.message, executed + 1);
         let waiting = Waiting { until: self.ctx.now + delay, reason: WaitReason::Retry };
         self.shift(ix, verb, State::Waiting(waiting), &reason)?;
-        self.step_mut(ix).error = Some(failure);
+        let step = self.step_mut(ix);
+        // It came to an end of its own, or to its timeout: whatever its workers went through before, they were not
+        // lost in a row.
+        step.losses = 0;
+        step.error = Some(failure);
         Ok(())
     }
 

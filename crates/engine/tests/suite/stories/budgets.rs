@@ -192,3 +192,25 @@ fn losses_are_counted_in_a_row() {
         "#]],
     );
 }
+
+#[test]
+fn a_timeout_breaks_a_row_of_losses() {
+    check(
+        "a[effects:none retry:3 on:timeout timeout:10s]",
+        "go a; gone a runner; go a; gone a runner; go a; next; end a timeout; next; go a; gone a runner",
+        expect![[r#"
+            submit       | a: pending -enqueue-> queued
+            go a
+            gone a runner | a: running -requeue-> queued; a#1 is lost, confirmed
+            go a
+            gone a runner | a: running -requeue-> queued; a#2 is lost, confirmed
+            go a
+            +11s check a | a: running -stop-> cancelling; ! stop a (Graceful, StepTimeout)
+            end a timeout | a: cancelling -complete-> waiting; a#3 is ended, confirmed; ! forget a
+            +0s check a  | a: waiting -timer_done-> queued
+            go a
+            gone a runner | a: running -requeue-> queued; a#4 is lost, confirmed
+            = job running, a queued after 1 executions
+        "#]],
+    );
+}
