@@ -276,7 +276,10 @@ fn is_due_again(step: &StepPlan, job: &JobStory, story: &StepStory, reason: Reas
         let counted = story.attempts.iter().filter(|attempt| counts_as_execution(step, attempt)).count();
         return counted < step.executions_max() as usize;
     }
-    let lost_in_a_row = story.attempts.iter().rev().take_while(|attempt| attempt.reason == Some(Reason::Lost)).count();
+    // What never ran and what a person wanted again says nothing about the workers.
+    let about_workers = |reason: &Reason| !matches!(reason, Reason::NeverStarted | Reason::Person);
+    let reasons = story.attempts.iter().rev().filter_map(|attempt| attempt.reason).filter(about_workers);
+    let lost_in_a_row = reasons.take_while(|reason| *reason == Reason::Lost).count();
     // Three by the rules of every world so far; the successor rule is checked with the real number.
     reason == Reason::Lost && step.may_repeat() && lost_in_a_row < 3
 }
@@ -340,6 +343,12 @@ mod tests {
         let repeats = job(|step| step.effects = "none");
         assert_eq!(allowed(&repeats, End::Success, &quiet, vec![lost, lost]), []);
         assert_eq!(allowed(&repeats, End::Success, &quiet, vec![lost, lost, lost]), [End::Failed]);
+        let never = ended(Some(Reason::NeverStarted));
+        assert_eq!(
+            allowed(&repeats, End::Success, &quiet, vec![lost, lost, never, lost]),
+            [End::Failed],
+            "a void is no break"
+        );
     }
 
     #[test]

@@ -3,8 +3,8 @@
 //! only on a ground of the successor rule; of a step that stops when it is cut off, and of one that writes, there are never
 //! two copies at once.
 //!
-//! The design's own exception: a machine that slept may hold a copy that nobody could stop; it must be gone right after the
-//! machine wakes up.
+//! The design's own exception: a machine that slept may hold a copy that its lease could not end; it must be gone right after
+//! the machine wakes up.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -53,6 +53,8 @@ struct Child {
     ticket: Ticket,
     host: usize,
     place: Place,
+    /// It is bound by a lease. What keeps may run beside its successor until it is told.
+    leased: bool,
     /// How the step's own program ended.
     program: Option<ProgramEnd>,
     /// All of its processes.
@@ -193,14 +195,16 @@ impl Lives {
         if let Some(over) = attempt.over_at.filter(|at| *at + self.leave_good_for + EXEC < now) {
             found.add(CHECKER, format!("{}, and was given up {:?} before", name(), now - over));
         }
-        if let Some(plan) = plans.step(rows, place)
+        let plan = plans.step(rows, place);
+        if let Some(plan) = plan
             && let Some(wrong) = self.second_copy(now, Some(ticket), place, rows, plan)
         {
             found.add(CHECKER, format!("{}, and {wrong}", name()));
         }
         self.by_ticket.insert(ticket, self.children.len());
         self.by_step.entry(rows.origin(place)).or_default().push(self.children.len());
-        self.children.push(Child { ticket, host, place, program: None, ended: None, gone_by: None });
+        let leased = plan.is_some_and(StepPlan::stops);
+        self.children.push(Child { ticket, host, place, leased, program: None, ended: None, gone_by: None });
     }
 
     pub(crate) fn ended(&mut self, now: Duration, ticket: Ticket, found: &mut Findings) {
@@ -259,11 +263,12 @@ impl Lives {
         }
     }
 
-    /// On this host, alive, and not the newest that lives of its step.
+    /// On this host, bound by a lease, alive, and not the newest that lives of its step.
     fn is_hidden_copy(&self, at: usize, host: usize) -> bool {
         let child = &self.children[at];
         let alive = |at: &usize| self.children[*at].ended.is_none();
         child.host == host
+            && child.leased
             && child.ended.is_none()
             && self
                 .by_step
@@ -285,8 +290,11 @@ impl Lives {
         let mut others = alive.filter(|child| Some(child.ticket) != new);
         others.find_map(|old| {
             let attempt = rows.attempts.get(&AttemptId(old.ticket.attempt))?;
-            let strict = plan.stops() || !plan.may_repeat();
-            let allowed = if strict { self.slept(now, old.host) } else { self.was_waited_for(now, attempt, place) };
+            let allowed = match (plan.stops(), plan.may_repeat()) {
+                (true, _) => self.slept(now, old.host),
+                (false, true) => self.was_waited_for(now, attempt, place),
+                (false, false) => false,
+            };
             let told = format!("attempt {} of it still runs on host {}", attempt.number, old.host);
             (!allowed).then_some(told)
         })

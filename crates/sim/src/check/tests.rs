@@ -399,9 +399,9 @@ fn a_copy_of_what_keeps_is_allowed_only_after_the_window() {
 }
 
 #[test]
-fn a_copy_on_a_machine_that_sleeps_must_end_when_it_wakes() {
-    let history = |lives_on| {
-        let mut scene = Scene::new(|step| (step.effects, step.stop) = ("none", true));
+fn a_leased_copy_on_a_machine_that_sleeps_must_end_when_it_wakes() {
+    let history = |stop, lives_on| {
+        let mut scene = Scene::new(|step| (step.effects, step.stop) = ("none", stop));
         scene.granted(1).runs(1).checks.host_sleeps(0);
         scene.cut().after(5 * MINUTE).over(1, "lost", "worker_lost").granted(2);
         scene.checks.child_started(scene.now, 1, ticket(2));
@@ -410,8 +410,9 @@ fn a_copy_on_a_machine_that_sleeps_must_end_when_it_wakes() {
         scene.after(lives_on).is_gone(1);
         scene
     };
-    history(Duration::from_millis(10)).is_well();
-    history(5 * SECOND).is_found("successor", "in its host's sleep");
+    history(true, Duration::from_millis(10)).is_well();
+    history(true, 5 * SECOND).is_found("successor", "in its host's sleep");
+    history(false, 5 * SECOND).is_well();
 }
 
 #[test]
