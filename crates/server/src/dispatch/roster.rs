@@ -240,7 +240,11 @@ impl Roster {
             }
         }
         change(&mut worker);
-        if let Some(worker) = worker {
+        if let Some(mut worker) = worker {
+            // What runs there besides is known from its link, and said again with its next hello.
+            if worker.link.is_none() {
+                worker.strays.clear();
+            }
             self.connected += usize::from(worker.link.is_some());
             if worker.has_room() {
                 self.free.entry(worker.tags.clone()).or_default().insert((worker.free(), id));

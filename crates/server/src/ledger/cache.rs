@@ -27,6 +27,8 @@ pub(super) struct Cached {
 pub(super) struct Cache {
     jobs: HashMap<JobId, Cached>,
     steps: usize,
+    /// Those of them that were final when they were read: nothing more comes of them.
+    over: Vec<JobId>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -48,6 +50,9 @@ impl Cache {
         if !self.jobs.contains_key(&id) {
             let stored = store.load_job(id)?.ok_or(LoadError::NotFound)?;
             let (job, meta) = definitions.load(&stored)?;
+            if job.is_final() {
+                self.over.push(id);
+            }
             self.insert(Cached { job, meta });
         }
         self.jobs.get_mut(&id).ok_or(LoadError::NotFound)
@@ -79,8 +84,11 @@ impl Cache {
         *self = Cache::default();
     }
 
-    /// Called between rounds, when nothing is half-done.
-    pub(super) fn trim(&mut self) {
+    /// Called between rounds, when nothing is half-done. `finished`: jobs that ended with the last one.
+    pub(super) fn trim(&mut self, finished: impl IntoIterator<Item = JobId>) {
+        for job in std::mem::take(&mut self.over).into_iter().chain(finished) {
+            self.drop_job(job);
+        }
         if self.steps > CACHED_STEPS_MAX {
             self.clear();
         }

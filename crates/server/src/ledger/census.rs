@@ -20,10 +20,12 @@ pub struct Census {
     pub aside: usize,
     /// Signs of life that are not written yet, and runners whose silence is watched.
     pub beats: usize,
-    /// Over all links: attempts that a worker should report, ends without a whole log, positions in logs.
+    /// Over all links: attempts that a worker should report, ends without a whole log, positions in logs, and attempts of
+    /// which something was said.
     pub expected: usize,
     pub ended: usize,
     pub log_positions: usize,
+    pub words: usize,
 }
 
 impl<S: Store> Core<S> {
@@ -41,6 +43,7 @@ impl<S: Store> Core<S> {
             expected: links().map(|link| link.sent.len()).sum(),
             ended: links().map(|link| link.ended.len()).sum(),
             log_positions: links().map(|link| link.logs.len()).sum(),
+            words: links().map(|link| link.words.len()).sum(),
         }
     }
 }

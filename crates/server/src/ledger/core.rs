@@ -9,7 +9,7 @@ use engine::{AttemptId, Clocks, Ctx, Event, JobId, StepIx, Time, WorkerId};
 use planted::Bug;
 use protocol::link::LinkSettings;
 use spec::eval::Templates;
-use store::rows::{JobRow, QuarantineRow, ServerId, ServerRow};
+use store::rows::{QuarantineRow, ServerId, ServerRow};
 use store::{Batch, Due, Store, StoreError};
 use uuid::Uuid;
 
@@ -225,13 +225,14 @@ impl<S: Store> Core<S> {
         if let Some(evidence) = self.forgotten.take() {
             self.rows_fell_behind(evidence, &mut round);
         }
+        // First of all: it reads jobs again, and what this round decides must not be read over.
+        self.notice(&mut round);
         if std::mem::take(&mut self.must_look_around)
             && let Err(error) = self.look_around(&mut round)
         {
             tracing::warn!(%error, "the workers' rows could not be read; they are tried again");
             self.must_look_around = true;
         }
-        self.notice(&mut round);
         self.settle_amnesia(&mut round);
         let mut kept = Vec::with_capacity(commands.len());
         for command in commands {
@@ -479,14 +480,10 @@ impl<S: Store> Core<S> {
             };
         }
         self.heard(&round, committed);
-        let finished: Vec<JobId> = batch.jobs.iter().filter(|j| is_final(&j.row)).map(|j| j.row.id).collect();
-        self.metrics.committed(&batch, finished.len());
+        self.metrics.committed(&batch, finished(&batch).count());
         self.publish(&batch, committed);
         let again = self.answer(commands, round, committed);
-        for job in finished {
-            self.cache.drop_job(job);
-        }
-        self.cache.trim();
+        self.cache.trim(finished(&batch));
         if !again.is_empty() {
             self.split.push_back(again);
         }
@@ -630,6 +627,7 @@ impl<S: Store> Core<S> {
             let committed = self.store.commit(&batch)?;
             self.overtaken(&committed);
             self.heard(&round, &committed);
+            self.cache.trim(finished(&batch));
         }
         Ok(())
     }
@@ -721,6 +719,7 @@ fn told(listened: &Listened, metrics: &Metrics) {
     }
 }
 
-fn is_final(row: &JobRow) -> bool {
-    row.check_at.is_none()
+/// Jobs that end with this batch.
+fn finished(batch: &Batch) -> impl Iterator<Item = JobId> {
+    batch.jobs.iter().filter(|job| job.row.check_at.is_none()).map(|job| job.row.id)
 }

@@ -44,7 +44,7 @@ impl<S: Store> Core<S> {
         if Epoch(hello.last_epoch) > row.epoch && row.epoch > Epoch::default() {
             self.commits_were_lost("a worker had a link that is not on record", round);
         }
-        self.learn_held(worker);
+        self.learn_held(worker, round);
         let known = self.roster.get(worker);
         let epoch = row.epoch.max(known.map(|w| w.epoch).unwrap_or_default()).max(Epoch(hello.last_epoch));
         let epoch = Epoch(epoch.0 + 1);

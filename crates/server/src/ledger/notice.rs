@@ -4,6 +4,7 @@
 //! the roster are read anew, and each attempt that a link here was told of is held against its row: what does the row
 //! demand of this link, and was it said already?
 
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use store::{Committed, Store, StoreError};
 
 use crate::dispatch::{LinkId, Place};
 
+use super::cache::LoadError;
 use super::core::Core;
 use super::effects;
 use super::losses::Seen;
@@ -71,7 +73,7 @@ impl Noticed {
 }
 
 impl<S: Store> Core<S> {
-    /// When the next look is due; never for a server that is alone and knows what it did.
+    /// When the next look is due. One that is alone looks when it is awake anyway.
     pub(super) fn next_notice(&self) -> engine::Time {
         let later = self.noticed.later.first().map_or(engine::Time::MAX, |(at, _)| *at);
         match (self.noticed.moved.is_empty(), self.siblings.alone()) {
@@ -84,7 +86,7 @@ impl<S: Store> Core<S> {
     /// This server's own commit is no news, and what it lost to others is.
     pub(super) fn note_committed(&mut self, committed: &Committed) {
         self.noticed.seen = committed.event_ids.iter().flatten().copied().fold(self.noticed.seen, u64::max);
-        if !self.siblings.alone() {
+        if self.siblings.is_shared() {
             self.noticed.own.extend(committed.event_ids.iter().flatten());
         }
         self.noticed.moved.extend(&committed.conflicts);
@@ -92,8 +94,8 @@ impl<S: Store> Core<S> {
 
     /// Takes in what others did since the last look, if it is time for one.
     pub(super) fn notice(&mut self, round: &mut Round) {
-        if !self.siblings.alone() && round.now >= self.noticed.next_look {
-            self.noticed.next_look = round.now + LOOK_EVERY;
+        if self.siblings.is_shared() && round.now >= self.noticed.next_look {
+            self.noticed.next_look = round.now + self.look_every();
             if let Err(error) = self.read_changes() {
                 tracing::warn!(%error, "what other servers did could not be read; it is tried again");
             }
@@ -109,6 +111,11 @@ impl<S: Store> Core<S> {
             self.heed(job, round);
             self.check_soon(round.now);
         }
+    }
+
+    /// Who is alone looks as well: others may have come and gone between two marks.
+    fn look_every(&self) -> Duration {
+        if self.siblings.alone() { self.hearing_rules.mark_every } else { LOOK_EVERY }
     }
 
     fn read_changes(&mut self) -> Result<(), StoreError> {
@@ -127,12 +134,18 @@ impl<S: Store> Core<S> {
         Ok(())
     }
 
-    /// The job as its rows have it, and queue and roster with it.
+    /// The job as its rows have it, and queue and roster with it. Not for one that this round has changed: it is ahead of
+    /// its rows.
     fn read_anew(&mut self, job: JobId) {
         self.cache.drop_job(job);
+        let loaded = self.cache.load(job, &mut self.store, &self.definitions);
+        if let Err(LoadError::Store(StoreError::Unavailable { .. })) = loaded {
+            self.noticed.later.insert((self.tick.now + LOOK_EVERY, job));
+            return;
+        }
         self.queue.remove_job(job);
         self.roster.release_job(job);
-        let Ok(cached) = self.cache.load(job, &mut self.store, &self.definitions) else { return };
+        let Ok(cached) = loaded else { return };
         for (ix, step) in (0..).map(StepIx).zip(&cached.job.steps) {
             let place = Place { job, step: ix };
             effects::enter(&mut self.queue, place, cached.job.definition.step(ix), &cached.job, step, self.tick.now);
@@ -156,19 +169,21 @@ impl<S: Store> Core<S> {
         doubtful
     }
 
-    /// What the rows say that a worker holds: whoever had its link before may have given it something just now.
-    pub(super) fn learn_held(&mut self, worker: WorkerId) {
+    /// What the rows say that a worker holds: whoever had its link before may have given it something just now, or heard
+    /// of its end. Of jobs that this round has changed the rows are behind.
+    pub(super) fn learn_held(&mut self, worker: WorkerId, round: &Round) {
         if self.siblings.alone() {
             return;
         }
-        match self.store.held_steps() {
-            Ok(rows) => {
-                for row in rows.iter().filter(|row| row.worker == worker) {
-                    self.roster.hold(worker, row.attempt, Place { job: row.job, step: row.ix });
-                }
-            }
-            Err(error) => tracing::warn!(%worker, %error, "what a worker holds could not be read"),
-        }
+        let rows = match self.store.held_steps() {
+            Ok(rows) => rows,
+            Err(error) => return tracing::warn!(%worker, %error, "what a worker holds could not be read"),
+        };
+        let written = rows.iter().filter(|row| row.worker == worker).map(|row| (row.attempt, row.job)).collect();
+        let believed = self.roster.get(worker).map(|w| w.held.iter().map(|(id, place)| (*id, place.job)).collect());
+        let believed: BTreeSet<(AttemptId, JobId)> = believed.unwrap_or_default();
+        let differing: BTreeSet<JobId> = believed.symmetric_difference(&written).map(|(_, job)| *job).collect();
+        differing.into_iter().filter(|job| !round.touches(*job)).for_each(|job| self.read_anew(job));
     }
 
     /// Does for this server's links what the job's rows demand.
@@ -185,11 +200,14 @@ impl<S: Store> Core<S> {
         }
         for (link, attempt, place, epoch) in self.held_here(job) {
             let here = self.links.get(&link).map(|l| l.epoch).unwrap_or_default();
-            if epoch < here {
+            match epoch.cmp(&here) {
                 // It was given on a link before this one, and was not brought along.
-                self.link_gone(attempt, place, Seen::On(epoch), round);
-            } else if !told.iter().any(|(_, id, _)| *id == attempt) {
-                self.offer_again(link, place, round);
+                Ordering::Less => self.link_gone(attempt, place, Seen::On(epoch), round),
+                Ordering::Equal if !told.iter().any(|(_, id, _)| *id == attempt) => {
+                    self.offer_again(link, place, round);
+                }
+                // The worker has a newer link, which is not known here yet.
+                Ordering::Equal | Ordering::Greater => {}
             }
         }
     }

@@ -178,7 +178,12 @@ impl Round {
 
     /// Whether what is in memory of this job may be older than its rows: nothing of this round, and not looked at in it.
     pub(super) fn first_doubt(&mut self, job: JobId) -> bool {
-        !self.touched.contains_key(&job) && self.doubted.insert(job)
+        !self.touches(job) && self.doubted.insert(job)
+    }
+
+    /// Whether this round changes the job: memory is ahead of its rows.
+    pub(super) fn touches(&self, job: JobId) -> bool {
+        self.touched.contains_key(&job)
     }
 
     /// The jobs that this round changes.

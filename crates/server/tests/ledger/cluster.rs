@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use engine::Time;
+use protocol::attempt::AttemptSpec;
+use protocol::link::{HeldAttempt, HeldState};
 use store_memory::{MemoryDatabase, MemoryStore};
 
 use crate::desk::Desk;
@@ -76,5 +78,18 @@ impl Cluster {
             let next = awake.map(|seat| seat.desk.core().wake_at()).min().unwrap_or(end);
             self.now = next.max(self.now + Duration::from_millis(10)).min(end);
         }
+    }
+}
+
+/// What a worker says of an attempt that it has, when it comes back.
+pub(crate) fn running(spec: &AttemptSpec) -> HeldAttempt {
+    HeldAttempt {
+        ticket: spec.ticket,
+        job: spec.job,
+        step: spec.step.clone(),
+        state: HeldState::Running,
+        log_first_seq: 0,
+        log_last_seq: 0,
+        events: 0,
     }
 }

@@ -17,6 +17,7 @@ mod logs;
 mod reconcile;
 mod recover;
 mod recovery;
+mod remains;
 mod same;
 mod siblings;
 mod sweep;

@@ -2,29 +2,16 @@
 
 use std::time::Duration;
 
-use protocol::attempt::AttemptSpec;
-use protocol::link::{HeldAttempt, HeldState, RefusedCode, VerdictKind};
+use protocol::link::{RefusedCode, VerdictKind};
 use uuid::Uuid;
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, running};
 use crate::desk::{ONE, hello};
 
 const SECOND: Duration = Duration::from_secs(1);
 
 /// As long as it takes until a server without marks is taken for dead, and a little longer.
 const MISSED: Duration = Duration::from_secs(13);
-
-fn running(spec: &AttemptSpec) -> HeldAttempt {
-    HeldAttempt {
-        ticket: spec.ticket,
-        job: spec.job,
-        step: spec.step.clone(),
-        state: HeldState::Running,
-        log_first_seq: 0,
-        log_last_seq: 0,
-        events: 0,
-    }
-}
 
 #[test]
 fn a_start_beside_a_living_server_changes_nothing() {
