@@ -7,7 +7,7 @@ use engine::AttemptId;
 use server::explain::{Live, explain};
 
 use crate::check::HostCensus;
-use crate::hosts::Link;
+use crate::hosts::{Host, Link};
 use crate::world::World;
 
 /// An explanation is asked for so often. More would cost more than all the rest.
@@ -42,7 +42,9 @@ impl World {
     pub(crate) fn last_look(&mut self) {
         let unacknowledged = self.users.plans.len() - self.users.submitted();
         let reader = self.database.reader();
-        let tickets = self.hosts.iter().flat_map(|host| host.disk.attempts.keys());
+        let shut_out = self.shut_out();
+        let heard = self.hosts.iter().enumerate().filter(|(at, _)| !shut_out.contains(at));
+        let tickets = heard.flat_map(|(_, host)| host.disk.attempts.keys());
         let folders: BTreeSet<AttemptId> = tickets.map(|ticket| AttemptId(ticket.attempt)).collect();
         self.check(|checks| checks.at_the_end(unacknowledged, reader.as_ref(), &folders));
         let up: Vec<usize> = self.hosts.iter().filter_map(|host| self.server_of(host.process.as_ref()?.link)).collect();
@@ -52,7 +54,7 @@ impl World {
             let (sockets, census) = (process.sockets_count(), process.core.census());
             self.check(|checks| checks.server_at_the_end(at, connected, sockets, &census));
         }
-        for (at, host) in self.hosts.iter().enumerate() {
+        for (at, host) in self.hosts.iter().enumerate().filter(|(at, _)| !shut_out.contains(at)) {
             let census = HostCensus {
                 held: host.process.as_ref().map_or(0, |process| process.agent.holds()),
                 folders: host.disk.attempts.len(),
@@ -61,6 +63,15 @@ impl World {
             };
             self.check(|checks| checks.host_at_the_end(at, &census));
         }
+    }
+
+    /// Hosts whose disk was put back to before a link that their worker has used: it is an older copy of the state folder
+    /// to every server, so the worker is refused for good, and what lies there stays until people see to it.
+    fn shut_out(&self) -> BTreeSet<usize> {
+        let rows = self.database.reader().workers().unwrap_or_default();
+        let used = |host: &Host| rows.iter().find(|row| row.id.0 == host.worker).map_or(0, |row| row.used_epoch.0);
+        let is_older = |host: &Host| host.disk.last_epoch > 0 && host.disk.last_epoch < used(host);
+        (0..self.hosts.len()).filter(|at| is_older(&self.hosts[*at])).collect()
     }
 
     fn server_of(&self, link: Link) -> Option<usize> {

@@ -33,6 +33,9 @@ macro_rules! kept {
 }
 
 kept! {
+    read_over_in_its_round => "read-over-in-its-round",
+    slots_taken_again => "slots-taken-again",
+    strays_left_behind => "strays-left-behind",
     timed_out_while_the_server_was_away => "timed-out-while-the-server-was-away",
 }
 

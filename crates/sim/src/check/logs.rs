@@ -28,7 +28,7 @@ pub(crate) struct Logs {
 #[derive(Debug)]
 struct Line {
     text: String,
-    /// The disk took it.
+    /// The disk took it, and was not put back to a time before.
     written: bool,
 }
 
@@ -43,6 +43,13 @@ impl Logs {
     /// The runner gave this line its number, from 1 on.
     pub(crate) fn printed(&mut self, ticket: Ticket, text: String, written: bool) {
         self.printed.entry(AttemptId(ticket.attempt)).or_default().push(Line { text, written });
+    }
+
+    /// The disk knows nothing of the lines after `kept` any more.
+    pub(crate) fn rolled_back(&mut self, ticket: Ticket, kept: u64) {
+        let kept = usize::try_from(kept).unwrap_or(usize::MAX);
+        let printed = self.printed.get_mut(&AttemptId(ticket.attempt));
+        printed.into_iter().flatten().skip(kept).for_each(|line| line.written = false);
     }
 
     /// All is quiet, and what workers had to send was sent. `folders`: attempts that are still on some disk.
@@ -215,6 +222,22 @@ mod tests {
         let replay = "--- Orchestrator offline for 1s. Replaying 0 buffered events and 3 buffered log lines. ---";
         assert_eq!(wrong(&[1, 2, 3, 4], vec![mark(1, 0, replay)]), None);
         assert!(wrong(&[1, 2, 3, 4], vec![mark(2, 0, replay)]).is_some(), "only two came after it");
+    }
+
+    #[test]
+    fn lines_that_went_with_an_older_disk_are_nobodys_to_send() {
+        let ticket = Ticket { attempt: Uuid::nil(), fence: 1 };
+        let wrong = |kept: u64| {
+            let mut logs = Logs::default();
+            (1..=4).for_each(|n| logs.printed(ticket, format!("line {n}"), true));
+            logs.rolled_back(ticket, kept);
+            let lines = (1..=2).map(|n| (n, format!("line {n}"))).collect();
+            let state = LogState { complete: true, ..LogState::default() };
+            let printed = &logs.printed[&AttemptId(ticket.attempt)];
+            Stored { state, lines, marks: Vec::new() }.differs(printed, &attempt("lost"), false)
+        };
+        assert_eq!(wrong(2), None);
+        assert!(wrong(3).is_some(), "the third was there to be sent");
     }
 
     #[test]

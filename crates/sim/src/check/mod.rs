@@ -230,6 +230,11 @@ impl Checks {
         self.logs.printed(ticket, text, written);
     }
 
+    /// The disk with this log is what it was when the log ended with line `kept`.
+    pub(crate) fn log_rolled_back(&mut self, ticket: Ticket, kept: u64) {
+        self.logs.rolled_back(ticket, kept);
+    }
+
     /// A server was asked why the job is where it is.
     pub(crate) fn explained(
         &mut self,

@@ -408,11 +408,14 @@ impl World {
     fn roll_back(&mut self, host: usize, time: Duration) {
         let Some(disk) = self.hosts[host].snapshot.take() else { return };
         self.cut_power(host, time);
-        let now = &self.hosts[host].disk;
-        let full = now.full;
-        self.hosts[host].disk = disk;
+        let full = self.hosts[host].disk.full;
+        let newer = std::mem::replace(&mut self.hosts[host].disk, disk);
         self.hosts[host].disk.full = full;
         self.hosts[host].disk.attempts.values_mut().for_each(|folder| folder.runner = None);
+        for ticket in newer.attempts.into_keys() {
+            let kept = self.hosts[host].disk.attempts.get(&ticket).map_or(0, |folder| folder.log.last_seq);
+            self.check(|checks| checks.log_rolled_back(ticket, kept));
+        }
         self.tell(|| format!("host {host}: the disk is what it was before"));
     }
 
