@@ -234,6 +234,7 @@ impl<S: Store> Core<S> {
             self.must_look_around = true;
         }
         self.settle_amnesia(&mut round);
+        round.hung_up = commands.iter().filter_map(hung_up).collect();
         let mut kept = Vec::with_capacity(commands.len());
         for command in commands {
             if let Some(command) = self.run_at_once(command, now) {
@@ -716,6 +717,14 @@ fn told(listened: &Listened, metrics: &Metrics) {
             "the server never listens for long enough at a time; silence is judged from now on all the same. Is it \
              restarted again and again?"
         );
+    }
+}
+
+/// The link that ends with this command.
+fn hung_up(command: &Command) -> Option<LinkId> {
+    match command {
+        Command::Link(LinkEvent::Closed { link }) => Some(*link),
+        _ => None,
     }
 }
 

@@ -91,7 +91,7 @@ impl<S: Store> Core<S> {
                 (worker, stop_message(wire(ticket), mode, reason, grace))
             }
             Effect::Forget { ticket, worker } => {
-                self.end_recorded(worker, ticket.attempt, wire(ticket), round);
+                self.end_recorded(worker, job, wire(ticket), round);
                 return;
             }
         };

@@ -65,7 +65,7 @@ impl<S: Store> Core<S> {
         self.has_reported(worker, epoch);
         self.worker_is_back(worker, round);
         self.offers_gone(&believed, epoch, round);
-        self.remember_log_positions(link, hello);
+        self.remember_log_positions(link, hello, round);
         let verdicts = hello.held.iter().map(|h| self.verdict(link, h, epoch, round)).collect();
         for held in &hello.held {
             self.mark_outage(link, held, outage, round);
@@ -140,7 +140,7 @@ impl<S: Store> Core<S> {
 
     fn verdict(&mut self, link: LinkId, held: &HeldAttempt, epoch: Epoch, round: &mut Round) -> Verdict {
         let attempt = AttemptId(held.ticket.attempt);
-        let position = self.log_position(link, attempt).unwrap_or_default();
+        let position = self.log_position(link, attempt, round).unwrap_or_default();
         let kept = u64::from(held.events) + held.log_last_seq.saturating_sub(position.last_seq);
         round.buffered.insert(attempt, kept);
         let kind = match self.place(attempt) {

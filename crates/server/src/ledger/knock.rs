@@ -56,6 +56,10 @@ impl<S: Store> Core<S> {
         sender: LinkSender,
         round: &mut Round,
     ) {
+        // It waited for us in vain, and knocks elsewhere by now: an epoch of its own would only hurt that.
+        if round.hung_up.contains(&link) {
+            return;
+        }
         let row = match self.store.worker(worker) {
             Ok(Some(row)) => row,
             Ok(None) => return refuse(&sender, RefusedCode::GoingAway, "this server does not know the worker"),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use engine::attempt::{Loss, Outcome, Report, Stopped, Usage};
 use engine::event::{About, AttemptNews, Note};
 use engine::verdict::Held;
-use engine::{AttemptId, Epoch, Event, Fence, Heard, Rejection, Time, WorkerId};
+use engine::{AttemptId, Epoch, Event, Fence, Heard, JobId, Rejection, Time, WorkerId};
 use pause::Point;
 use planted::Bug;
 use protocol::attempt::{End, EndResult, StopReason, Ticket};
@@ -165,10 +165,11 @@ impl<S: Store> Core<S> {
 
     fn accepted(&mut self, link: LinkId, ticket: Ticket, round: &mut Round) {
         pause::at(Point::Accepted);
-        if self.place(AttemptId(ticket.attempt)).is_some_and(|place| self.withholds_start(place, ticket)) {
+        if let Some(place) = self.place(AttemptId(ticket.attempt)).filter(|place| self.withholds_start(*place, ticket))
+        {
             let reason = "commits were lost, and not all workers have reported yet".to_owned();
             self.about_attempt(link, ticket, "accept", round, |t| Event::Refused { ticket: t, reason });
-            return self.stale(link, ticket, "accept", round);
+            return self.stale(link, Some(place.job), ticket, "accept", round);
         }
         let epoch = self.epoch_of(link);
         if planted::is(Bug::OfferedToTwo) {
@@ -202,7 +203,7 @@ impl<S: Store> Core<S> {
 
     fn ended(&mut self, link: LinkId, ticket: Ticket, end: &End, round: &mut Round) {
         let Some(place) = self.place(AttemptId(ticket.attempt)) else {
-            self.stale(link, ticket, "ended", round);
+            self.stale(link, None, ticket, "ended", round);
             return;
         };
         round.log_ends.insert(AttemptId(ticket.attempt), end.log_last_seq);
@@ -216,8 +217,8 @@ impl<S: Store> Core<S> {
                 self.tell_late(link, place, attempt, &outcome, round);
                 round.late_outcomes.push(LateOutcome { attempt, outcome, at: round.now });
                 self.over(self.links.get(&link).map(|l| l.worker), ticket, round);
-                self.stale(link, ticket, "ended", round);
-                self.mark_ended(link, attempt, ticket, round);
+                self.stale(link, Some(place.job), ticket, "ended", round);
+                self.mark_ended(link, Some(place.job), ticket, round);
             }
             Err(error) => self.failed(place, &error, round),
         }
@@ -253,7 +254,8 @@ impl<S: Store> Core<S> {
             self.log_is_empty(link, AttemptId(ticket.attempt), round);
         }
         self.over(self.links.get(&link).map(|l| l.worker), ticket, round);
-        self.mark_ended(link, AttemptId(ticket.attempt), ticket, round);
+        let job = self.place(AttemptId(ticket.attempt)).map(|place| place.job);
+        self.mark_ended(link, job, ticket, round);
     }
 
     /// What the worker should have by now and does not; and what it has no more of what it should not have.
@@ -330,7 +332,7 @@ impl<S: Store> Core<S> {
         event: impl FnOnce(engine::event::Ticket) -> Event,
     ) {
         let Some(place) = self.place(AttemptId(ticket.attempt)) else {
-            self.stale(link, ticket, about, round);
+            self.stale(link, None, ticket, about, round);
             return;
         };
         match self.apply(place.job, &event(engine_ticket(ticket, place.step)), round) {
@@ -340,9 +342,9 @@ impl<S: Store> Core<S> {
                     let reason = format!("`{about}` of attempt {} changed nothing: {stale}", ticket.attempt);
                     self.tell_news(link, place, AttemptNews::Stale, reason, round);
                 }
-                self.stale(link, ticket, about, round);
+                self.stale(link, Some(place.job), ticket, about, round);
             }
-            Err(EventError::NoSuchJob) => self.stale(link, ticket, about, round),
+            Err(EventError::NoSuchJob) => self.stale(link, None, ticket, about, round),
             Err(error @ EventError::Internal(_)) => self.failed(place, &error, round),
         }
     }
@@ -357,20 +359,23 @@ impl<S: Store> Core<S> {
         });
     }
 
-    fn stale(&mut self, link: LinkId, ticket: Ticket, about: &str, round: &mut Round) {
+    /// `job`: what makes it stale may be of this round. Then it is said only if that is committed.
+    fn stale(&mut self, link: LinkId, job: Option<JobId>, ticket: Ticket, about: &str, round: &mut Round) {
         self.metrics.stale.inc();
         let message = ServerMessage::StaleDispatch { ticket, about: about.to_owned() };
-        round.outgoing.push((None, link, message));
+        round.outgoing.push((job, link, message));
     }
 
     /// The engine has the end on record: the worker may forget it once the log is whole too.
-    pub(super) fn end_recorded(&mut self, worker: WorkerId, attempt: AttemptId, ticket: Ticket, round: &mut Round) {
+    pub(super) fn end_recorded(&mut self, worker: WorkerId, job: JobId, ticket: Ticket, round: &mut Round) {
         if let Some(link) = self.effect_target(worker) {
-            self.mark_ended(link, attempt, ticket, round);
+            self.mark_ended(link, Some(job), ticket, round);
         }
     }
 
-    pub(super) fn mark_ended(&mut self, link: LinkId, attempt: AttemptId, ticket: Ticket, round: &mut Round) {
+    fn mark_ended(&mut self, link: LinkId, job: Option<JobId>, ticket: Ticket, round: &mut Round) {
+        let attempt = AttemptId(ticket.attempt);
+        round.ends.extend(job.map(|job| (attempt, job)));
         if let Some(known) = self.links.get_mut(&link) {
             known.ended.insert(attempt);
             if let Some(word) = known.words.get_mut(&attempt) {
@@ -381,7 +386,7 @@ impl<S: Store> Core<S> {
     }
 
     pub(super) fn forget_if_whole(&mut self, link: LinkId, attempt: AttemptId, ticket: Ticket, round: &mut Round) {
-        let position = self.log_position(link, attempt);
+        let position = self.log_position(link, attempt, round);
         if let Some(known) = self.links.get_mut(&link)
             && known.ended.contains(&attempt)
             && position.is_some_and(|p| p.complete)
@@ -392,7 +397,9 @@ impl<S: Store> Core<S> {
             if planted::is(Bug::ForgetBeforeCommit) {
                 return self.send(link, ServerMessage::Forget { number: 0, ticket });
             }
-            round.outgoing.push((None, link, ServerMessage::Forget { number: 0, ticket }));
+            // An end of this round that is not committed after all is not to be forgotten: it is decided again.
+            let job = round.ends.get(&attempt).copied();
+            round.outgoing.push((job, link, ServerMessage::Forget { number: 0, ticket }));
         }
     }
 

@@ -12,10 +12,25 @@ use super::core::Core;
 use super::links::LogPosition;
 use super::round::Round;
 
+impl Round {
+    /// Where a log stands with what this round adds to it, be it on another link of the same worker.
+    fn stands(&self, attempt: AttemptId, stored: LogPosition) -> LogPosition {
+        let added = self.logs.iter().rfind(|append| append.attempt == attempt);
+        let position = added.map_or(stored, |append| LogPosition {
+            last_seq: append.last_seq,
+            complete: append.complete,
+            moved_at: Some(self.now),
+            ..LogPosition::default()
+        });
+        let here = self.marks.iter().filter(|mark| (mark.attempt, mark.after_seq) == (attempt, position.last_seq));
+        LogPosition { announced: position.announced + here.map(|mark| mark.missing).sum::<u64>(), ..position }
+    }
+}
+
 impl<S: Store> Core<S> {
     pub(super) fn log(&mut self, link: LinkId, header: &LogHeader, blocks: &[u8], round: &mut Round) {
         let attempt = AttemptId(header.ticket.attempt);
-        let Some(position) = self.log_position(link, attempt) else {
+        let Some(position) = self.log_position(link, attempt, round) else {
             self.log_is_strange(link, header.ticket, round);
             return;
         };
@@ -66,7 +81,7 @@ impl<S: Store> Core<S> {
                 known.logs.insert(attempt, LogPosition { last_seq, complete, moved_at, ..LogPosition::default() });
             }
         }
-        let stored = self.log_position(link, attempt).unwrap_or_default();
+        let stored = self.log_position(link, attempt, round).unwrap_or_default();
         self.acknowledge(link, header.ticket, stored.last_seq, round);
         self.forget_if_whole(link, attempt, header.ticket, round);
     }
@@ -74,7 +89,7 @@ impl<S: Store> Core<S> {
     /// A frame found no room in the queue. Saying where the log stands makes its worker send it again.
     pub(super) fn log_dropped(&mut self, link: LinkId, ticket: Ticket, round: &mut Round) {
         self.metrics.log_frames_dropped.inc();
-        match self.log_position(link, AttemptId(ticket.attempt)) {
+        match self.log_position(link, AttemptId(ticket.attempt), round) {
             Some(position) => self.acknowledge(link, ticket, position.last_seq, round),
             None => self.log_is_strange(link, ticket, round),
         }
@@ -92,7 +107,9 @@ impl<S: Store> Core<S> {
 
     /// An attempt that never started has nothing to send, and its worker sends nothing.
     pub(super) fn log_is_empty(&mut self, link: LinkId, attempt: AttemptId, round: &mut Round) {
-        let Some(LogPosition { last_seq: 0, complete: false, .. }) = self.log_position(link, attempt) else { return };
+        let Some(LogPosition { last_seq: 0, complete: false, .. }) = self.log_position(link, attempt, round) else {
+            return;
+        };
         let (first_seq, last_seq, blocks) = (1, 0, Vec::new());
         round.logs.push(LogAppend { attempt, first_seq, last_seq, blocks, missing: 0, complete: true });
         round.whole.insert(attempt);
@@ -109,7 +126,7 @@ impl<S: Store> Core<S> {
     }
 
     /// How far the logs of all that a worker brings are stored, in one look.
-    pub(super) fn remember_log_positions(&mut self, link: LinkId, hello: &Hello) {
+    pub(super) fn remember_log_positions(&mut self, link: LinkId, hello: &Hello, round: &Round) {
         let attempts: Vec<AttemptId> = hello.held.iter().map(|held| AttemptId(held.ticket.attempt)).collect();
         let known: Vec<AttemptId> = attempts.into_iter().filter(|a| self.place(*a).is_some()).collect();
         if known.is_empty() {
@@ -118,7 +135,8 @@ impl<S: Store> Core<S> {
         match self.store.reader().log_states(&known) {
             Ok(states) => {
                 let Some(link) = self.links.get_mut(&link) else { return };
-                link.logs.extend(known.into_iter().zip(states.into_iter().map(LogPosition::from)));
+                let stored = known.into_iter().zip(states.into_iter().map(LogPosition::from));
+                link.logs.extend(stored.map(|(attempt, position)| (attempt, round.stands(attempt, position))));
             }
             // Each is looked up again when it is needed.
             Err(error) => tracing::warn!(%error, "the positions of logs could not be read"),
@@ -126,7 +144,7 @@ impl<S: Store> Core<S> {
     }
 
     /// How far this attempt's log is stored; none for an attempt that was never granted.
-    pub(super) fn log_position(&mut self, link: LinkId, attempt: AttemptId) -> Option<LogPosition> {
+    pub(super) fn log_position(&mut self, link: LinkId, attempt: AttemptId, round: &Round) -> Option<LogPosition> {
         if let Some(known) = self.links.get(&link).and_then(|l| l.logs.get(&attempt)) {
             return Some(*known);
         }
@@ -138,7 +156,7 @@ impl<S: Store> Core<S> {
                 return None;
             }
         };
-        let position = LogPosition::from(state);
+        let position = round.stands(attempt, LogPosition::from(state));
         if let Some(known) = self.links.get_mut(&link) {
             known.logs.insert(attempt, position);
         }

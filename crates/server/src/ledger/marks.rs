@@ -86,7 +86,7 @@ impl<S: Store> Core<S> {
     /// One mark per outage and attempt, where the lines that waited begin.
     pub(super) fn mark_outage(&mut self, link: LinkId, held: &HeldAttempt, outage: Outage, round: &mut Round) {
         let attempt = AttemptId(held.ticket.attempt);
-        let Some(stored) = self.log_position(link, attempt) else { return };
+        let Some(stored) = self.log_position(link, attempt, round) else { return };
         let Some(replay) = Replay::of(held, stored) else { return };
         self.mark(attempt, stored, replay.dropped, outage.text(replay), round);
         if let Some(known) = self.links.get_mut(&link).and_then(|l| l.logs.get_mut(&attempt)) {

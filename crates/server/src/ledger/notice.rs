@@ -234,7 +234,7 @@ impl<S: Store> Core<S> {
 
     fn heed_word(&mut self, link: LinkId, attempt: AttemptId, word: Word, round: &mut Round) {
         let Word { place, ticket, held, stop } = word;
-        let whole = self.log_position(link, attempt).is_some_and(|p| p.complete);
+        let whole = self.log_position(link, attempt, round).is_some_and(|p| p.complete);
         let Some(cached) = self.cache.get(place.job) else { return };
         let state = &cached.job.step(place.step).state;
         let current = state.ticket() == Some((attempt, engine::Fence(ticket.fence)));

@@ -53,6 +53,8 @@ pub(super) struct Round {
     pub marks: Vec<LogMark>,
     /// The last line of attempts that say how they ended.
     pub log_ends: BTreeMap<AttemptId, u64>,
+    /// Attempts whose end this round puts on record, with their jobs.
+    pub ends: BTreeMap<AttemptId, JobId>,
     /// Logs that are known to be whole, so that they need no deadline.
     pub whole: BTreeSet<AttemptId>,
     pub log_deadlines: Vec<LogDeadline>,
@@ -79,6 +81,8 @@ pub(super) struct Round {
     pub told: Vec<Told>,
     /// Links that are closed once all else is sent.
     pub hang_up: Vec<LinkId>,
+    /// Links whose end is among the round's commands.
+    pub hung_up: BTreeSet<LinkId>,
     /// Answers, in the order of the commands.
     pub submitted: VecDeque<Result<Submitted, SubmitError>>,
     pub answered: VecDeque<(JobId, Result<(), EventError>)>,
@@ -116,6 +120,7 @@ impl Round {
             logs: Vec::new(),
             marks: Vec::new(),
             log_ends: BTreeMap::new(),
+            ends: BTreeMap::new(),
             whole: BTreeSet::new(),
             log_deadlines: Vec::new(),
             log_closes: Vec::new(),
@@ -136,6 +141,7 @@ impl Round {
             buffered: BTreeMap::new(),
             told: Vec::new(),
             hang_up: Vec::new(),
+            hung_up: BTreeSet::new(),
             submitted: VecDeque::new(),
             answered: VecDeque::new(),
             recovered: VecDeque::new(),

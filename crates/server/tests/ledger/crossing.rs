@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use engine::Event;
-use protocol::link::{ServerMessage, WorkerMessage};
+use protocol::link::{LogHeader, MissingCause, ServerMessage, WorkerMessage};
+use server::ledger::{Command, LinkEvent};
 
 use crate::cluster::Cluster;
-use crate::desk::ONE;
+use crate::desk::{ONE, exited};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -98,6 +99,29 @@ fn what_a_worker_says_is_decided_again_when_another_server_was_faster() {
     cluster.desk(1).ends(&w, spec.ticket, 0);
     cluster.desk(1).check(job, "cancelled: cancelled");
     assert_eq!(cluster.desk(1).attempts(job)[0].exit_code, Some(0), "its end was not lost");
+}
+
+#[test]
+fn an_end_is_forgotten_only_when_it_is_on_record() {
+    let mut cluster = Cluster::new(2);
+    let mut w = cluster.desk(0).worker("w", "script", 1);
+    let job = cluster.desk(0).submit(ONE);
+    let ticket = cluster.desk(0).start(&mut w).ticket;
+    let log = LogHeader { ticket, first_seq: 1, last_seq: 0, missing: 0, cause: MissingCause::Limit, complete: true };
+    cluster.desk(0).log(&w, log, Vec::new());
+    w.take();
+    // The other server writes the job between the decision and the commit.
+    let ended = WorkerMessage::Ended { ticket, end: exited(0) };
+    let desk = cluster.desk(0);
+    let tick = desk.tick();
+    desk.core().begin(vec![Command::Link(LinkEvent::Messages { link: w.link, messages: vec![ended] })], tick);
+    assert!(cluster.database.touch(job));
+    cluster.desk(0).core().commit();
+    cluster.desk(0).check(job, "running: running");
+    w.none();
+    cluster.desk(0).round(Vec::new());
+    cluster.desk(0).check(job, "success: success");
+    assert!(matches!(w.one(), ServerMessage::Forget { .. }));
 }
 
 #[test]

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use protocol::link::{HeldState, Hello, RefusedCode, ServerMessage, VerdictKind, WorkerMessage};
+use server::dispatch::LinkId;
+use server::ledger::{Command, LinkEvent, LinkSender};
 use uuid::Uuid;
 
 use crate::desk::{Desk, ONE, hello};
@@ -98,4 +100,16 @@ fn a_welcome_that_was_lost_makes_no_copy_of_the_worker() {
         desk.hang_up(&w);
         w = desk.knock(w.worker, Hello { last_epoch: 1, ..hello("w", "script", 1, Vec::new()) }).welcomed();
     }
+}
+
+#[test]
+fn a_hello_of_a_link_that_is_gone_by_now_is_none() {
+    let mut desk = Desk::new();
+    let w = desk.worker("w", "script", 1);
+    let (sender, _) = LinkSender::channel();
+    let (link, hello) = (LinkId(77), Box::new(hello("w", "script", 1, Vec::new())));
+    let knocked = LinkEvent::Hello { link, worker: w.worker, hello, sender };
+    desk.round(vec![Command::Link(knocked), Command::Link(LinkEvent::Closed { link })]);
+    let row = desk.reader.workers().expect("readable").remove(0);
+    assert_eq!((row.epoch.0, row.left_heard), (w.welcome.epoch, None), "the link that it has counts");
 }

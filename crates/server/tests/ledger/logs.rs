@@ -5,9 +5,11 @@ use std::time::Duration;
 use protocol::attempt::{AttemptSpec, End, Ticket};
 use protocol::link::{HeldAttempt, HeldState, LogHeader, Loss, MissingCause, ServerMessage, WorkerMessage};
 use protocol::log::{BlockEncoder, LineEnd, Stream};
-use server::ledger::{Command, LinkEvent};
+use server::dispatch::LinkId;
+use server::ledger::{Command, LinkEvent, LinkSender};
 
-use crate::desk::{Desk, Mailbox, ONE, exited};
+use crate::cluster::running;
+use crate::desk::{Desk, Mailbox, ONE, exited, hello};
 
 fn blocks(first: u64, last: u64) -> Vec<u8> {
     let mut encoder = BlockEncoder::new(first);
@@ -285,6 +287,24 @@ fn a_frame_without_room_is_asked_for_again() {
     send(&mut desk, &mut w, ticket, 1, 3, false);
     desk.round(vec![Command::Link(LinkEvent::LogDropped { link: w.link, ticket })]);
     assert!(matches!(w.one(), ServerMessage::LogAck { seq: 3, .. }));
+}
+
+#[test]
+fn what_is_missing_is_counted_once_however_many_hellos_come_at_a_time() {
+    let mut desk = Desk::new();
+    let mut w = desk.worker("w", "script", 1);
+    desk.submit(ONE);
+    let spec = desk.start(&mut w);
+    send(&mut desk, &mut w, spec.ticket, 1, 3, false);
+    let held = HeldAttempt { log_first_seq: 8, log_last_seq: 9, ..running(&spec) };
+    let greeting = |link| {
+        let hello = Box::new(hello("w", "script", 1, vec![held.clone()]));
+        let (sender, _) = LinkSender::channel();
+        Command::Link(LinkEvent::Hello { link: LinkId(link), worker: w.worker, hello, sender })
+    };
+    desk.round(vec![greeting(77), greeting(78)]);
+    let all = desk.reader.log_marks(engine::AttemptId(spec.ticket.attempt), 0, u64::MAX, 100).expect("readable");
+    assert_eq!(all.iter().map(|mark| mark.missing).sum::<u64>(), 4, "lines 4 to 7: {all:?}");
 }
 
 fn whole(ticket: Ticket, first_seq: u64, last_seq: u64) -> LogHeader {
