@@ -166,18 +166,19 @@ fn next_decision(queued: &Queued, patience: Duration, clocks: &Clocks) -> Time {
 
 impl Step {
     /// The step's next check as it stands now: a time that was foreseen when the row was written moves with the deaf
-    /// time since.
+    /// time since. It never comes sooner: nobody looks before the row's own time, which another server may have written
+    /// that had to listen for longer.
     pub fn check_at(&self, clocks: &Clocks) -> Option<Deadline> {
         let check = self.check?;
-        let at = match (&self.state, check.action) {
+        let moved = match (&self.state, check.action) {
             (State::Recovering(r), Action::DecideLoss) => clocks.verdict_at(r.deadline),
             (State::Queued(queued), Action::WithdrawOffer) => {
                 queued.offer.map_or(check.at, |offer| clocks.wall(offer.answer_by))
             }
-            (State::Queued(_), Action::DecideUnmatched) => check.at.max(clocks.wall(clocks.verdicts_from)),
+            (State::Queued(_), Action::DecideUnmatched) => clocks.wall(clocks.verdicts_from),
             _ => check.at,
         };
-        Some(Deadline { at, ..check })
+        Some(Deadline { at: check.at.max(moved), ..check })
     }
 }
 

@@ -27,6 +27,14 @@ pub struct Reading {
     pub boot: Duration,
 }
 
+impl Reading {
+    /// Another server of the installation has got further: its time is everybody's.
+    #[must_use]
+    pub fn caught_up(self, with: Time) -> Reading {
+        Reading { tick: Tick { now: self.tick.now.max(with), ..self.tick }, ..self }
+    }
+}
+
 /// Both clocks of this machine, read together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tick {
@@ -52,6 +60,11 @@ impl Clock {
         let tick = Tick { now: wall(), mono: self.started.elapsed() };
         *last = follow(*last, Reading { tick, boot: since_boot() });
         last.tick
+    }
+
+    pub fn catch_up(&self, with: Time) {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        *last = last.caught_up(with);
     }
 }
 

@@ -273,6 +273,7 @@ impl World {
                 }
                 Commit::Done => {}
             }
+            process.clock = process.clock.caught_up(process.core.now());
             let tick = process.tick(now, skew);
             match process.core.take_split() {
                 Some(piece) => {

@@ -38,6 +38,9 @@ kept! {
     slots_taken_again => "slots-taken-again",
     strays_left_behind => "strays-left-behind",
     timed_out_while_the_server_was_away => "timed-out-while-the-server-was-away",
+    set_aside_for_nothing => "set-aside-for-nothing",
+    why_before_its_row => "why-before-its-row",
+    a_start_with_a_clock_that_was_set => "a-start-with-a-clock-that-was-set",
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use engine::deadline::Rules;
+use engine::{Clocks, Heard};
 use expect_test::{Expect, expect};
 
 use crate::support::script::world;
@@ -102,6 +103,19 @@ fn after_deaf_time() {
             a[timeout:59m] | go a; deaf 30m 90s | worker, 1741s: stop_for_timeout
         "#]],
     );
+}
+
+/// Another server may have written the row, which had to listen for longer: nobody looks before the row's own time.
+#[test]
+fn by_the_clocks_of_another_server() {
+    for story in ["deaf 1s 200s; go a; lost a", "deaf 1s 200s; check a"] {
+        let world = world("a", story);
+        let step = world.job.step(world.step_named("a"));
+        let row = step.check.expect("not final");
+        let others = Clocks { verdicts_from: Heard::MIN, ..world.clocks() };
+        assert_eq!(step.check_at(&others), Some(row), "{story}");
+        assert_eq!(row.at, world.now + Duration::from_secs(200), "{story}");
+    }
 }
 
 /// The lease ends well before the window, after which somebody else may get the step.

@@ -210,7 +210,6 @@ impl<S: Store> Core<S> {
     /// Decides a round. It is not real before [`Core::commit`] says so.
     pub fn begin(&mut self, commands: Vec<Command>, tick: Tick) {
         self.tick = tick;
-        let now = tick.now;
         if self.must_rebuild
             && let Err(error) = self.rebuild()
         {
@@ -222,6 +221,7 @@ impl<S: Store> Core<S> {
             self.fences = 0..0;
         }
         let mut round = self.listen();
+        let now = round.now;
         if let Some(evidence) = self.forgotten.take() {
             self.rows_fell_behind(evidence, &mut round);
         }
@@ -414,7 +414,7 @@ impl<S: Store> Core<S> {
         }
         round.checked = true;
         for due in due {
-            if !self.is_set_aside(due.job, round.now) && self.siblings.sees_to(due.job, round.now.since(due.at)) {
+            if !self.is_set_aside(due.job, round.now) && self.sees_to(due, round) {
                 self.check(due, round);
                 commands.push(Command::Check(due));
             }
@@ -607,6 +607,10 @@ impl<S: Store> Core<S> {
         for CutOff { attempt, place, epoch, .. } in self.cut_off() {
             let mut round = self.listen();
             self.link_gone(attempt, place, Seen::UpTo(epoch), &mut round);
+            // What was said before is not to blame for anything; a mark is made with the next round.
+            if round.jobs().next().is_none() {
+                continue;
+            }
             match self.commit_alone(round) {
                 Ok(()) => {}
                 Err(error @ StoreError::Unavailable { .. }) => return Err(error),
@@ -691,6 +695,11 @@ impl<S: Store> Core<S> {
             return Ok(engine::Fence(self.fences.start));
         }
         Ok(engine::Fence(self.fences.next().expect("the block was just filled")))
+    }
+
+    /// The installation's time, as of the last round: other servers may have got further than this one's clock.
+    pub fn now(&self) -> Time {
+        self.tick.now
     }
 
     pub fn roster(&self) -> &Roster {

@@ -155,6 +155,11 @@ impl Hearing {
         }
     }
 
+    /// Its clock was behind by so much, and now it is not: that is no time in which it was not awake.
+    pub(super) fn set_ahead(&mut self, by: Duration) {
+        self.own.awake.now = self.own.awake.now + by;
+    }
+
     /// This server looks up. How long it did not, if that is too long: nobody was heard by it.
     pub(super) fn wake(&mut self, tick: Tick, rules: &HearingRules) -> Duration {
         let Tick { now, mono } = std::mem::replace(&mut self.own.awake, tick);

@@ -6,10 +6,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use engine::{AttemptId, Clocks, Epoch, Heard, JobId, Time, WorkerId};
+use engine::{AttemptId, Clocks, Epoch, Heard, JobId, State, Time, WorkerId};
 use protocol::link::RefusedCode;
 use store::rows::{ServerId, ServerRow, WorkerRow};
-use store::{Store, StoreError};
+use store::{Due, Store, StoreError};
 
 use crate::dispatch::LinkId;
 
@@ -24,6 +24,9 @@ const FORGOTTEN_AFTER: Duration = Duration::from_secs(24 * 3600);
 /// What is another server's to do first is left to it for so many marks; then anyone may do it.
 const LEFT_TO_OTHERS: u32 = 2;
 
+/// A verdict on silence is left to those who may pass one for so many marks; then it is put off.
+const LEFT_TO_JUDGES: u32 = 3;
+
 /// The servers of this installation, as one of them sees them.
 #[derive(Debug)]
 pub(super) struct Siblings {
@@ -34,14 +37,15 @@ pub(super) struct Siblings {
     known: Vec<ServerRow>,
     /// Those of them that are there.
     living: BTreeSet<ServerId>,
-    /// How long what is overdue is left to another one.
+    /// How long what is overdue is left to another one, and a verdict to one that may judge.
     patience: Duration,
+    awe: Duration,
 }
 
 impl Siblings {
     pub(super) fn new(me: ServerRow, shared: bool, rules: &HearingRules) -> Siblings {
-        let patience = rules.mark_every * LEFT_TO_OTHERS;
-        Siblings { me, shared, known: Vec::new(), living: BTreeSet::new(), patience }
+        let (patience, awe) = (rules.mark_every * LEFT_TO_OTHERS, rules.mark_every * LEFT_TO_JUDGES);
+        Siblings { me, shared, known: Vec::new(), living: BTreeSet::new(), patience, awe }
     }
 
     pub(super) fn is_shared(&self) -> bool {
@@ -136,15 +140,17 @@ impl<S: Store> Core<S> {
         if !self.siblings.shared {
             return;
         }
-        let (tick, rules) = (self.tick, self.hearing_rules);
-        let missed = self.hearing.wake(tick, &rules);
-        if missed.is_zero() && !self.hearing.is_due(tick.now, &rules) {
+        let rules = self.hearing_rules;
+        self.catch_up();
+        let missed = self.hearing.wake(self.tick, &rules);
+        if missed.is_zero() && !self.hearing.is_due(self.tick.now, &rules) {
             return;
         }
         if let Err(error) = self.meet_siblings() {
             tracing::warn!(%error, "the other servers' rows could not be read; they are tried again");
             return;
         }
+        let tick = self.tick;
         let deaf = self.hearing.listen(tick, self.siblings.alone(), &rules).deaf;
         let alone_missed = missed.saturating_sub(deaf);
         if !alone_missed.is_zero() {
@@ -164,6 +170,7 @@ impl<S: Store> Core<S> {
                 self.forgotten = Some("the last mark is older than one that was committed");
             }
             self.hearing.take_over(row, self.tick);
+            self.catch_up();
         }
         self.compare_memory()?;
         let rules = self.hearing_rules;
@@ -179,6 +186,32 @@ impl<S: Store> Core<S> {
         }
         self.must_look_around |= changed || !self.siblings.known.is_empty();
         Ok(())
+    }
+
+    /// Whether what is due is this server's to look at now.
+    pub(super) fn sees_to(&mut self, due: Due, round: &Round) -> bool {
+        let overdue = round.now.since(due.at);
+        self.siblings.sees_to(due.job, overdue) && (overdue >= self.siblings.awe || !self.is_for_judges(due, round))
+    }
+
+    /// A verdict that others may pass, and this server not yet: if it looked, it would only put it off.
+    fn is_for_judges(&mut self, due: Due, round: &Round) -> bool {
+        let others_may = !self.hearing.row.clocks(round.now).is_quiet_stretch();
+        let Some(step) = due.step.filter(|_| others_may && round.clocks.is_quiet_stretch()) else { return false };
+        let Ok(cached) = self.cache.load(due.job, &mut self.store, &self.definitions) else { return false };
+        match &cached.job.step(step).state {
+            State::Recovering(_) => true,
+            State::Queued(queued) => queued.offer.is_none(),
+            _ => false,
+        }
+    }
+
+    /// The installation's time is that of the newest mark, whoever made it: one that starts takes a clock as it is, while
+    /// the others follow one that was set without a leap.
+    fn catch_up(&mut self) {
+        let behind = self.hearing.row.mark_at.since(self.tick.now);
+        self.tick.now = self.tick.now + behind;
+        self.hearing.set_ahead(behind);
     }
 
     /// Whether the rows still say what this server has seen them say.

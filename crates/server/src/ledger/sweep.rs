@@ -216,7 +216,7 @@ impl<S: Store> Core<S> {
         }
         let rows = self.store.due(round.now - OVERDUE, ROWS_PER_PHASE)?;
         for due in overdue(&rows, phase) {
-            if !self.is_set_aside(due.job, round.now) && self.siblings.sees_to(due.job, round.now.since(due.at)) {
+            if !self.is_set_aside(due.job, round.now) && self.sees_to(due, round) {
                 self.check(due, round);
                 commands.push(Command::Check(due));
             }

@@ -265,6 +265,7 @@ impl<S: Store> Loop<S> {
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(RETRY_MAX);
         }
+        self.clock.catch_up(self.core.now());
         if self.core.swept_at() != swept {
             self.core.sweep_took(started.elapsed());
         }

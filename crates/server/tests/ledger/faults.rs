@@ -1,7 +1,7 @@
 //! A database that says no: to one event, or to all for a while.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
@@ -24,6 +24,16 @@ struct Faulty {
     mute: Arc<AtomicBool>,
     /// Cannot be asked who holds what.
     blind: Arc<AtomicBool>,
+    /// Refuses so many of the next batches, whatever is in them.
+    moody: Arc<AtomicU32>,
+}
+
+impl Faulty {
+    /// It has no faults yet but for the tasks that it does not like.
+    fn kind(inner: SqliteStore) -> Faulty {
+        let (away, mute, blind, moody) = (Arc::default(), Arc::default(), Arc::default(), Arc::default());
+        Faulty { inner, away, mute, blind, moody }
+    }
 }
 
 impl Store for Faulty {
@@ -35,6 +45,9 @@ impl Store for Faulty {
         let doomed = |job: &store::JobWrite| job.row.task == "doomed" && job.row.state == "recovering";
         if batch.jobs.iter().any(|job| job.row.task == "poison" || cursed(job) || doomed(job)) {
             return Err(StoreError::Refused { message: "it does not like this".to_owned() });
+        }
+        if self.moody.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok() {
+            return Err(StoreError::Refused { message: "it does not like anything now".to_owned() });
         }
         let committed = self.inner.commit(batch)?;
         if self.mute.swap(false, Ordering::Relaxed) {
@@ -114,7 +127,7 @@ impl Store for Faulty {
 fn desk() -> (Desk<Faulty>, Arc<AtomicBool>) {
     let away = Arc::new(AtomicBool::new(false));
     let flag = away.clone();
-    (Desk::with(|inner| Faulty { inner, away: flag, mute: Arc::default(), blind: Arc::default() }), away)
+    (Desk::with(|inner| Faulty { away: flag, ..Faulty::kind(inner) }), away)
 }
 
 /// The sweep is a backstop: it must not turn itself off, however often it fails.
@@ -123,7 +136,7 @@ fn a_sweep_that_fails_comes_again_for_ever() {
     let blind = Arc::new(AtomicBool::new(true));
     let flag = blind.clone();
     let mut desk = Desk::with_config(
-        |inner| Faulty { inner, away: Arc::default(), mute: Arc::default(), blind: flag },
+        |inner| Faulty { blind: flag, ..Faulty::kind(inner) },
         |config| config.rules.dispatch_ack = Duration::from_secs(30_000),
     );
     let mut w = desk.worker("w", "script", 2);
@@ -216,6 +229,25 @@ fn one_attempt_that_cannot_be_marked_as_cut_off_does_not_stop_the_ledger() {
     desk.check(next, "success: success");
 }
 
+/// Batches without a word on it were refused: that is no reason to leave it alone.
+#[test]
+fn a_job_is_not_set_aside_for_what_was_not_about_it() {
+    let moody = Arc::new(AtomicU32::new(0));
+    let flag = moody.clone();
+    let mut desk = Desk::with(|inner| Faulty { moody: flag, ..Faulty::kind(inner) });
+    let mut w = desk.worker("w", "script", 1);
+    let job = desk.submit(ONE);
+    desk.start(&mut w);
+    desk.hang_up(&w);
+    desk.pass(Duration::from_secs(100));
+    // A mark, the look at the rows after it, and the look at each link that is gone.
+    moody.store(3, Ordering::Relaxed);
+    desk.pass(Duration::from_secs(19));
+    desk.check(job, "recovering: recovering");
+    desk.pass(Duration::from_secs(2));
+    desk.check(job, "failed: failed");
+}
+
 async fn ask(ledger: &Ledger) -> Result<Submitted, LedgerDown> {
     let (command, answer) = submit(ONE, None);
     let sent = ledger.ask(|reply| match command {
@@ -258,7 +290,7 @@ async fn nobody_is_kept_waiting_while_the_database_is_away() {
 fn a_commit_whose_answer_was_lost_happened_once() {
     let mute = Arc::new(AtomicBool::new(false));
     let flag = mute.clone();
-    let mut desk = Desk::with(|inner| Faulty { inner, away: Arc::default(), mute: flag, blind: Arc::default() });
+    let mut desk = Desk::with(|inner| Faulty { mute: flag, ..Faulty::kind(inner) });
     let mut w = desk.worker("w", "script", 2);
     let silently = |desk: &mut Desk<Faulty>, commands: Vec<Command>| {
         mute.store(true, Ordering::Relaxed);

@@ -192,3 +192,41 @@ fn an_orderly_stop_leaves_workers_their_whole_window() {
     desk.pass(SECOND * 15);
     desk.check(job, "failed: failed");
 }
+
+/// It may not judge itself yet: who may is given the time to.
+#[test]
+fn a_start_beside_a_living_server_puts_no_verdict_off() {
+    let mut cluster = Cluster::new(1);
+    let mut w = cluster.desk(0).worker("w", "script", 4);
+    let jobs = [(); 4].map(|()| {
+        let job = cluster.desk(0).submit(ONE);
+        cluster.desk(0).start(&mut w);
+        job
+    });
+    cluster.desk(0).hang_up(&w);
+    cluster.pass(SECOND * 100);
+    cluster.start();
+    cluster.start();
+    cluster.pass(SECOND * 19);
+    jobs.iter().for_each(|job| cluster.desk(0).check(*job, "recovering: recovering"));
+    cluster.pass(SECOND * 7);
+    jobs.iter().for_each(|job| cluster.desk(0).check(*job, "failed: failed"));
+}
+
+/// A clock that was set is followed slowly, but one that starts takes it as it is.
+#[test]
+fn the_installations_time_is_that_of_the_server_that_has_got_furthest() {
+    let mut cluster = Cluster::new(1);
+    let hour = SECOND * 3_600;
+    let heard = |cluster: &mut Cluster| {
+        let now = cluster.desk(0).core().now();
+        cluster.desk(0).reader.hearing().expect("a read").expect("a mark").clocks(now).heard
+    };
+    let before = heard(&mut cluster);
+    let ahead = cluster.now + hour;
+    let _other = crate::desk::Desk::beside(&cluster.database, ahead, 9);
+    cluster.pass(SECOND * 3);
+    assert!(cluster.desk(0).core().now() >= ahead);
+    // The hour was not heard by anybody, and counts for nobody's silence.
+    assert!(heard(&mut cluster).since(before) < SECOND * 10);
+}
