@@ -472,13 +472,14 @@ impl<S: Store> Core<S> {
         }
         if round.checked {
             let soon = round.now + Duration::from_secs(1);
-            self.next_check = match self.store.next_check() {
+            let next = match self.store.next_check() {
                 // What was set aside stays due, and must not be looked at without a pause.
                 // So does what another server is to do first.
                 Ok(Some(next)) if !self.aside.is_empty() || !self.siblings.alone() => next.max(soon),
                 Ok(next) => next.unwrap_or(Time::MAX),
                 Err(_) => soon,
             };
+            self.next_check = round.ours_from.into_iter().fold(next, Time::min);
         }
         self.heard(&round, committed);
         self.metrics.committed(&batch, finished(&batch).count());

@@ -90,6 +90,8 @@ pub(super) struct Round {
     pub settled: VecDeque<Result<Settled, AgainError>>,
     pub ordered: VecDeque<Result<FleetAnswer, FleetError>>,
     pub checked: bool,
+    /// When the first of what is due and was left to others is ours.
+    pub ours_from: Option<Time>,
     /// Part of a batch that was refused: its commands and nothing else.
     pub piece: bool,
     /// Every command of this round is answered with this.
@@ -148,6 +150,7 @@ impl Round {
             settled: VecDeque::new(),
             ordered: VecDeque::new(),
             checked: false,
+            ours_from: None,
             piece: false,
             poisoned: None,
         }

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use engine::state::Queued;
 use engine::{AttemptId, Clocks, Epoch, Heard, JobId, State, Time, WorkerId};
 use protocol::link::RefusedCode;
 use store::rows::{ServerId, ServerRow, WorkerRow};
@@ -22,10 +23,10 @@ use super::round::Round;
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(24 * 3600);
 
 /// What is another server's to do first is left to it for so many marks; then anyone may do it.
-const LEFT_TO_OTHERS: u32 = 2;
+const LEFT_TO_OTHERS: u32 = 1;
 
 /// A verdict on silence is left to those who may pass one for so many marks; then it is put off.
-const LEFT_TO_JUDGES: u32 = 3;
+const LEFT_TO_JUDGES: u32 = 2;
 
 /// The servers of this installation, as one of them sees them.
 #[derive(Debug)]
@@ -82,13 +83,18 @@ impl Siblings {
         key % (self.living.len() as u128 + 1) == before as u128
     }
 
-    /// Whether this server sees to what has been due for a job for so long: of several, one is given the time to be
-    /// first, so that they do not all write the same.
-    pub(super) fn sees_to(&self, job: JobId, overdue: Duration) -> bool {
-        self.is_first_for(job.0.as_u128()) || overdue >= self.patience
+    /// How long what is due for a job is left to another server: of several, one is given the time to be first, so that
+    /// they do not all write the same.
+    fn leaves(&self, job: JobId) -> Duration {
+        if self.is_first_for(job.0.as_u128()) { Duration::ZERO } else { self.patience }
     }
 
-    /// The same for the log of an attempt that this server has nothing to do with.
+    /// Whether this server sees to what has been to do for a job for so long.
+    pub(super) fn sees_to(&self, job: JobId, overdue: Duration) -> bool {
+        overdue >= self.leaves(job)
+    }
+
+    /// Whether it sees to the log of an attempt that this server has nothing to do with.
     pub(super) fn sees_to_log(&self, attempt: AttemptId) -> bool {
         self.is_first_for(attempt.0.as_u128())
     }
@@ -188,21 +194,27 @@ impl<S: Store> Core<S> {
         Ok(())
     }
 
-    /// Whether what is due is this server's to look at now.
-    pub(super) fn sees_to(&mut self, due: Due, round: &Round) -> bool {
-        let overdue = round.now.since(due.at);
-        self.siblings.sees_to(due.job, overdue) && (overdue >= self.siblings.awe || !self.is_for_judges(due, round))
+    /// Whether what is due is this server's to look at now. If not, it is when the others have had their time.
+    pub(super) fn sees_to(&mut self, due: Due, round: &mut Round) -> bool {
+        let wait = self.siblings.leaves(due.job).max(self.leaves_to_judges(due, round));
+        let ours_from = due.at + wait;
+        if ours_from > round.now {
+            round.ours_from = Some(round.ours_from.map_or(ours_from, |other| other.min(ours_from)));
+        }
+        ours_from <= round.now
     }
 
-    /// A verdict that others may pass, and this server not yet: if it looked, it would only put it off.
-    fn is_for_judges(&mut self, due: Due, round: &Round) -> bool {
+    /// For how long a verdict is left to others, which may pass it while this server may not yet: if it looked, it would
+    /// only put it off.
+    fn leaves_to_judges(&mut self, due: Due, round: &Round) -> Duration {
         let others_may = !self.hearing.row.clocks(round.now).is_quiet_stretch();
-        let Some(step) = due.step.filter(|_| others_may && round.clocks.is_quiet_stretch()) else { return false };
-        let Ok(cached) = self.cache.load(due.job, &mut self.store, &self.definitions) else { return false };
+        let Some(step) = due.step.filter(|_| others_may && round.clocks.is_quiet_stretch()) else {
+            return Duration::ZERO;
+        };
+        let Ok(cached) = self.cache.load(due.job, &mut self.store, &self.definitions) else { return Duration::ZERO };
         match &cached.job.step(step).state {
-            State::Recovering(_) => true,
-            State::Queued(queued) => queued.offer.is_none(),
-            _ => false,
+            State::Recovering(_) | State::Queued(Queued { offer: None, .. }) => self.siblings.awe,
+            _ => Duration::ZERO,
         }
     }
 
