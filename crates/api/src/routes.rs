@@ -58,6 +58,7 @@ pub(crate) fn cancel_job() {}
     params(("id" = String, Path, description = "An id, a unique prefix of one, or `last`")),
     request_body(content = RetryRequest, description = "May be left out"),
     responses(
+        (status = 200, description = "The job that already goes on, because the same was asked before", body = Job),
         (status = 201, description = "The new job", body = Job),
         (status = 409, description = "It is not over, something of it may still run, or another job goes on for it", body = ErrorAnswer),
     ))]

@@ -12,6 +12,7 @@ pub(crate) fn write(tables: &mut Tables, batch: &Batch) -> Result<Committed, Sto
         batch,
         |id| Ok::<_, StoreError>(tables.jobs.get(&id).map(|row| row.version)),
         |row| Ok(tables.idempotency.contains(&(row.token, row.key.clone()))),
+        |row| Ok(tables.lineage.index().places.contains_key(&(row.root, row.number))),
     )?;
     definitions(tables, batch);
     jobs(tables, &plan)?;
@@ -153,7 +154,7 @@ fn lineage(tables: &mut Tables, batch: &Batch, plan: &Plan<'_>) -> Result<(), St
         if tables.lineage.contains(&row.job) {
             return Err(refused(format!("job {} continues another already", row.job)));
         }
-        if row.resolves && tables.lineage.index().contains_key(&row.continues) {
+        if row.resolves && tables.lineage.index().stands_in.contains_key(&row.continues) {
             return Err(refused(format!("another job stands in for job {} already", row.continues)));
         }
         tables.lineage.put(row.job, row.clone());

@@ -138,18 +138,27 @@ impl Row for EventRow {
 
 impl Row for LineageRow {
     type Key = JobId;
-    /// Which job stands in for another.
-    type Index = BTreeMap<JobId, JobId>;
+    type Index = Families;
 
     fn enter(&self, job: &JobId, index: &mut Self::Index) {
-        index.extend(self.resolves.then_some((self.continues, *job)));
+        index.stands_in.extend(self.resolves.then_some((self.continues, *job)));
+        index.places.insert((self.root, self.number), *job);
     }
 
     fn leave(&self, _: &JobId, index: &mut Self::Index) {
         if self.resolves {
-            index.remove(&self.continues);
+            index.stands_in.remove(&self.continues);
         }
+        index.places.remove(&(self.root, self.number));
     }
+}
+
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Families {
+    /// Which job stands in for another.
+    pub(crate) stands_in: BTreeMap<JobId, JobId>,
+    /// By their first job, in the order in which they went on for it.
+    pub(crate) places: BTreeMap<(JobId, u32), JobId>,
 }
 
 impl Row for LogRow {

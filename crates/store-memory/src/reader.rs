@@ -5,12 +5,12 @@ use std::ops::Bound;
 use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
 use store::codec::Corrupt;
 use store::read::{
-    AttemptGlance, AttemptView, EventView, JobSummary, Lineage, LogChunk, LogMarkView, LogState, StaleAttempt,
-    StepGlance,
+    AttemptGlance, AttemptView, EventView, Family, JobSummary, Kin, Lineage, LogChunk, LogMarkView, LogState,
+    StaleAttempt, StepGlance,
 };
 use store::rows::{
-    BeatRole, BeatRow, BreakerRow, EventRow, HearingRow, IdempotencyRow, JobRow, LoadedJob, LoadedStep, ServerRow,
-    StepRow, StoredJob, TaskRow, TokenRow, WorkerRow,
+    BeatRole, BeatRow, BreakerRow, EventRow, HearingRow, IdempotencyRow, JobRow, LineageRow, LoadedJob, LoadedStep,
+    ServerRow, StepRow, StoredJob, TaskRow, TokenRow, WorkerRow,
 };
 use store::{JobFilter, Page, Reader, StoreError, prefix};
 use uuid::Uuid;
@@ -73,7 +73,21 @@ impl Reader for MemoryReader {
     fn lineage(&self, job: JobId) -> Result<Lineage, StoreError> {
         self.look(|t| Lineage {
             continues: t.lineage.get(&job).map(|row| row.continues),
-            resolved_by: t.lineage.index().get(&job).copied(),
+            resolved_by: t.lineage.index().stands_in.get(&job).copied(),
+        })
+    }
+
+    fn family(&self, job: JobId, limit: usize) -> Result<Family, StoreError> {
+        self.look(|t| {
+            let root = t.lineage.get(&job).map_or(job, |row| row.root);
+            let places = t.lineage.index().places.range((root, 0)..=(root, u32::MAX)).rev().take(limit);
+            let kin = |row: &LineageRow| Kin {
+                job: row.job,
+                continues: row.continues,
+                number: row.number,
+                how: row.how.to_owned(),
+            };
+            Family { root, members: places.filter_map(|(_, job)| t.lineage.get(job)).map(kin).collect() }
         })
     }
 

@@ -55,10 +55,12 @@ fn write(connection: &mut Connection, batch: &Batch) -> Result<Committed, Failur
 fn plan<'a>(tx: &Transaction<'_>, batch: &'a Batch) -> Result<Plan<'a>, Failure> {
     let mut version = tx.prepare_cached(sql::JOB_VERSION)?;
     let mut taken = tx.prepare_cached(sql::IDEMPOTENCY)?;
+    let mut followed = tx.prepare_cached(sql::FOLLOWED)?;
     Plan::new(
         batch,
         |id| Ok(version.query_row([id.0.as_bytes()], |row| values::unsigned(row, 0)).optional()?),
         |row| Ok(taken.exists(params![row.token.as_bytes(), row.key])?),
+        |row| Ok(followed.exists(params![row.root.0.as_bytes(), row.number])?),
     )
 }
 
@@ -223,8 +225,8 @@ fn evidence(tx: &Transaction<'_>, batch: &Batch, plan: &Plan<'_>) -> Result<(), 
 
 fn lineage(tx: &Transaction<'_>, batch: &Batch, plan: &Plan<'_>) -> Result<(), Failure> {
     for row in batch.lineage.iter().filter(|row| plan.takes(row.job)) {
-        let (job, continues) = (row.job.0.as_bytes(), row.continues.0.as_bytes());
-        let row = params![job, continues, row.resolves, row.how, row.by, row.at.0];
+        let [job, continues, root] = [&row.job, &row.continues, &row.root].map(|id| id.0.as_bytes());
+        let row = params![job, continues, root, row.number, row.resolves, row.how, row.by, row.at.0];
         tx.prepare_cached(sql::ADD_LINEAGE)?.execute(row)?;
     }
     Ok(())

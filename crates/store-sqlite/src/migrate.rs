@@ -39,6 +39,8 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
         min_reader: 6,
     },
     Migration { version: 7, name: "servers", sql: include_str!("../migrations/0007_servers.sql"), min_reader: 6 },
+    // An older build would write rows without a place in their family.
+    Migration { version: 8, name: "families", sql: include_str!("../migrations/0008_families.sql"), min_reader: 8 },
 ];
 
 pub(crate) fn run(connection: &mut Connection, path: &str, migrations: &[Migration]) -> Result<(), StoreError> {
@@ -170,6 +172,23 @@ mod tests {
         assert_eq!(applied(&connection, "test").expect("its history").len(), 1);
         assert_eq!(min_reader(&connection, "test", false).expect("its word"), Some(1));
         run(&mut connection, "test", &[FIRST, GOOD]).expect("a mended migration");
+    }
+
+    #[test]
+    fn jobs_that_went_on_before_get_their_families() {
+        let (before, _) = MIGRATIONS.split_at(7);
+        let mut connection = migrated(before);
+        // 2 and 4 went on for 1, 3 for 2; 6 for 5.
+        let old = "INSERT INTO lineage (job_id, continues, resolves, how, by, at) VALUES
+            (x'02', x'01', 0, 'retry', 'ann', 10), (x'03', x'02', 1, 'rerun', 'ann', 20),
+            (x'04', x'01', 0, 'retry', 'ann', 30), (x'06', x'05', 0, 'retry', 'ann', 15)";
+        connection.execute_batch(old).expect("rows of an older build");
+        run(&mut connection, "test", MIGRATIONS).expect("the newest schema");
+        let mut rows = connection.prepare("SELECT hex(job_id), hex(root), number FROM lineage").expect("a query");
+        let rows = rows.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).expect("rows");
+        let rows: Vec<(String, String, u32)> = rows.collect::<rusqlite::Result<_>>().expect("families");
+        let expected = [("02", "01", 1), ("03", "01", 2), ("04", "01", 3), ("06", "05", 1)];
+        assert_eq!(rows, expected.map(|(job, root, number)| (job.to_owned(), root.to_owned(), number)));
     }
 
     #[test]

@@ -4,8 +4,8 @@ use engine::{AttemptId, Heard, JobId, StepIx, Time};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use store::codec::Corrupt;
 use store::read::{
-    AttemptGlance, AttemptView, EventView, JobSummary, Lineage, LogChunk, LogMarkView, LogState, StaleAttempt,
-    StepGlance,
+    AttemptGlance, AttemptView, EventView, Family, JobSummary, Kin, Lineage, LogChunk, LogMarkView, LogState,
+    StaleAttempt, StepGlance,
 };
 use store::rows::{
     BeatRow, BreakerRow, DefinitionRow, HearingRow, IdempotencyRow, LoadedJob, LoadedStep, ServerId, ServerRow,
@@ -98,6 +98,20 @@ impl Reader for SqliteReader {
                 Ok(Lineage { continues: kin(0)?, resolved_by: kin(1)? })
             };
             c.prepare_cached(sql::LINEAGE)?.query_row([job.0.as_bytes()], family)
+        })
+    }
+
+    fn family(&self, job: JobId, limit: usize) -> Result<Family, StoreError> {
+        self.look(|c| {
+            let mut family = Family { root: job, members: Vec::new() };
+            let mut members = c.prepare_cached(sql::FAMILY)?;
+            let mut rows = members.query(params![job.0.as_bytes(), clamped(limit)])?;
+            while let Some(row) = rows.next()? {
+                family.root = values::job(row, 0)?;
+                let (job, continues) = (values::job(row, 1)?, values::job(row, 2)?);
+                family.members.push(Kin { job, continues, number: row.get(3)?, how: row.get(4)? });
+            }
+            Ok(family)
         })
     }
 

@@ -42,6 +42,8 @@ statements! {
     END_BREAKER = "end_breaker";
     EVENTS = "events";
     EVENTS_OF_JOB = "events_of_job";
+    FAMILY = "family";
+    FOLLOWED = "followed";
     HEARING = "hearing";
     HELD = "held";
     HELD_STEPS = "held_steps";

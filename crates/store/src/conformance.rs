@@ -51,6 +51,7 @@ macro_rules! conformance_tests {
             jobs::attempts_keep_their_history,
             jobs::the_first_late_outcome_stays,
             jobs::a_job_knows_which_it_continues_and_which_goes_on,
+            jobs::two_who_go_on_at_the_same_time_are_in_conflict,
             jobs::a_taken_key_is_a_conflict,
             jobs::committed_work_survives_a_crash,
             checks::the_earliest_is_due_first,

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use engine::JobId;
 
-use crate::rows::IdempotencyRow;
+use crate::rows::{IdempotencyRow, LineageRow};
 use crate::{Batch, JobWrite, StoreError};
 
 #[derive(Debug, Default)]
@@ -25,15 +25,18 @@ pub struct PlannedJob<'a> {
 }
 
 impl<'a> Plan<'a> {
-    /// `version_of` gives the version that is stored, `is_taken` whether a key is.
+    /// `version_of` gives the version that is stored, `is_taken` whether a key is, `is_followed` whether a family has a
+    /// job in this place.
     pub fn new<E: From<StoreError>>(
         batch: &'a Batch,
         version_of: impl FnMut(JobId) -> Result<Option<u64>, E>,
         is_taken: impl FnMut(&IdempotencyRow) -> Result<bool, E>,
+        is_followed: impl FnMut(&LineageRow) -> Result<bool, E>,
     ) -> Result<Plan<'a>, E> {
         let mut plan = Plan::default();
         plan.check_versions(&batch.jobs, version_of)?;
         plan.check_keys(&batch.idempotency, is_taken)?;
+        plan.check_families(&batch.lineage, is_followed)?;
         Ok(plan)
     }
 
@@ -88,6 +91,25 @@ impl<'a> Plan<'a> {
             }
             if is_taken(row)? || !in_batch.insert((row.token, row.key.as_str())) {
                 self.conflicts.insert(row.job);
+            }
+        }
+        Ok(())
+    }
+
+    /// A place that is taken means that another job went on first. What the older job was told of this one is left out
+    /// with it, and so is whatever would go on for a job that is left out.
+    fn check_families<E>(
+        &mut self,
+        rows: &[LineageRow],
+        mut is_followed: impl FnMut(&LineageRow) -> Result<bool, E>,
+    ) -> Result<(), E> {
+        let mut in_batch = BTreeSet::new();
+        for row in rows {
+            if !self.takes(row.job) {
+                continue;
+            }
+            if !self.takes(row.continues) || is_followed(row)? || !in_batch.insert((row.root, row.number)) {
+                self.conflicts.extend([row.job, row.continues]);
             }
         }
         Ok(())

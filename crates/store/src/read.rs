@@ -25,6 +25,9 @@ pub trait Reader: Send + Sync {
     /// Which job this one continues, and which one stands in for it.
     fn lineage(&self, job: JobId) -> Result<Lineage, StoreError>;
 
+    /// The jobs that go on, directly or not, for the same first job as this one does, or for this one; at most `limit`.
+    fn family(&self, job: JobId, limit: usize) -> Result<Family, StoreError>;
+
     /// The hash of the definition that the job was submitted with.
     fn definition_of(&self, job: JobId) -> Result<Option<[u8; 32]>, StoreError>;
 
@@ -123,6 +126,21 @@ pub struct JobSummary {
 pub struct Lineage {
     pub continues: Option<JobId>,
     pub resolved_by: Option<JobId>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Family {
+    pub root: JobId,
+    /// The newest first.
+    pub members: Vec<Kin>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kin {
+    pub job: JobId,
+    pub continues: JobId,
+    pub number: u32,
+    pub how: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -348,6 +348,11 @@ pub struct LineageRow {
     /// The new job.
     pub job: JobId,
     pub continues: JobId,
+    /// The first job of the family: the one that continues none.
+    pub root: JobId,
+    /// Its place among all that go on for that one, from 1. Whoever makes one has seen those before it: two who make
+    /// the same one at the same time are in conflict.
+    pub number: u32,
     /// It stands in for the old one; no other job can.
     pub resolves: bool,
     /// `retry`, `from_failed`, or how a step was resolved.

@@ -11,7 +11,8 @@ use crate::print::{put, put_json, say};
 
 /// Run a job again that is over
 ///
-/// A new job with the same definition and input; its id is printed. Follow it with `bowline attach`.
+/// A new job with the same definition and input; its id is printed. Follow it with `bowline attach`. Where the same was
+/// asked before and that job is not over yet, it is that one.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  bowline retry last --from-failed\n  bowline attach $(bowline retry 0193a5b2)")]
 pub struct RetryArgs {

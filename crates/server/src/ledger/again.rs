@@ -2,23 +2,22 @@
 //!
 //! What they had seen is compared with the rows here, on the ledger's thread, so that nothing newer slips in between.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use engine::event::{About, AttemptNews, Note};
 use engine::{AttemptId, Continuation, Event, JobId, LastAttempt, Rejection, Resolution, Resolve, StepIx};
 use protocol::attempt::End;
 use serde_json::Value;
-use store::read::{AttemptView, Lineage};
+use store::read::AttemptView;
 use store::rows::LineageRow;
 use store::{Store, StoreError};
 
 use super::cache::LoadError;
 use super::command::EventError;
 use super::core::Core;
+use super::family::Family;
 use super::round::Round;
-
-/// Jobs of one lineage that are looked through for a step's last attempt.
-const LINEAGE_MAX: usize = 100;
 
 /// Something that is to be done once more, or differently.
 #[derive(Debug, Clone, PartialEq)]
@@ -72,6 +71,7 @@ pub enum AgainError {
     /// The caller had not seen what is there now.
     #[error("{0}")]
     Newer(String),
+    /// It stands in for the job, or it does not let another go on beside it.
     #[error("job {0} already goes on where this one ended")]
     AlreadyContinued(JobId),
     #[error("the step has no end that came late")]
@@ -107,13 +107,13 @@ impl<S: Store> Core<S> {
             self.apply(order.job, &Event::Resolve(word), round).map_err(|error| self.in_words(order.job, error))?;
             return Ok(Settled { job: order.job, is_new: false });
         }
-        let how = word.how.word();
-        let history = self.history(order.job)?;
-        let job =
-            self.carry_on(order.job, &Continuation::Resolved(word), confirm_dead, how, &order.by, &history, round)?;
-        if confirm_dead && let Some(last) = history.get(&order.step).and_then(|tried| tried.last()) {
-            self.confirm(last, order.job, &order.by, round);
+        let family = self.family(order.job, round)?;
+        if let Some(kin) = self.open_kin(order.job, &family)? {
+            return Err(AgainError::AlreadyContinued(kin.job));
         }
+        let word =
+            Word { how: word.how.word(), confirm_dead, by: &order.by, continuation: Continuation::Resolved(word) };
+        let job = self.carry_on(order.job, &word, &family, Some(order.step), round)?;
         Ok(Settled { job, is_new: true })
     }
 
@@ -122,44 +122,51 @@ impl<S: Store> Core<S> {
         if order.from_failed && job.header.state == engine::JobState::Success {
             return Err(AgainError::NothingFailed);
         }
-        let history = self.history(order.job)?;
-        let (how, word) = match order.from_failed {
+        let is_final = job.is_final();
+        let (continuation, how) = match order.from_failed {
             true => (Continuation::FromFailed, "from_failed"),
             false => (Continuation::Anew, "retry"),
         };
-        let job = self.carry_on(order.job, &how, order.confirm_dead, word, &order.by, &history, round)?;
-        if order.confirm_dead {
-            let in_doubt = history.values().filter_map(|tried| tried.last()).filter(|last| !last.confirmed);
-            in_doubt.for_each(|last| self.confirm(last, order.job, &order.by, round));
+        let family = self.family(order.job, round)?;
+        if is_final && let Some(kin) = self.open_kin(order.job, &family)? {
+            // Whoever asks for the same once more has not heard the answer, or is the second to ask.
+            let asked_before = kin.continues == order.job && kin.how == how;
+            let already = Settled { job: kin.job, is_new: false };
+            return if asked_before { Ok(already) } else { Err(AgainError::AlreadyContinued(kin.job)) };
         }
+        let word = Word { continuation, how, confirm_dead: order.confirm_dead, by: &order.by };
+        let job = self.carry_on(order.job, &word, &family, None, round)?;
         Ok(Settled { job, is_new: true })
     }
 
-    #[expect(clippy::too_many_arguments, reason = "an old job, what is to become of it, by whom, and what is known")]
+    /// Makes the job that goes on. A word that attempts are over is about those of `step`, or about all.
     fn carry_on(
         &mut self,
         old: JobId,
-        how: &Continuation,
-        confirm_dead: bool,
-        word: &'static str,
-        by: &str,
-        history: &History,
+        word: &Word<'_>,
+        family: &Family,
+        step: Option<StepIx>,
         round: &mut Round,
     ) -> Result<JobId, AgainError> {
-        let resolves = *how != Continuation::Anew;
+        let &Word { ref continuation, how, confirm_dead, by } = word;
+        let resolves = *continuation != Continuation::Anew;
         if resolves && let Some(job) = self.stands_in_for(old, round)? {
             return Err(AgainError::AlreadyContinued(job));
         }
+        let history = self.history(family)?;
         let id = JobId(self.random.uuid(round.now));
-        let last = |ix: StepIx| {
-            let last = history.get(&ix)?.last()?;
-            Some(LastAttempt { confirmed: last.confirmed, ended_at: last.ended_at })
-        };
-        self.new_from(id, old, how, confirm_dead, &last, by, round).map_err(|error| self.in_words(old, error))?;
-        let lineage = LineageRow { job: id, continues: old, resolves, how: word, by: by.to_owned(), at: round.now };
-        round.lineage.push(lineage);
-        let reason = format!("goes on as job {id} ({}), asked by {by}", word.replace('_', " "));
+        let last = |ix: StepIx| history.get(&ix).and_then(|tried| most_doubtful(tried));
+        self.new_from(id, old, continuation, confirm_dead, &last, by, round)
+            .map_err(|error| self.in_words(old, error))?;
+        let (root, number, by) = (family.root, family.next_number(), by.to_owned());
+        round.lineage.push(LineageRow { job: id, continues: old, root, number, resolves, how, by, at: round.now });
+        let reason = format!("goes on as job {id} ({}), asked by {}", how.replace('_', " "), word.by);
         round.tell(old, Note { at: round.now, about: About::Continued, reason });
+        if confirm_dead {
+            let meant = history.iter().filter(|(ix, _)| step.is_none_or(|step| step == **ix));
+            let in_doubt = meant.flat_map(|(_, tried)| tried).filter(|(_, last)| !last.confirmed);
+            in_doubt.for_each(|(job, last)| self.confirm(last, *job, word.by, round));
+        }
         Ok(id)
     }
 
@@ -178,7 +185,7 @@ impl<S: Store> Core<S> {
         round.tell(job, Note { at: round.now, about, reason });
     }
 
-    fn loaded(&mut self, job: JobId) -> Result<&engine::Job, AgainError> {
+    pub(super) fn loaded(&mut self, job: JobId) -> Result<&engine::Job, AgainError> {
         match self.cache.load(job, &mut self.store, &self.definitions) {
             Ok(cached) => Ok(&cached.job),
             Err(LoadError::NotFound) => Err(EventError::NoSuchJob.into()),
@@ -186,26 +193,22 @@ impl<S: Store> Core<S> {
         }
     }
 
-    fn attempts_of(&self, job: JobId) -> Result<History, AgainError> {
-        let mut history = History::new();
+    /// Each step's attempts, the oldest first.
+    fn attempts_of(&self, job: JobId) -> Result<BTreeMap<StepIx, Vec<AttemptView>>, AgainError> {
+        let mut tried: BTreeMap<StepIx, Vec<AttemptView>> = BTreeMap::new();
         for attempt in self.store.reader().attempts(job)? {
-            history.entry(attempt.ix).or_default().push(attempt);
+            tried.entry(attempt.ix).or_default().push(attempt);
         }
-        Ok(history)
+        Ok(tried)
     }
 
-    /// Each step's attempts. One that was taken over without running has those of the job that it came from.
-    fn history(&self, job: JobId) -> Result<History, AgainError> {
-        let reader = self.store.reader();
+    /// Each step's last attempts in all jobs of a family: whatever may still run of it runs beside a new one.
+    fn history(&self, family: &Family) -> Result<History, AgainError> {
         let mut history = History::new();
-        let mut next = Some(job);
-        for _ in 0..LINEAGE_MAX {
-            let Some(job) = next else { break };
-            for (ix, tried) in self.attempts_of(job)? {
-                history.entry(ix).or_insert(tried);
+        for job in family.jobs() {
+            for (ix, mut tried) in self.attempts_of(job)? {
+                history.entry(ix).or_default().extend(tried.pop().map(|last| (job, last)));
             }
-            let Lineage { continues, .. } = reader.lineage(job)?;
-            next = continues;
         }
         Ok(history)
     }
@@ -225,8 +228,23 @@ impl<S: Store> Core<S> {
     }
 }
 
-/// Each step's attempts, the oldest first.
-type History = BTreeMap<StepIx, Vec<AttemptView>>;
+/// Each step's last attempts, with the jobs that they are of.
+type History = BTreeMap<StepIx, Vec<(JobId, AttemptView)>>;
+
+/// What is to become of a job that is over, and who says so.
+struct Word<'a> {
+    continuation: Continuation,
+    /// For the rows.
+    how: &'static str,
+    confirm_dead: bool,
+    by: &'a str,
+}
+
+/// Of which it is least certain that it is over.
+fn most_doubtful(tried: &[(JobId, AttemptView)]) -> Option<LastAttempt> {
+    let lasts = tried.iter().map(|(_, a)| LastAttempt { confirmed: a.confirmed, ended_at: a.ended_at });
+    lasts.min_by_key(|last| (last.confirmed, last.ended_at.is_some(), Reverse(last.ended_at)))
+}
 
 impl ResolveOrder {
     /// Compares what the caller saw with what is there, and fills in what only the rows hold.

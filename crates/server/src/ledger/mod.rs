@@ -21,6 +21,7 @@ mod census;
 mod command;
 mod core;
 mod effects;
+mod family;
 mod fleet;
 mod hearing;
 mod hello;

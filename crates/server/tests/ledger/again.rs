@@ -160,10 +160,54 @@ fn a_retry_takes_over_what_ended_well() {
     desk.event(job, engine::Event::Cancel { by: "ann".to_owned(), force: true }).expect("cancelled");
     desk.check(job, "cancelled: success cancelled");
     let from_failed = desk.again(retry(job, true)).expect("a new job");
+    assert!(from_failed.is_new);
+    desk.check(from_failed.job, "pending: success queued");
+    desk.event(from_failed.job, engine::Event::Cancel { by: "ann".to_owned(), force: true }).expect("cancelled");
+    let again = desk.again(retry(job, true));
+    assert_eq!(again, Err(AgainError::AlreadyContinued(from_failed.job)), "one stands in for it, not two");
     let anew = desk.again(retry(job, false)).expect("another, as often as wanted");
-    assert!(matches!(desk.again(retry(job, true)), Err(AgainError::AlreadyContinued(next)) if next == from_failed.job));
-    let first = |job: JobId| desk.seen(job).steps[0].clone();
-    assert_eq!((first(from_failed.job).as_str(), first(anew.job).as_str()), ("success", "queued"));
+    desk.check(anew.job, "pending: queued pending");
+}
+
+#[test]
+fn no_two_jobs_of_a_family_go_on_at_once() {
+    let mut desk = Desk::new();
+    let cancel = || engine::Event::Cancel { by: "ann".to_owned(), force: true };
+    let job = desk.submit(TWO);
+    desk.event(job, cancel()).expect("cancelled");
+    let first = desk.again(retry(job, false)).expect("a new job");
+    let already = Ok(Settled { job: first.job, is_new: false });
+    assert_eq!(desk.again(retry(job, false)), already, "whoever asks the same has it");
+    assert_eq!(desk.again(retry(job, true)), Err(AgainError::AlreadyContinued(first.job)));
+    desk.event(first.job, cancel()).expect("cancelled");
+    // Its own successor counts as well, seen from any of them, and from a server that has only the rows.
+    let second = desk.again(retry(first.job, true)).expect("a new job");
+    desk.restart();
+    assert_eq!(desk.again(retry(job, false)), Err(AgainError::AlreadyContinued(second.job)));
+    desk.event(second.job, cancel()).expect("cancelled");
+    let third = desk.again(retry(job, false)).expect("nothing goes on any more");
+    assert!(third.is_new);
+    let family = desk.reader.family(job, 10).expect("readable");
+    let numbers: Vec<_> = family.members.iter().map(|kin| (kin.job, kin.number)).collect();
+    assert_eq!((family.root, numbers), (job, vec![(third.job, 3), (second.job, 2), (first.job, 1)]));
+}
+
+#[test]
+fn what_may_still_run_of_a_younger_job_counts_as_well() {
+    let mut desk = Desk::new();
+    let cancel = engine::Event::Cancel { by: "ann".to_owned(), force: true };
+    let job = desk.submit(ONE);
+    desk.event(job, cancel).expect("cancelled");
+    let next = desk.again(retry(job, false)).expect("a new job").job;
+    let mut w = desk.worker("w", "script", 1);
+    desk.start(&mut w);
+    desk.hang_up(&w);
+    desk.pass(Duration::from_secs(120));
+    desk.check(next, "failed: failed");
+    assert_eq!(desk.again(retry(job, false)), Err(AgainError::MayStillRun(vec!["`a`".to_owned()])));
+    let sure = RetryOrder { job, from_failed: false, confirm_dead: true, by: "ann".to_owned() };
+    desk.again(Again::Retry(sure)).expect("a new job");
+    assert!(desk.attempts(next)[0].confirmed);
 }
 
 #[test]

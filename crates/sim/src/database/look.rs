@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use engine::{AttemptId, JobId, StepIx, Time};
 use store::read::{
-    AttemptGlance, AttemptView, EventView, JobSummary, Lineage, LogChunk, LogMarkView, LogState, StaleAttempt,
+    AttemptGlance, AttemptView, EventView, Family, JobSummary, Lineage, LogChunk, LogMarkView, LogState, StaleAttempt,
     StepGlance,
 };
 use store::rows::{
@@ -50,6 +50,10 @@ impl Reader for Look {
 
     fn lineage(&self, job: JobId) -> Result<Lineage, StoreError> {
         self.reach()?.lineage(job)
+    }
+
+    fn family(&self, job: JobId, limit: usize) -> Result<Family, StoreError> {
+        self.reach()?.family(job, limit)
     }
 
     fn definition_of(&self, job: JobId) -> Result<Option<[u8; 32]>, StoreError> {

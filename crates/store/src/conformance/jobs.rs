@@ -12,7 +12,7 @@ use super::Fixture;
 use super::scene::{
     FIRST, Life, after, approval, attempt_id, commit, definition_row, id, job_id, needs, plain, step, task, worker_id,
 };
-use crate::read::Lineage;
+use crate::read::{Family, Kin, Lineage};
 use crate::rows::{IdempotencyRow, LateOutcome, LineageRow, OutboxRow, QuarantineRow};
 use crate::{Batch, JobWrite, LogAppend, Store, StoreError};
 
@@ -238,6 +238,8 @@ pub fn a_job_knows_which_it_continues_and_which_goes_on(fixture: &mut dyn Fixtur
     let row = |job: u64, resolves: bool| LineageRow {
         job: job_id(job),
         continues: job_id(1),
+        root: job_id(1),
+        number: u32::try_from(job).expect("a small number"),
         resolves,
         how: "retry",
         by: "ann".to_owned(),
@@ -252,6 +254,35 @@ pub fn a_job_knows_which_it_continues_and_which_goes_on(fixture: &mut dyn Fixtur
     assert_eq!(kin(1), Lineage { continues: None, resolved_by: Some(job_id(3)) });
     assert_eq!(kin(2), Lineage { continues: Some(job_id(1)), resolved_by: None });
     assert_eq!(kin(9), Lineage::default());
+}
+
+pub fn two_who_go_on_at_the_same_time_are_in_conflict(fixture: &mut dyn Fixture) {
+    let store = &mut *fixture.open();
+    let go_on = |store: &mut dyn Store, n: u64, continues: u64, number: u32| {
+        let (_, mut batch) = Life::draft(n, &plain(), after(n));
+        let (job, continues, root) = (job_id(n), job_id(continues), job_id(1));
+        let (how, by, at) = ("retry", "ann".to_owned(), after(n));
+        batch.lineage.push(LineageRow { job, continues, root, number, resolves: false, how, by, at });
+        commit(store, &batch).conflicts
+    };
+    assert_eq!(go_on(store, 2, 1, 1), BTreeSet::new());
+    // Both had seen one: the second is left out, with what the job before it was told.
+    assert_eq!(go_on(store, 3, 1, 2), BTreeSet::new());
+    assert_eq!(go_on(store, 4, 2, 2), BTreeSet::from([job_id(4), job_id(2)]));
+    assert_eq!(store.load_job(job_id(4)).expect("a read"), None);
+    let kin = |job: u64, continues: u64, number: u32| Kin {
+        job: job_id(job),
+        continues: job_id(continues),
+        number,
+        how: "retry".to_owned(),
+    };
+    let family = |of: u64, limit| store.reader().family(job_id(of), limit).expect("a read");
+    for of in [1, 2, 3] {
+        let members = vec![kin(3, 1, 2), kin(2, 1, 1)];
+        assert_eq!(family(of, 10), Family { root: job_id(1), members }, "the same for job {of}");
+    }
+    assert_eq!(family(1, 1).members, [kin(3, 1, 2)]);
+    assert_eq!(family(9, 10), Family { root: job_id(9), members: Vec::new() });
 }
 
 pub fn a_taken_key_is_a_conflict(fixture: &mut dyn Fixture) {

@@ -159,6 +159,8 @@ impl<'a> Script<'a> {
             batch.lineage.push(LineageRow {
                 job: life.job.id,
                 continues: job_id(1 + self.choices.below(JOBS_MAX)),
+                root: job_id(1 + self.choices.below(4)),
+                number: [1, 2, 3, 4, 5][self.choices.index(5)],
                 resolves: self.choices.one_in(2),
                 how: "retry",
                 by: "ada".to_owned(),

@@ -1,0 +1,1 @@
+SELECT 1 FROM lineage WHERE root = ?1 AND number = ?2
