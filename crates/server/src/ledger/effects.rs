@@ -3,9 +3,8 @@
 use std::cmp::Reverse;
 use std::time::Duration;
 
-use engine::definition::StepDef;
 use engine::event::{Effect, Ticket};
-use engine::state::{StopCause, StopMode};
+use engine::state::{Queued, StopCause, StopMode};
 use engine::{AttemptId, Clocks, Event, Job, JobId, State, Step, StepIx, Time, WorkerId};
 use planted::Bug;
 use protocol::attempt as wire;
@@ -15,42 +14,47 @@ use store::{Store, StoreError};
 use crate::dispatch::{Place, Queue, QueueKey, Roster, TagSet};
 
 use super::core::Core;
+use super::notice::Noticed;
 use super::round::{Round, wire_ticket};
 
-/// Keeps queue and roster in step with one step's change.
-#[expect(clippy::too_many_arguments, reason = "two indexes, one step before and after, and the time")]
-pub(super) fn reindex(
-    queue: &mut Queue,
-    roster: &mut Roster,
-    place: Place,
-    def: &StepDef,
-    job: &Job,
-    old: &Step,
-    new: &Step,
-    now: Time,
-) {
-    let (before, after) = (holder(&old.state), holder(&new.state));
-    if before != after {
-        let leaks = planted::is(Bug::SlotLeaks) && new.state.name() == engine::StateName::Failed;
-        if let Some((worker, attempt)) = before.filter(|_| !leaks) {
-            roster.release(worker, attempt);
-        }
-        if let Some((worker, attempt)) = after {
-            roster.hold(worker, attempt, place);
-        }
-    }
-    if matches!(old.state, State::Queued(_)) {
-        queue.remove(place);
-    }
-    enter(queue, place, def, job, new, now);
+/// What is derived from steps' rows: who may be offered, now or later, and who has what in hand.
+pub(super) struct Indexes<'a> {
+    pub queue: &'a mut Queue,
+    pub roster: &'a mut Roster,
+    pub noticed: &'a mut Noticed,
 }
 
-/// Puts a step into the dispatcher's queue if it may be offered now.
-pub(super) fn enter(queue: &mut Queue, place: Place, def: &StepDef, job: &Job, step: &Step, now: Time) {
-    let State::Queued(queued) = &step.state else { return };
-    if queued.offer.is_none() && queued.not_before.is_none_or(|at| at <= now) {
-        let key = QueueKey { priority: Reverse(job.definition.priority), since: queued.since, place };
-        queue.insert(key, TagSet::new(def.tags.iter().cloned()), step.avoid);
+impl Indexes<'_> {
+    /// Keeps them in step with the change of one step of `job`, which is still as it was.
+    pub(super) fn change(&mut self, job: &Job, ix: StepIx, new: &Step, now: Time) {
+        let place = Place { job: job.id, step: ix };
+        let old = job.step(ix);
+        let (before, after) = (holder(&old.state), holder(&new.state));
+        if before != after {
+            let leaks = planted::is(Bug::SlotLeaks) && new.state.name() == engine::StateName::Failed;
+            if let Some((worker, attempt)) = before.filter(|_| !leaks) {
+                self.roster.release(worker, attempt);
+            }
+            if let Some((worker, attempt)) = after {
+                self.roster.hold(worker, attempt, place);
+            }
+        }
+        if matches!(old.state, State::Queued(_)) {
+            self.queue.remove(place);
+        }
+        self.enter(job, ix, new, now);
+    }
+
+    /// Puts a step into the dispatcher's queue if it may be offered now. One that may be later is looked at then: its own
+    /// timer may be another server's to see to, and tells nobody.
+    pub(super) fn enter(&mut self, job: &Job, ix: StepIx, step: &Step, now: Time) {
+        let State::Queued(Queued { offer: None, not_before, since, .. }) = step.state else { return };
+        if let Some(at) = not_before.filter(|at| *at > now) {
+            return self.noticed.look_at(job.id, at);
+        }
+        let place = Place { job: job.id, step: ix };
+        let key = QueueKey { priority: Reverse(job.definition.priority), since, place };
+        self.queue.insert(key, TagSet::new(job.definition.step(ix).tags.iter().cloned()), step.avoid);
     }
 }
 
@@ -143,11 +147,11 @@ impl<S: Store> Core<S> {
         self.queue.clear();
         self.roster.clear_held();
         for entry in self.store.queued()? {
-            let place = Place { job: entry.job, step: entry.ix };
             // A job that cannot be read stays out; its own check says so, in quarantine.
             if let Ok(cached) = self.cache.load(entry.job, &mut self.store, &self.definitions) {
-                let (job, step) = (&cached.job, cached.job.step(entry.ix));
-                enter(&mut self.queue, place, job.definition.step(entry.ix), job, step, Time::MAX);
+                let mut indexes =
+                    Indexes { queue: &mut self.queue, roster: &mut self.roster, noticed: &mut self.noticed };
+                indexes.enter(&cached.job, entry.ix, cached.job.step(entry.ix), self.tick.now);
             }
         }
         for (job, ix) in self.store.held()? {

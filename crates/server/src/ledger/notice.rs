@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use engine::state::{Queued, StopCause, StopMode};
+use engine::state::{StopCause, StopMode};
 use engine::verdict::Held;
 use engine::{AttemptId, Epoch, JobId, State, StepIx, Verdict, WorkerId};
 use protocol::attempt::{StopReason, Ticket};
@@ -19,12 +19,12 @@ use crate::dispatch::{LinkId, Place};
 
 use super::cache::LoadError;
 use super::core::Core;
-use super::effects;
+use super::effects::{self, Indexes};
 use super::losses::Seen;
 use super::round::{Round, engine_ticket};
 
 /// A change elsewhere is seen within this, and what it demands is done within a second.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// Changes that are taken in at a time; the rest follow in the next round.
 const CHANGES_PER_LOOK: usize = 10_000;
@@ -50,7 +50,7 @@ pub(super) struct Noticed {
     own: BTreeSet<u64>,
     /// Jobs that others moved, and that are to be read anew.
     moved: BTreeSet<JobId>,
-    /// Jobs with a step that may be offered from then on, whoever sees to its timer.
+    /// Jobs that are to be read anew then: a step of theirs may be offered, or they could not be read.
     later: BTreeSet<(engine::Time, JobId)>,
     next_look: engine::Time,
 }
@@ -64,6 +64,11 @@ impl Noticed {
     /// These are read anew with the next round.
     pub(super) fn read_again(&mut self, jobs: BTreeSet<JobId>) {
         self.moved.extend(jobs);
+    }
+
+    /// The job is read anew then.
+    pub(super) fn look_at(&mut self, job: JobId, at: engine::Time) {
+        self.later.insert((at, job));
     }
 
     /// Somebody says that there is something to see.
@@ -140,22 +145,16 @@ impl<S: Store> Core<S> {
         self.cache.drop_job(job);
         let loaded = self.cache.load(job, &mut self.store, &self.definitions);
         if let Err(LoadError::Store(StoreError::Unavailable { .. })) = loaded {
-            self.noticed.later.insert((self.tick.now + LOOK_EVERY, job));
-            return;
+            return self.noticed.look_at(job, self.tick.now + LOOK_EVERY);
         }
         self.queue.remove_job(job);
         self.roster.release_job(job);
         let Ok(cached) = loaded else { return };
+        let mut indexes = Indexes { queue: &mut self.queue, roster: &mut self.roster, noticed: &mut self.noticed };
         for (ix, step) in (0..).map(StepIx).zip(&cached.job.steps) {
-            let place = Place { job, step: ix };
-            effects::enter(&mut self.queue, place, cached.job.definition.step(ix), &cached.job, step, self.tick.now);
-            if let State::Queued(Queued { offer: None, not_before: Some(at), .. }) = step.state
-                && at > self.tick.now
-            {
-                self.noticed.later.insert((at, job));
-            }
+            indexes.enter(&cached.job, ix, step, self.tick.now);
             if let Some((worker, attempt)) = effects::holder(&step.state) {
-                self.roster.hold(worker, attempt, place);
+                indexes.roster.hold(worker, attempt, Place { job, step: ix });
             }
         }
     }

@@ -25,8 +25,10 @@ use super::again::{AgainError, Settled};
 use super::cache::{Cache, Cached, LoadError};
 use super::command::{Command, EventError, LinkEvent, Submit, SubmitError, Submitted};
 use super::core::Core;
+use super::effects::Indexes;
 use super::fleet::{FleetAnswer, FleetError};
 use super::hearing::Listened;
+use super::notice::LOOK_EVERY;
 use super::told::{self, Told};
 
 /// Offers made in one round; the rest follow in the next, which starts at once.
@@ -262,11 +264,9 @@ impl<S: Store> Core<S> {
         };
         round.told.extend(told::lines(&cached.job, event, &changes, &round.buffered, now));
         let base = cached.job.header.version;
+        let mut indexes = Indexes { queue: &mut self.queue, roster: &mut self.roster, noticed: &mut self.noticed };
         for (ix, step) in &changes.steps {
-            let def = cached.job.definition.step(*ix);
-            let place = Place { job: id, step: *ix };
-            let old = &cached.job.steps[ix.get()];
-            super::effects::reindex(&mut self.queue, &mut self.roster, place, def, &cached.job, old, step, round.now);
+            indexes.change(&cached.job, *ix, step, round.now);
         }
         cached.job.absorb(&changes);
         round.touch(id, Some(base), &changes);
@@ -348,10 +348,9 @@ impl<S: Store> Core<S> {
     fn enter(&mut self, made: Cached, changes: &Changes, round: &mut Round) {
         let id = made.job.id;
         round.touch(id, None, changes);
+        let mut indexes = Indexes { queue: &mut self.queue, roster: &mut self.roster, noticed: &mut self.noticed };
         for (ix, step) in &changes.steps {
-            let def = made.job.definition.step(*ix);
-            let place = Place { job: id, step: *ix };
-            super::effects::enter(&mut self.queue, place, def, &made.job, step, round.now);
+            indexes.enter(&made.job, *ix, step, round.now);
         }
         self.cache.insert(made);
     }
@@ -366,9 +365,10 @@ impl<S: Store> Core<S> {
                 continue;
             }
             if let Err(error) = self.offer(assignment, round) {
-                // The queue said what the row does not: the row is right.
+                // The queue said what the row does not, or the database is away: the row is right, when it can be read.
                 tracing::debug!(job = %place.job, step = place.step.0, %error, "an offer was not possible");
                 self.queue.remove(place);
+                self.noticed.look_at(place.job, round.now + LOOK_EVERY);
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use engine::Event;
-use protocol::link::{LogHeader, MissingCause, ServerMessage, WorkerMessage};
+use protocol::link::{LogHeader, Loss, MissingCause, ServerMessage, WorkerMessage};
 use server::ledger::{Command, LinkEvent};
 
 use crate::cluster::Cluster;
@@ -155,6 +155,25 @@ fn a_step_that_waits_before_it_is_offered_again_is_offered_by_whoever_has_a_work
         cluster.desk(1).ends(&w, spec.ticket, 0);
         w.take();
         cluster.desk(0).check(job, "success: success");
+    }
+}
+
+#[test]
+fn a_step_that_never_started_is_offered_again_by_its_server_whoever_sees_to_its_timer() {
+    let mut cluster = Cluster::new(3);
+    let mut w = cluster.desk(0).worker("w", "script", 1);
+    // Enough jobs that some are the others' to see to.
+    for _ in 0..6 {
+        let job = cluster.desk(0).submit(ONE);
+        let lost = cluster.desk(0).start(&mut w).ticket;
+        let void = WorkerMessage::Lost { ticket: lost, loss: Loss::Void, detail: String::new() };
+        cluster.desk(0).says(&w, vec![void]);
+        w.take();
+        cluster.pass(SECOND * 10);
+        let spec = cluster.desk(0).start(&mut w);
+        assert!(spec.job == job.0 && spec.ticket != lost);
+        cluster.desk(0).ends(&w, spec.ticket, 0);
+        w.take();
     }
 }
 
