@@ -153,6 +153,7 @@ pub(super) fn refused(id: JobId, error: &EventError) -> ApiError {
             ApiError::new(ErrorCode::AlreadyFinal, format!("the job is already over: {state}"))
         }
         EventError::Rejected(rejection) => ApiError::new(ErrorCode::Conflict, rejection.to_string()),
+        EventError::Away(_) => ApiError::new(ErrorCode::Unavailable, error.to_string()),
         EventError::Internal(_) => ApiError::internal(error),
     }
 }

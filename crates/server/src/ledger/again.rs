@@ -84,7 +84,7 @@ pub enum AgainError {
 
 impl From<StoreError> for AgainError {
     fn from(error: StoreError) -> AgainError {
-        EventError::Internal(error.to_string()).into()
+        EventError::from(error).into()
     }
 }
 

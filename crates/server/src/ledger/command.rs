@@ -9,7 +9,7 @@ use protocol::link::{Hello, LogHeader, ServerMessage, WorkerMessage};
 use serde_json::Value;
 use store::read::StaleAttempt;
 use store::rows::DefinitionRow;
-use store::{Due, Store};
+use store::{Due, Store, StoreError};
 use tokio::sync::{Notify, mpsc, oneshot};
 use uuid::Uuid;
 
@@ -87,8 +87,20 @@ pub enum EventError {
     NoSuchJob,
     #[error(transparent)]
     Rejected(#[from] Rejection),
+    /// It was not to be read in the middle of a round: nothing is known, and nothing is wrong with the job.
+    #[error("the database is away: {0}")]
+    Away(String),
     #[error("internal error: {0}")]
     Internal(String),
+}
+
+impl From<StoreError> for EventError {
+    fn from(error: StoreError) -> EventError {
+        match error {
+            StoreError::Unavailable { message } => EventError::Away(message),
+            other => EventError::Internal(other.to_string()),
+        }
+    }
 }
 
 /// What a worker's connection brings.

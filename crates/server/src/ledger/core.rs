@@ -31,7 +31,7 @@ use super::links::Link;
 use super::losses::{CutOff, Seen};
 use super::notice::Noticed;
 use super::round::Round;
-use super::siblings::{self, Siblings, is_there_at_start};
+use super::siblings::{self, Siblings};
 use super::sweep::SweepRules;
 
 /// Fences are taken from the store in blocks, so that an offer costs no statement of its own.
@@ -43,6 +43,9 @@ const FENCE_BLOCK_SHARED: u64 = 200;
 
 /// How long a job that cannot be handled is left alone before it is tried again.
 const ASIDE_FOR: Duration = Duration::from_secs(60);
+
+/// What is due and could not be seen to is looked at again after this.
+const LOOK_AGAIN_SOON: Duration = Duration::from_secs(1);
 
 /// Due checks handled in one round; the rest follow in the next.
 const CHECKS_PER_ROUND: usize = 500;
@@ -149,9 +152,11 @@ impl<S: Store> Core<S> {
         let reader = store.reader();
         let strangers = !reader.workers()?.is_empty();
         let shared = store.is_shared();
-        let there = |row: &ServerRow| row.left_at.is_none() && is_there_at_start(row, tick.now, &hearing_rules);
+        let last_mark = reader.hearing()?;
+        let there =
+            |row: &ServerRow| last_mark.is_some_and(|mark| siblings::marked_to_the_end(row, &mark, &hearing_rules));
         let alone = !shared || !reader.servers()?.iter().any(there);
-        let started = Hearing::start(reader.hearing()?, strangers, alone, tick, &hearing_rules);
+        let started = Hearing::start(last_mark, strangers, alone, tick, &hearing_rules);
         told(&started, &metrics);
         let id = ServerId(random.uuid(tick.now));
         let me = siblings::register(&mut store, id, &config.address, started.hearing.clocks(tick.now))?;
@@ -405,7 +410,7 @@ impl<S: Store> Core<S> {
             Ok(due) => due,
             Err(error) => {
                 tracing::warn!(%error, "due checks could not be read; they are tried again");
-                self.next_check = round.now + Duration::from_secs(1);
+                self.next_check = round.now + LOOK_AGAIN_SOON;
                 return;
             }
         };
@@ -429,6 +434,10 @@ impl<S: Store> Core<S> {
         match self.apply(due.job, &event, round) {
             // Rejected: the round itself has moved it on since the row was read.
             Ok(()) | Err(EventError::Rejected(_) | EventError::NoSuchJob) => {}
+            Err(EventError::Away(message)) => {
+                tracing::warn!(job = %due.job, step = ?due.step, message, "what is due could not be read; it is tried again");
+                round.look_again(round.now + LOOK_AGAIN_SOON);
+            }
             Err(EventError::Internal(message)) => {
                 tracing::error!(job = %due.job, step = ?due.step, message, "a check could not be carried out");
                 self.set_aside(due.job, round.now);
@@ -471,7 +480,7 @@ impl<S: Store> Core<S> {
             self.next_check = self.next_check.min(time);
         }
         if round.checked {
-            let soon = round.now + Duration::from_secs(1);
+            let soon = round.now + LOOK_AGAIN_SOON;
             let next = match self.store.next_check() {
                 // What was set aside stays due, and must not be looked at without a pause.
                 // So does what another server is to do first.
@@ -479,7 +488,7 @@ impl<S: Store> Core<S> {
                 Ok(next) => next.unwrap_or(Time::MAX),
                 Err(_) => soon,
             };
-            self.next_check = round.ours_from.into_iter().fold(next, Time::min);
+            self.next_check = round.look_again_at().into_iter().fold(next, Time::min);
         }
         self.heard(&round, committed);
         self.metrics.committed(&batch, finished(&batch).count());

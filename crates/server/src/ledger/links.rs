@@ -345,7 +345,7 @@ impl<S: Store> Core<S> {
                 self.stale(link, Some(place.job), ticket, about, round);
             }
             Err(EventError::NoSuchJob) => self.stale(link, None, ticket, about, round),
-            Err(error @ EventError::Internal(_)) => self.failed(place, &error, round),
+            Err(error @ (EventError::Internal(_) | EventError::Away(_))) => self.failed(place, &error, round),
         }
     }
 

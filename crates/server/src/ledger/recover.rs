@@ -58,7 +58,7 @@ impl<S: Store> Core<S> {
     /// What gave its last sign of life before this, the longest silent first.
     fn silent(&self, before: Time, clocks: &Clocks) -> Result<Vec<StaleAttempt>, EventError> {
         let rows = self.store.reader().stale(before, RECOVER_MAX);
-        let mut silent = rows.map_err(|error| EventError::Internal(error.to_string()))?;
+        let mut silent = rows?;
         for stale in &mut silent {
             stale.last_sign = self.last_heard(stale, clocks).into_iter().fold(stale.last_sign, Time::max);
         }

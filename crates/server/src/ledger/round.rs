@@ -17,7 +17,7 @@ use store::rows::{
     AttemptRow, BreakerRow, DefinitionRow, FleetChange, IdempotencyRow, LateOutcome, LineageRow, QuarantineRow,
     ServerRow, WorkerHello,
 };
-use store::{Batch, Committed, JobWrite, LogAppend, LogClose, LogDeadline, LogMark, Mark, Store, StoreError};
+use store::{Batch, Committed, JobWrite, LogAppend, LogClose, LogDeadline, LogMark, Mark, Store};
 
 use crate::dispatch::{self, LinkId, Place};
 
@@ -92,8 +92,8 @@ pub(super) struct Round {
     pub settled: VecDeque<Result<Settled, AgainError>>,
     pub ordered: VecDeque<Result<FleetAnswer, FleetError>>,
     pub checked: bool,
-    /// When the first of what is due and was left to others is ours.
-    pub ours_from: Option<Time>,
+    /// When the first of what is due and was not seen to, for the sake of others or of the database, is looked at again.
+    look_again_at: Option<Time>,
     /// Part of a batch that was refused: its commands and nothing else.
     pub piece: bool,
     /// Every command of this round is answered with this.
@@ -152,7 +152,7 @@ impl Round {
             settled: VecDeque::new(),
             ordered: VecDeque::new(),
             checked: false,
-            ours_from: None,
+            look_again_at: None,
             piece: false,
             poisoned: None,
         }
@@ -195,6 +195,15 @@ impl Round {
     /// Whether this round changes the job: memory is ahead of its rows.
     pub(super) fn touches(&self, job: JobId) -> bool {
         self.touched.contains_key(&job)
+    }
+
+    /// Something that is due is left as it is until then.
+    pub(super) fn look_again(&mut self, at: Time) {
+        self.look_again_at = Some(self.look_again_at.map_or(at, |other| other.min(at)));
+    }
+
+    pub(super) fn look_again_at(&self) -> Option<Time> {
+        self.look_again_at
     }
 
     /// The jobs that this round changes.
@@ -250,7 +259,7 @@ impl<S: Store> Core<S> {
         let cached = match self.cache.load(id, &mut self.store, &self.definitions) {
             Ok(cached) => cached,
             Err(LoadError::NotFound) => return Err(EventError::NoSuchJob),
-            Err(LoadError::Store(error)) => return Err(EventError::Internal(error.to_string())),
+            Err(LoadError::Store(error)) => return Err(error.into()),
         };
         let Clocks { now, heard, verdicts_from } = round.clocks;
         let rules = &self.config.rules;
@@ -374,8 +383,7 @@ impl<S: Store> Core<S> {
     }
 
     fn offer(&mut self, assignment: dispatch::Assignment, round: &mut Round) -> Result<(), EventError> {
-        let internal = |e: StoreError| EventError::Internal(e.to_string());
-        let fence = self.next_fence(round.now).map_err(internal)?;
+        let fence = self.next_fence(round.now)?;
         let attempt = AttemptId(self.random.uuid(round.now));
         let Some(worker) = self.roster.get(assignment.worker) else {
             return Err(EventError::Internal("the worker is not in the roster".to_owned()));

@@ -7,9 +7,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use engine::state::Queued;
-use engine::{AttemptId, Clocks, Epoch, Heard, JobId, State, Time, WorkerId};
+use engine::{AttemptId, Clocks, Epoch, Heard, JobId, State, WorkerId};
 use protocol::link::RefusedCode;
-use store::rows::{ServerId, ServerRow, WorkerRow};
+use store::rows::{HearingRow, ServerId, ServerRow, WorkerRow};
 use store::{Due, Store, StoreError};
 
 use crate::dispatch::LinkId;
@@ -105,9 +105,10 @@ fn is_there(row: &ServerRow, heard: Heard, rules: &HearingRules) -> bool {
     heard < row.beat_heard + rules.dead_after
 }
 
-/// For one that starts the wall clock counts as well: hearing time stands still while nobody is there.
-pub(super) fn is_there_at_start(row: &ServerRow, now: Time, rules: &HearingRules) -> bool {
-    now.since(row.beat_at) < rules.dead_after
+/// For one that starts: a server that was there at the last mark may be there still, however long ago that was by a clock
+/// that somebody may have set. If it is not, hearing time will show.
+pub(super) fn marked_to_the_end(row: &ServerRow, mark: &HearingRow, rules: &HearingRules) -> bool {
+    row.left_at.is_none() && is_there(row, mark.clocks(mark.mark_at).heard, rules)
 }
 
 /// A new row for a server that starts.
@@ -133,10 +134,11 @@ pub(super) fn register<S: Store>(
 impl<S: Store> Core<S> {
     /// The others at the start.
     pub(super) fn find_siblings(&mut self) -> Result<(), StoreError> {
-        let (now, rules) = (self.tick.now, self.hearing_rules);
+        let rules = self.hearing_rules;
+        let heard = self.hearing.heard_at(self.tick, &rules);
         let rows = self.store.reader().servers()?;
         let shared = self.siblings.shared;
-        self.siblings.meet(rows, |row| shared && is_there_at_start(row, now, &rules));
+        self.siblings.meet(rows, |row| shared && is_there(row, heard, &rules));
         Ok(())
     }
 
@@ -199,7 +201,7 @@ impl<S: Store> Core<S> {
         let wait = self.siblings.leaves(due.job).max(self.leaves_to_judges(due, round));
         let ours_from = due.at + wait;
         if ours_from > round.now {
-            round.ours_from = Some(round.ours_from.map_or(ours_from, |other| other.min(ours_from)));
+            round.look_again(ours_from);
         }
         ours_from <= round.now
     }

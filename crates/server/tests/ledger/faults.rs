@@ -26,14 +26,21 @@ struct Faulty {
     blind: Arc<AtomicBool>,
     /// Refuses so many of the next batches, whatever is in them.
     moody: Arc<AtomicU32>,
+    /// Is away for so many of the next jobs that are read.
+    absent: Arc<AtomicU32>,
 }
 
 impl Faulty {
     /// It has no faults yet but for the tasks that it does not like.
     fn kind(inner: SqliteStore) -> Faulty {
-        let (away, mute, blind, moody) = (Arc::default(), Arc::default(), Arc::default(), Arc::default());
-        Faulty { inner, away, mute, blind, moody }
+        let (away, mute, blind) = (Arc::default(), Arc::default(), Arc::default());
+        Faulty { inner, away, mute, blind, moody: Arc::default(), absent: Arc::default() }
     }
+}
+
+/// Whether one of so many was left.
+fn takes_one(count: &AtomicU32) -> bool {
+    count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
 }
 
 impl Store for Faulty {
@@ -46,7 +53,7 @@ impl Store for Faulty {
         if batch.jobs.iter().any(|job| job.row.task == "poison" || cursed(job) || doomed(job)) {
             return Err(StoreError::Refused { message: "it does not like this".to_owned() });
         }
-        if self.moody.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok() {
+        if takes_one(&self.moody) {
             return Err(StoreError::Refused { message: "it does not like anything now".to_owned() });
         }
         let committed = self.inner.commit(batch)?;
@@ -69,6 +76,9 @@ impl Store for Faulty {
     }
 
     fn load_job(&mut self, id: JobId) -> Result<Option<StoredJob>, StoreError> {
+        if takes_one(&self.absent) {
+            return Err(StoreError::Unavailable { message: "it is away for a moment".to_owned() });
+        }
         self.inner.load_job(id)
     }
     fn place_of(&mut self, attempt: AttemptId) -> Result<Option<(JobId, StepIx)>, StoreError> {
@@ -246,6 +256,28 @@ fn a_job_is_not_set_aside_for_what_was_not_about_it() {
     desk.check(job, "recovering: recovering");
     desk.pass(Duration::from_secs(2));
     desk.check(job, "failed: failed");
+}
+
+/// Nothing is wrong with it: it is looked at again as soon as it can be.
+#[test]
+fn a_job_is_not_set_aside_because_the_database_was_away() {
+    let (moody, absent) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+    let (moods, absences) = (moody.clone(), absent.clone());
+    let mut desk = Desk::with(|inner| Faulty { moody: moods, absent: absences, ..Faulty::kind(inner) });
+    let mut w = desk.worker("w", "script", 1);
+    let retry = "retry: { attempts: 2, delay: 60s, jitter: false }";
+    let job = desk.submit(&format!("name: r\nsteps:\n  a: {{ run: 'false', {retry} }}\n"));
+    let ticket = desk.start(&mut w).ticket;
+    desk.ends(&w, ticket, 1);
+    desk.check(job, "running: waiting");
+    desk.pass(Duration::from_secs(30));
+    // A refusal empties the memory, so that the job has to be read when its time has come.
+    moody.store(1, Ordering::Relaxed);
+    desk.pass(Duration::from_secs(25));
+    absent.store(1, Ordering::Relaxed);
+    desk.pass(Duration::from_secs(7));
+    assert_eq!(absent.load(Ordering::Relaxed), 0);
+    w.offer();
 }
 
 async fn ask(ledger: &Ledger) -> Result<Submitted, LedgerDown> {

@@ -213,6 +213,21 @@ fn a_start_beside_a_living_server_puts_no_verdict_off() {
     jobs.iter().for_each(|job| cluster.desk(0).check(*job, "failed: failed"));
 }
 
+/// By the clock that it finds the others have been silent for an hour.
+#[test]
+fn a_start_with_a_clock_that_was_set_takes_no_living_server_for_dead() {
+    let mut cluster = Cluster::new(1);
+    let mut w = cluster.desk(0).worker("w", "script", 1);
+    let job = cluster.desk(0).submit(ONE);
+    cluster.desk(0).start(&mut w);
+    let _other = crate::desk::Desk::beside(&cluster.database, cluster.now + SECOND * 3_600, 9);
+    cluster.desk(0).check(job, "running: running");
+    cluster.pass(SECOND * 5);
+    cluster.desk(0).check(job, "running: running");
+    w.none();
+    assert!(!w.closed);
+}
+
 /// A clock that was set is followed slowly, but one that starts takes it as it is.
 #[test]
 fn the_installations_time_is_that_of_the_server_that_has_got_furthest() {
