@@ -101,6 +101,8 @@ impl Draft<'_> {
         let ix = ticket.step;
         match self.step(ix).state.name() {
             StateName::Queued => {}
+            // Its needs were met once: the word of that was lost as well.
+            StateName::Pending => self.enqueue(ix, Verb::Enqueue, "its worker has started it already")?,
             StateName::Waiting => self.enqueue(ix, Verb::TimerDone, "its worker has started it already")?,
             state => return Err(Rejection::NotNow { state, wanted: "adopt" }),
         }

@@ -88,6 +88,7 @@ impl<S: Store> Core<S> {
         if let Err(error) = self.rebuild_index() {
             tracing::warn!(%error, "the dispatcher's queue could not be read again");
         }
+        self.check_soon(round.now);
         self.must_look_around = true;
     }
 
@@ -164,7 +165,7 @@ impl<S: Store> Core<S> {
                 Some(Place { job, step })
             }
             Err(error) => {
-                tracing::warn!(%attempt, %job, step = held.step, %error, "an attempt that is not on record stays so");
+                tracing::debug!(%attempt, %job, step = held.step, %error, "an attempt that is not on record stays so");
                 None
             }
         }

@@ -66,11 +66,14 @@ impl<S: Store> Core<S> {
         self.worker_is_back(worker, round);
         self.offers_gone(&believed, epoch, round);
         self.remember_log_positions(link, hello, round);
-        let verdicts = hello.held.iter().map(|h| self.verdict(link, h, epoch, round)).collect();
+        // What is not on record is adopted before anything is given up, which might skip its step, and where that was in
+        // its way after it: a step whose attempt is gone may have a later one here.
+        let adopted = self.adopt_unknown(link, &hello.held, epoch, round);
+        self.not_reported(&believed, epoch, hello, round);
+        let verdicts = hello.held.iter().map(|h| self.verdict(link, h, epoch, &adopted, round)).collect();
         for held in &hello.held {
             self.mark_outage(link, held, outage, round);
         }
-        self.not_reported(&believed, epoch, hello, round);
         let welcome = Welcome {
             protocol: PROTOCOL_VERSION,
             server_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -138,12 +141,39 @@ impl<S: Store> Core<S> {
         }
     }
 
-    fn verdict(&mut self, link: LinkId, held: &HeldAttempt, epoch: Epoch, round: &mut Round) -> Verdict {
+    /// Takes up what workers have and the rows do not know, where its step waits.
+    fn adopt_unknown(
+        &mut self,
+        link: LinkId,
+        held: &[HeldAttempt],
+        epoch: Epoch,
+        round: &mut Round,
+    ) -> BTreeMap<AttemptId, Place> {
+        let mut adopted = BTreeMap::new();
+        for held in held.iter().filter(|held| held.state != HeldState::Waiting) {
+            let attempt = AttemptId(held.ticket.attempt);
+            if self.place(attempt).is_none()
+                && let Some(place) = self.adopt(link, held, epoch, round)
+            {
+                adopted.insert(attempt, place);
+            }
+        }
+        adopted
+    }
+
+    fn verdict(
+        &mut self,
+        link: LinkId,
+        held: &HeldAttempt,
+        epoch: Epoch,
+        adopted: &BTreeMap<AttemptId, Place>,
+        round: &mut Round,
+    ) -> Verdict {
         let attempt = AttemptId(held.ticket.attempt);
         let position = self.log_position(link, attempt, round).unwrap_or_default();
         let kept = u64::from(held.events) + held.log_last_seq.saturating_sub(position.last_seq);
         round.buffered.insert(attempt, kept);
-        let kind = match self.place(attempt) {
+        let kind = match adopted.get(&attempt).copied().or_else(|| self.place(attempt)) {
             Some(place) => {
                 let kind = self.verdict_for(place, held, epoch, position.complete, round);
                 self.remember_word(link, place, held, kind);
@@ -159,7 +189,8 @@ impl<S: Store> Core<S> {
                 }
                 None => {
                     self.met_a_stranger(attempt, held);
-                    VerdictKind::Finish
+                    let over = held.state == HeldState::Ended && self.is_certainly_unknown(attempt);
+                    if over { VerdictKind::Forget } else { VerdictKind::Finish }
                 }
             },
         };

@@ -204,6 +204,7 @@ impl<S: Store> Core<S> {
     fn ended(&mut self, link: LinkId, ticket: Ticket, end: &End, round: &mut Round) {
         let Some(place) = self.place(AttemptId(ticket.attempt)) else {
             self.stale(link, None, ticket, "ended", round);
+            self.stranger_is_over(link, ticket, round);
             return;
         };
         round.log_ends.insert(AttemptId(ticket.attempt), end.log_last_seq);
@@ -250,6 +251,7 @@ impl<S: Store> Core<S> {
         };
         let never_started = loss == Loss::Void;
         self.about_attempt(link, ticket, "lost", round, |t| Event::Gone { ticket: t, epoch, loss });
+        self.stranger_is_over(link, ticket, round);
         if never_started {
             self.log_is_empty(link, AttemptId(ticket.attempt), round);
         }
@@ -303,6 +305,20 @@ impl<S: Store> Core<S> {
         let on_its_way = |attempt: &AttemptId| known.sent.contains_key(attempt);
         known.logs.retain(|attempt, _| is_there(attempt) || on_its_way(attempt));
         known.ended.retain(|attempt| is_there(attempt) || on_its_way(attempt));
+    }
+
+    /// What is not on record, and could not be adopted, is over: its slot is free, and its worker need not hold it out to
+    /// us any longer. It keeps it for a day even so.
+    fn stranger_is_over(&mut self, link: LinkId, ticket: Ticket, round: &mut Round) {
+        if self.is_certainly_unknown(AttemptId(ticket.attempt)) {
+            self.over(self.links.get(&link).map(|l| l.worker), ticket, round);
+            round.outgoing.push((None, link, ServerMessage::Forget { number: 0, ticket }));
+        }
+    }
+
+    /// Nobody has ever heard of it, as far as the rows remember; a look that fails says nothing.
+    pub(super) fn is_certainly_unknown(&mut self, attempt: AttemptId) -> bool {
+        self.roster.place(attempt).is_none() && matches!(self.store.place_of(attempt), Ok(None))
     }
 
     /// It is over, whatever its step has made of it: its slot is free, and its row may say so.

@@ -151,7 +151,9 @@ impl<S: Store> Core<S> {
         let rules = self.hearing_rules;
         self.catch_up();
         let missed = self.hearing.wake(self.tick, &rules);
-        if missed.is_zero() && !self.hearing.is_due(self.tick.now, &rules) {
+        // After commits were lost only what the rows say was heard: the time since their mark was deaf, for all of them.
+        let fell_behind = self.forgotten.is_some();
+        if missed.is_zero() && !fell_behind && !self.hearing.is_due(self.tick.now, &rules) {
             return;
         }
         if let Err(error) = self.meet_siblings() {

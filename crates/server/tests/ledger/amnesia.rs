@@ -3,13 +3,15 @@
 use std::time::Duration;
 
 use protocol::attempt::AttemptSpec;
-use protocol::link::{HeldAttempt, HeldState, Hello, ServerMessage, VerdictKind};
+use protocol::link::{Heartbeat, HeldAttempt, HeldState, Hello, ServerMessage, VerdictKind, WorkerMessage};
 
 use crate::cluster::Cluster;
 use crate::desk::{Mailbox, ONE, hello};
 
 const SECOND: Duration = Duration::from_secs(1);
 const READS: &str = "name: reads\nsteps:\n  a: { run: 'true', effects: none }\n";
+const CHAIN: &str = "name: chain\nsteps:\n  a: { run: 'true' }\n  b: { run: 'true', needs: [a] }\n";
+const HELD: &str = "name: held\nsteps:\n  a: { approve: { message: go on?, expires: 30s } }\n";
 
 fn held(spec: &AttemptSpec, state: HeldState) -> HeldAttempt {
     HeldAttempt {
@@ -21,6 +23,11 @@ fn held(spec: &AttemptSpec, state: HeldState) -> HeldAttempt {
         log_last_seq: 0,
         events: 0,
     }
+}
+
+fn heartbeat(spec: &AttemptSpec) -> WorkerMessage {
+    let held = vec![spec.ticket];
+    WorkerMessage::Heartbeat(Heartbeat { processed: 9, held, free: 0, ahead: 0, draining: false, runners: Vec::new() })
 }
 
 /// The worker comes again, with what it has.
@@ -120,4 +127,132 @@ fn after_a_window_it_is_over() {
     back.none();
     cluster.pass(SECOND * 62);
     back.offer();
+}
+
+/// Loses what was committed since there were so many transactions.
+fn forget_since(cluster: &Cluster, commits: u64) {
+    cluster.database.forget_last(cluster.database.commits() - commits);
+}
+
+#[test]
+fn a_step_is_adopted_though_the_end_of_what_it_needs_is_not_on_record() {
+    let mut cluster = Cluster::new(1);
+    let mut w = cluster.desk(0).worker("w", "script", 2);
+    let job = cluster.desk(0).submit(CHAIN);
+    let first = cluster.desk(0).start(&mut w);
+    let before = cluster.database.commits();
+    cluster.desk(0).ends(&w, first.ticket, 0);
+    let second = cluster.desk(0).start(&mut w);
+    forget_since(&cluster, before);
+    cluster.pass(SECOND * 3);
+    // The end of the first is in its folder as well: the server had not all of its log.
+    let brings = vec![held(&first, HeldState::Ended), held(&second, HeldState::Running)];
+    let back = again(&mut cluster, &w, "w", 2, brings);
+    let verdicts: Vec<VerdictKind> = back.welcome.verdicts.iter().map(|v| v.verdict).collect();
+    assert_eq!(verdicts, [VerdictKind::SendResult, VerdictKind::Continue]);
+    cluster.desk(0).check(job, "running: running running");
+    cluster.desk(0).ends(&back, first.ticket, 0);
+    cluster.desk(0).ends(&back, second.ticket, 0);
+    cluster.desk(0).check(job, "success: success success");
+}
+
+#[test]
+fn a_later_attempt_is_adopted_though_the_rows_believe_in_an_earlier_one() {
+    let mut cluster = Cluster::new(1);
+    let mut w = cluster.desk(0).worker("w", "script", 1);
+    let job = cluster.desk(0).submit(READS);
+    let first = cluster.desk(0).start(&mut w);
+    let before = cluster.database.commits();
+    // The worker lost it, and was given it once more.
+    let mut w = again(&mut cluster, &w, "w", 1, Vec::new());
+    let second = cluster.desk(0).start(&mut w);
+    assert_ne!(first.ticket, second.ticket);
+    forget_since(&cluster, before);
+    cluster.pass(SECOND * 3);
+    let mut back = again(&mut cluster, &w, "w", 1, vec![held(&second, HeldState::Running)]);
+    assert_eq!(back.welcome.verdicts[0].verdict, VerdictKind::Continue);
+    cluster.pass(SECOND * 3);
+    back.none();
+    cluster.desk(0).ends(&back, second.ticket, 0);
+    cluster.desk(0).check(job, "success: success");
+}
+
+#[test]
+fn what_nobody_knows_any_more_is_put_away_when_it_is_over() {
+    let mut cluster = Cluster::new(1);
+    let mut w = cluster.desk(0).worker("w", "script", 1);
+    let before = cluster.database.commits();
+    cluster.desk(0).submit(ONE);
+    let spec = cluster.desk(0).start(&mut w);
+    forget_since(&cluster, before);
+    cluster.pass(SECOND * 3);
+    let mut back = again(&mut cluster, &w, "w", 1, vec![held(&spec, HeldState::Running)]);
+    assert_eq!(back.welcome.verdicts[0].verdict, VerdictKind::Finish);
+    assert_eq!(cluster.desk(0).core().census().strays, 1, "it takes a slot");
+    cluster.desk(0).ends(&back, spec.ticket, 0);
+    let mail = back.take();
+    assert!(
+        mail.iter().any(|m| matches!(m, ServerMessage::Forget { ticket, .. } if *ticket == spec.ticket)),
+        "{mail:?}"
+    );
+    assert_eq!(cluster.desk(0).core().census().strays, 0);
+    // Word of that may not have come.
+    let back = again(&mut cluster, &back, "w", 1, vec![held(&spec, HeldState::Ended)]);
+    assert_eq!(back.welcome.verdicts[0].verdict, VerdictKind::Forget);
+}
+
+#[test]
+fn nobody_is_judged_for_the_time_that_is_not_on_record() {
+    let mut cluster = Cluster::new(1);
+    let mut w = cluster.desk(0).worker("w", "script", 1);
+    let job = cluster.desk(0).submit(ONE);
+    let spec = cluster.desk(0).start(&mut w);
+    cluster.desk(0).hang_up(&w);
+    cluster.desk(0).check(job, "recovering: recovering");
+    let before = cluster.database.commits();
+    cluster.pass(SECOND * 10);
+    let w = again(&mut cluster, &w, "w", 1, vec![held(&spec, HeldState::Running)]);
+    for _ in 0..30 {
+        cluster.pass(SECOND * 10);
+        cluster.desk(0).says(&w, vec![heartbeat(&spec)]);
+    }
+    cluster.desk(0).check(job, "running: running");
+    // By the rows it has been cut off for five minutes, and it was here all the while.
+    forget_since(&cluster, before);
+    cluster.desk(0).ends(&w, spec.ticket, 0);
+    cluster.pass(SECOND * 5);
+    cluster.desk(0).check(job, "recovering: recovering");
+    let back = again(&mut cluster, &w, "w", 1, vec![held(&spec, HeldState::Ended)]);
+    cluster.desk(0).ends(&back, spec.ticket, 0);
+    cluster.desk(0).check(job, "success: success");
+}
+
+#[test]
+fn what_is_due_by_the_rows_that_are_left_is_looked_at_soon() {
+    let mut cluster = Cluster::new(1);
+    cluster.desk(0).worker("w", "script", 1);
+    let job = cluster.desk(0).submit(HELD);
+    let before = cluster.database.commits();
+    cluster.pass(SECOND * 31);
+    cluster.desk(0).check(job, "cancelled: cancelled");
+    forget_since(&cluster, before);
+    cluster.pass(SECOND * 5);
+    cluster.desk(0).check(job, "cancelled: cancelled");
+}
+
+#[test]
+fn what_a_worker_has_is_adopted_before_its_step_is_skipped_for_what_it_does_not_have() {
+    let mut cluster = Cluster::new(1);
+    let mut w = cluster.desk(0).worker("w", "script", 2);
+    let job = cluster.desk(0).submit(CHAIN);
+    let first = cluster.desk(0).start(&mut w);
+    let before = cluster.database.commits();
+    cluster.desk(0).ends(&w, first.ticket, 0);
+    let second = cluster.desk(0).start(&mut w);
+    forget_since(&cluster, before);
+    cluster.pass(SECOND * 3);
+    // The server had said that it has all of the first.
+    let back = again(&mut cluster, &w, "w", 2, vec![held(&second, HeldState::Running)]);
+    assert_eq!(back.welcome.verdicts[0].verdict, VerdictKind::Continue);
+    cluster.desk(0).check(job, "running: failed running");
 }
