@@ -13,7 +13,7 @@ use crate::world::Verdict;
 
 /// Which seeds, and for how long.
 #[derive(Debug, Clone, Copy)]
-pub struct Campaign {
+pub struct Campaign<'a> {
     pub first: u64,
     pub count: u64,
     /// No seed is begun after so much real time.
@@ -21,6 +21,8 @@ pub struct Campaign {
     pub threads: usize,
     /// Servers of each world.
     pub servers: usize,
+    /// A kind of fault that each world has some of.
+    pub with: Option<&'a str>,
 }
 
 /// What all of them were together.
@@ -36,7 +38,7 @@ pub struct Totals {
     pub with_findings: u64,
 }
 
-impl Campaign {
+impl Campaign<'_> {
     /// Hands each verdict over as it comes, until told to stop.
     pub fn run(&self, mut each: impl FnMut(&Verdict, &Totals) -> ControlFlow<()>) -> Totals {
         let started = Instant::now();
@@ -53,8 +55,8 @@ impl Campaign {
                         if number >= self.count {
                             break;
                         }
-                        let verdict =
-                            Case::among(self.first.wrapping_add(number), self.servers).run(&Story::untold(), None);
+                        let case = Case::with(self.first.wrapping_add(number), self.servers, self.with);
+                        let verdict = case.run(&Story::untold(), None);
                         if sender.send(verdict).is_err() {
                             break;
                         }

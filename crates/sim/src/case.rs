@@ -18,6 +18,9 @@ use crate::story::Story;
 use crate::workload::JobPlan;
 use crate::world::{Verdict, World};
 
+/// So many faults of a kind that was asked for: often enough, and far enough from each other.
+const FAULTS_WITH: usize = 4;
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Case {
     /// Where what chance is left comes from: the network's jitter, who is picked.
@@ -51,6 +54,17 @@ impl Case {
         let jobs = JobPlan::roll_all(seed, &setup);
         let faults = faults::roll(seed, &setup);
         Case { seed, what: String::new(), servers: setup.servers, hosts: setup.hosts, jobs, faults }
+    }
+
+    /// The same with some faults of this kind.
+    pub fn with(seed: u64, servers: usize, kind: Option<&str>) -> Case {
+        let mut case = Case::among(seed, servers);
+        if let Some(kind) = kind {
+            let setup = Setup::of(seed).among(servers);
+            case.faults.extend(faults::roll_only(seed, &setup, &[kind], FAULTS_WITH));
+            case.faults.sort_by_key(|fault| fault.at);
+        }
+        case
     }
 
     /// Runs it, up to the event `until`. A panic anywhere in it is a finding.

@@ -30,6 +30,9 @@ pub(crate) trait Witness: Send {
 
     /// Nothing of this batch is.
     fn refused(&mut self, server: usize, batch: &Batch);
+
+    /// The last so many batches were, and are not any more.
+    fn forgotten(&mut self, batches: usize);
 }
 
 /// The database itself.
@@ -39,6 +42,8 @@ pub(crate) struct Database {
     /// The same, where it is in plain memory.
     memory: Option<MemoryDatabase>,
     troubles: Arc<Mutex<Vec<Trouble>>>,
+    /// The number that each batch has among all transactions.
+    batches: Arc<Mutex<Vec<u64>>>,
     witness: Arc<Mutex<dyn Witness>>,
     story: Story,
 }
@@ -51,12 +56,32 @@ impl Database {
             None => Box::new(SqliteStore::open_in_memory().expect("a database in memory can always be made")),
         };
         let troubles = Arc::new(Mutex::new(vec![Trouble::default(); servers]));
-        Database { store: Arc::new(Mutex::new(store)), memory, troubles, witness, story }
+        let batches = Arc::new(Mutex::new(Vec::new()));
+        Database { store: Arc::new(Mutex::new(store)), memory, troubles, batches, witness, story }
     }
 
     pub(crate) fn open(&self, server: usize) -> Handle {
         let look = Look { server, troubles: self.troubles.clone(), rows: self.reader() };
         Handle { server, database: self.clone(), reader: Arc::new(look) }
+    }
+
+    /// What it holds now stays, whatever is forgotten: no copy lags behind the day on which all was set up.
+    pub(crate) fn begin(&self) {
+        if let Some(memory) = &self.memory {
+            memory.restore(&memory.snapshot());
+        }
+    }
+
+    /// Loses the newest transactions, as a copy that lagged behind and takes over does. Only memory can. Returns how many
+    /// batches of servers were among them.
+    pub(crate) fn forget_last(&self, transactions: u64) -> usize {
+        let Some(memory) = &self.memory else { return 0 };
+        memory.forget_last(transactions);
+        let mut batches = lock(&self.batches);
+        let left = batches.partition_point(|number| *number <= memory.commits());
+        let forgotten = batches.split_off(left).len();
+        lock(&self.witness).forgotten(forgotten);
+        forgotten
     }
 
     pub(crate) fn trouble<T>(&self, server: usize, change: impl FnOnce(&mut Trouble) -> T) -> T {
@@ -121,6 +146,9 @@ impl Store for Handle {
         }
         let committed = self.database.store().commit(batch)?;
         self.database.trouble(self.server, |trouble| trouble.commits += 1);
+        if let Some(memory) = &self.database.memory {
+            lock(&self.database.batches).push(memory.commits());
+        }
         self.database.story.committed(self.server, batch, &committed);
         lock(&self.database.witness).committed(self.server, batch, &committed);
         if fate == Fate::AnswerLost { Err(away()) } else { Ok(committed) }

@@ -11,6 +11,7 @@ use clap::Parser;
 use planted::Bug;
 use sim::campaign::{Campaign, Totals, fresh_seed};
 use sim::case::Case;
+use sim::faults;
 use sim::plants;
 use sim::story::{Listener, Story};
 use sim::world::Verdict;
@@ -38,6 +39,9 @@ struct Arguments {
     /// How many servers share the database of each world.
     #[arg(long, default_value_t = 1)]
     servers: usize,
+    /// Some faults of this kind in every world, whatever else it has.
+    #[arg(long, value_name = "KIND")]
+    with: Option<String>,
     /// How many seeds in a row.
     #[arg(long)]
     count: Option<u64>,
@@ -83,8 +87,18 @@ struct Arguments {
     json: bool,
 }
 
+impl Arguments {
+    fn case_of(&self, seed: u64) -> Case {
+        Case::with(seed, self.servers, self.with.as_deref())
+    }
+}
+
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    if let Some(kind) = arguments.with.as_deref().filter(|kind| !faults::is_kind(kind)) {
+        eprintln!("no kind of fault is named `{kind}`");
+        return ExitCode::from(2);
+    }
     if let Some(name) = &arguments.planted {
         let Some(bugs) = plants::named(name) else {
             eprintln!("no bug is named `{name}`, or this build has none; the names are: {}", plants::names());
@@ -105,7 +119,7 @@ fn main() -> ExitCode {
             }
         },
         None if many || arguments.seed.is_none() => campaign(&arguments),
-        None => one(Case::among(arguments.seed.unwrap_or_default(), arguments.servers), &arguments),
+        None => one(arguments.case_of(arguments.seed.unwrap_or_default()), &arguments),
     };
     if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -143,19 +157,19 @@ fn campaign(arguments: &Arguments) -> bool {
     eprintln!("seeds from {first}");
     let mut shown: Vec<&'static str> = Vec::new();
     let mut progress = Instant::now();
-    let totals =
-        Campaign { first, count, time, threads: arguments.jobs, servers: arguments.servers }.run(|verdict, totals| {
-            if arguments.json {
-                report::print_verdict(verdict, true);
-            }
-            if progress.elapsed() >= PROGRESS_EVERY {
-                progress = Instant::now();
-                tell_progress(totals);
-            }
-            let Some(finding) = verdict.findings.first() else { return ControlFlow::Continue(()) };
-            show(verdict, finding.checker, &mut shown, arguments);
-            if arguments.keep_going { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-        });
+    let (threads, servers, with) = (arguments.jobs, arguments.servers, arguments.with.as_deref());
+    let totals = Campaign { first, count, time, threads, servers, with }.run(|verdict, totals| {
+        if arguments.json {
+            report::print_verdict(verdict, true);
+        }
+        if progress.elapsed() >= PROGRESS_EVERY {
+            progress = Instant::now();
+            tell_progress(totals);
+        }
+        let Some(finding) = verdict.findings.first() else { return ControlFlow::Continue(()) };
+        show(verdict, finding.checker, &mut shown, arguments);
+        if arguments.keep_going { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    });
     report::print_totals(first, &totals, arguments.json);
     totals.with_findings == 0
 }
@@ -167,7 +181,7 @@ fn show(verdict: &Verdict, checker: &'static str, shown: &mut Vec<&'static str>,
     report::print_verdict(verdict, false);
     if !shown.contains(&checker) {
         shown.push(checker);
-        let case = Case::among(verdict.seed, arguments.servers);
+        let case = arguments.case_of(verdict.seed);
         report::explain(&case, &verdict.findings[0], Duration::from_secs(arguments.shrink), arguments.keep.as_deref());
     }
 }

@@ -6,7 +6,7 @@ use crate::workload::{Condition, JobPlan, Kind, RetryPlan, StepPlan};
 /// Why an attempt came to nothing, as far as a repeat depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reason {
-    /// The program's own end: this code, or a signal.
+    /// The program's own end: this code, or this signal below zero.
     Exit(Option<i32>),
     Timeout,
     /// Its worker, machine or runner is gone, or it was cut off for longer than its lease.
@@ -61,7 +61,11 @@ impl StepPlan {
     /// Whether its policy answers an end of this kind.
     pub(crate) fn retries(&self, reason: Reason) -> bool {
         match reason {
-            Reason::Exit(code) => self.names("failure") || (code == Some(75) && self.names("\"exit:75\"")),
+            Reason::Exit(code) => {
+                self.names("failure")
+                    || (code == Some(75) && self.names("\"exit:75\""))
+                    || (code == Some(-9) && self.names("\"signal:9\""))
+            }
             Reason::Timeout => self.names("timeout"),
             Reason::Lost => self.names("worker_lost"),
             Reason::NeverStarted | Reason::Person | Reason::Final => false,
@@ -114,6 +118,8 @@ pub(crate) struct StepStory {
     pub resolved: Vec<End>,
     /// The code that its row ended with.
     pub code: Option<&'static str>,
+    /// It ran, the record of that was lost, and its worker brought it back: whatever its needs have come to since.
+    pub out_of_turn: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -142,6 +148,8 @@ pub(crate) struct JobStory {
     pub started: bool,
     /// A batch with it was refused.
     pub refused: bool,
+    /// Somebody had it stopped, and that is not on record any more.
+    pub stopped: bool,
     /// Something went wrong somewhere in this world.
     pub troubled: bool,
 }
@@ -157,6 +165,9 @@ pub(crate) fn step_ends(plan: &JobPlan, index: usize, ends: &[End], job: &JobSto
         // What it asks for is not there: the condition itself fails.
         None => allowed.push(End::Failed),
     }
+    if story.out_of_turn {
+        admitted(step, job, story, &mut allowed);
+    }
     if job.cancelled {
         allowed.push(End::Cancelled);
         // What runs although the job is cancelled was asked with other answers.
@@ -170,6 +181,10 @@ pub(crate) fn step_ends(plan: &JobPlan, index: usize, ends: &[End], job: &JobSto
             Kind::Work(_) => End::Failed,
             Kind::Approve => End::Cancelled,
         });
+    }
+    let told_to_stop = story.attempts.last().is_some_and(|last| last.code == Some("cancelled"));
+    if job.stopped && told_to_stop {
+        allowed.push(End::Cancelled);
     }
     if job.refused && story.code == Some("internal") {
         allowed.extend([End::Failed, End::Cancelled]);

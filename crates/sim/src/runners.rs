@@ -338,8 +338,11 @@ impl World {
         match event {
             GroupEvent::Prints => self.group_prints(at, ticket),
             GroupEvent::Ends => {
-                let code = group.behaviour.code(group.execution);
-                self.leader_ends(at, ticket, EndResult::Exited { code });
+                let result = match group.behaviour.code(group.execution) {
+                    code @ 0.. => EndResult::Exited { code },
+                    signal => EndResult::Signaled { signal: -signal, oom: false },
+                };
+                self.leader_ends(at, ticket, result);
             }
             GroupEvent::Yields => {
                 if !group.behaviour.stubborn {

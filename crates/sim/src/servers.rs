@@ -143,6 +143,9 @@ impl World {
             return;
         };
         self.tell(|| format!("server {at} starts, life {life}"));
+        if life == 1 {
+            self.database.begin();
+        }
         if self.servers.iter().all(|node| node.process.is_none()) {
             self.check(Checks::server_starts);
         }

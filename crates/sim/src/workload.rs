@@ -96,7 +96,8 @@ pub struct Behaviour {
     pub takes: Duration,
     /// Spread over its time.
     pub lines: u64,
-    /// How it ends, unless somebody ends it before: the code of its first executions, and of the others.
+    /// How it ends, unless somebody ends it before: the code of its first executions, and of the others. Below zero: by
+    /// the signal of that number.
     pub first_code: i32,
     pub later_code: i32,
     /// How many executions end with the first code.
@@ -150,7 +151,7 @@ impl Behaviour {
         Behaviour {
             takes: millis::whole(dice.skewed(Duration::from_millis(5), Duration::from_secs(600))),
             lines: if dice.chance(0.7) { dice.between(0, 12) } else { dice.between(0, 120) },
-            first_code: if fails { *dice.pick(&[1, 2, 75]).unwrap_or(&1) } else { 0 },
+            first_code: if fails { *dice.pick(&[1, 2, 75, -9, -11]).unwrap_or(&1) } else { 0 },
             later_code: if fails && !recovers { 1 } else { 0 },
             first_times: dice.between(1, 2) as u32,
             stubborn: dice.chance(0.1),
@@ -338,6 +339,10 @@ impl RetryPlan {
             if dice.chance(0.5) {
                 on.push(reason);
             }
+        }
+        // A die of its own: what is rolled after it stays what it is.
+        if dice.clone().chance(0.3) {
+            on.push("\"signal:9\"");
         }
         if on.is_empty() {
             on.push("failure");

@@ -158,6 +158,7 @@ impl World {
             setup,
         };
         world.enrol_hosts();
+        world.check(|checks| checks.expect(&faults));
         for server in 0..world.setup.servers {
             world.agenda.at(Duration::from_millis(10 * server as u64), Event::StartServer(server));
         }

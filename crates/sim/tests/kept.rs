@@ -42,6 +42,10 @@ kept! {
     set_aside_for_nothing => "set-aside-for-nothing",
     why_before_its_row => "why-before-its-row",
     a_start_with_a_clock_that_was_set => "a-start-with-a-clock-that-was-set",
+    adopted_out_of_turn => "adopted-out-of-turn",
+    a_stranger_that_ended => "a-stranger-that-ended",
+    judged_by_rows_of_the_past => "judged-by-rows-of-the-past",
+    due_after_a_loss => "due-after-a-loss",
 }
 
 #[test]

@@ -56,6 +56,11 @@ impl Dwell {
         }
     }
 
+    /// Since when this step is in its state is not on record any more.
+    pub(super) fn forget(&mut self, place: Place) {
+        self.stays.remove(&place);
+    }
+
     /// `rows` are those after the batch.
     pub(crate) fn committed(
         &mut self,

@@ -22,6 +22,8 @@ pub(crate) struct Ends {
     rejected: BTreeSet<Place>,
     resolved: BTreeMap<Place, Vec<End>>,
     refused: BTreeSet<JobId>,
+    /// Jobs of which the order to stop them is not on record any more; workers may have heard it.
+    unrecorded_stops: BTreeSet<JobId>,
     troubled: bool,
 }
 
@@ -40,6 +42,11 @@ impl Ends {
 
     pub(crate) fn refused(&mut self, batch: &Batch) {
         self.refused.extend(batch.jobs.iter().map(|write| write.row.id));
+    }
+
+    /// Commits are gone in which this job was asked to stop.
+    pub(super) fn stop_is_forgotten(&mut self, job: JobId) {
+        self.unrecorded_stops.insert(job);
     }
 
     pub(crate) fn troubled(&mut self) {
@@ -71,6 +78,7 @@ impl Ends {
             cancelled: job.cancelled_at.is_some(),
             started: job.steps.values().any(|step| !step.attempts.is_empty()),
             refused: self.refused.contains(&id),
+            stopped: self.unrecorded_stops.contains(&id),
             troubled: self.troubled,
         };
         let wanted = model::job_end(plan, &ends, &story);
@@ -105,6 +113,7 @@ impl Ends {
             rejected: self.rejected.contains(&place),
             resolved: self.resolved.get(&place).cloned().unwrap_or_default(),
             code: step.error_code,
+            out_of_turn: step.attempts.iter().any(|id| lives.was_unrecorded(*id)),
         }
     }
 }
@@ -114,7 +123,7 @@ fn attempt_story(id: AttemptId, attempt: &AttemptSeen, lives: &Lives) -> Attempt
     let code = attempt.settled_as;
     let reported = attempt.exit_code.map(ProgramEnd::Exited).or(attempt.signal.map(ProgramEnd::Signaled));
     AttemptStory {
-        reason: code.map(|code| Reason::of(Some(code), attempt.error_message.as_deref(), attempt.exit_code)),
+        reason: code.map(|code| Reason::of(Some(code), attempt.error_message.as_deref(), attempt.code())),
         code,
         program,
         reported,

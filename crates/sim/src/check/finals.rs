@@ -20,6 +20,12 @@ pub(crate) struct Finals {
 }
 
 impl Finals {
+    /// Commits that told of these ends and deliveries are gone.
+    pub(super) fn forget(&mut self, ended: &[JobId], deliveries: &[Uuid]) {
+        self.ended.retain(|job, _| !ended.contains(job));
+        self.deliveries.retain(|id| !deliveries.contains(id));
+    }
+
     pub(crate) fn committed(&mut self, rows: &Rows, batch: &Batch, accepted: &Accepted<'_>, found: &mut Findings) {
         for row in accepted.jobs() {
             let Some(before) = rows.job(row.id) else { continue };

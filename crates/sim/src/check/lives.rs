@@ -16,7 +16,7 @@ use store::rows::AttemptRow;
 use super::FASTEST_CLOCK;
 use super::Findings;
 use super::plans::Plans;
-use super::rows::{AttemptSeen, Place, Rows};
+use super::rows::{AttemptSeen, Place, Rows, put_back};
 use crate::model::{ProgramEnd, Reason};
 use crate::setup::Setup;
 use crate::workload::StepPlan;
@@ -46,6 +46,20 @@ pub(crate) struct Lives {
     max_losses: u32,
     /// Workers that said that they will not come back.
     no_return: BTreeSet<WorkerId>,
+    /// Attempts whose start was committed, and is not on record any more.
+    unrecorded: BTreeMap<AttemptId, Unrecorded>,
+    /// Attempts whose workers have put them away.
+    put_away: BTreeSet<AttemptId>,
+}
+
+/// An attempt whose start is not on record any more.
+struct Unrecorded {
+    attempt: AttemptSeen,
+    since: Duration,
+    /// Some server was up that had seen the commit.
+    remembered: bool,
+    /// What its step had spent with it.
+    budget: Budget,
 }
 
 /// The processes of one attempt.
@@ -69,8 +83,8 @@ enum Sleep {
     WokeAt(Duration),
 }
 
-#[derive(Debug, Default)]
-struct Budget {
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Budget {
     executions: u32,
     losses: u32,
 }
@@ -89,7 +103,36 @@ impl Lives {
             leave_good_for: rules.dispatch_ack,
             max_losses: rules.max_losses,
             no_return: BTreeSet::new(),
+            unrecorded: BTreeMap::new(),
+            put_away: BTreeSet::new(),
         }
+    }
+
+    pub(super) fn budget(&self, place: Place) -> Option<Budget> {
+        self.budgets.get(&place).copied()
+    }
+
+    pub(super) fn put_back(&mut self, budgets: Vec<(Place, Option<Budget>)>) {
+        put_back(&mut self.budgets, budgets);
+    }
+
+    pub(super) fn is_put_away(&self, attempt: AttemptId) -> bool {
+        self.put_away.contains(&attempt)
+    }
+
+    /// Its start was committed, and the commit is gone: its worker may have brought it back out of turn.
+    pub(super) fn was_unrecorded(&self, attempt: AttemptId) -> bool {
+        self.unrecorded.contains_key(&attempt)
+    }
+
+    /// The commit of this attempt's start is gone. `remembered`: some server was up that had seen it.
+    pub(super) fn start_is_forgotten(&mut self, now: Duration, id: AttemptId, attempt: &AttemptSeen, remembered: bool) {
+        let budget = self.budget(attempt.place).unwrap_or_default();
+        self.unrecorded.insert(id, Unrecorded { attempt: attempt.clone(), since: now, remembered, budget });
+    }
+
+    pub(super) fn put_away(&mut self, ticket: Ticket) {
+        self.put_away.insert(AttemptId(ticket.attempt));
     }
 
     pub(crate) fn will_not_come_back(&mut self, worker: WorkerId) {
@@ -112,16 +155,41 @@ impl Lives {
         let place = Place { job: row.job, step: row.ix };
         let Some(plan) = plans.step(rows, place) else { return };
         let name = || format!("attempt {} of step {} of {} was granted", row.number, row.ix.0, row.job);
-        if let Some(before) = rows.before(place) {
+        if let Some(lost) = self.unrecorded.get(&row.id) {
+            // It is adopted, not granted: what it follows was looked at when it was.
+            self.budgets.insert(place, lost.budget);
+        } else if let Some(before) = rows.before(place) {
             if let Some(wrong) = self.no_reason(place, before, plan) {
                 found.add(CHECKER, format!("{}: {wrong}", name()));
             }
         } else {
             self.budgets.insert(place, Budget { executions: 1, losses: 0 });
         }
-        if let Some(wrong) = self.second_copy(now, None, place, rows, plan) {
+        let ticket = Ticket { attempt: row.id.0, fence: row.fence.0 };
+        let wrong = self.second_copy(now, ticket, place, rows, plan);
+        if let Some(wrong) = wrong.or_else(|| self.ran_before(now, row.id, place, rows, plan)) {
             found.add(CHECKER, format!("{}, and {wrong}", name()));
         }
+    }
+
+    /// A step that must not be repeated has run, and the record of that was lost: its worker knows better, and was to be
+    /// asked. What it was told to put away it does not speak of.
+    fn ran_before(&self, now: Duration, new: AttemptId, place: Place, rows: &Rows, plan: &StepPlan) -> Option<String> {
+        let all = self.by_step.get(&rows.origin(place)).filter(|_| !plan.may_repeat())?;
+        let children = all.iter().map(|at| &self.children[*at]).filter(|child| child.place.job == place.job);
+        children.map(|child| (child, AttemptId(child.ticket.attempt))).find_map(|(child, id)| {
+            let lost = self.unrecorded.get(&id).filter(|_| id != new && !rows.attempts.contains_key(&id))?;
+            let excused = self.put_away.contains(&id) || self.may_be_unknown(now, lost, plan);
+            (!excused).then(|| format!("an attempt of it that is not on record has run on host {}", child.host))
+        })
+    }
+
+    /// After commits were lost nothing starts but what has no effects, before all workers have said what they have or a
+    /// window is over; a step that is cut off for so long and stops then is gone. Where no server was up that remembers,
+    /// nobody can know before the worker comes.
+    fn may_be_unknown(&self, now: Duration, lost: &Unrecorded, plan: &StepPlan) -> bool {
+        let waited = !plan.stops() && now.saturating_sub(lost.since).mul_f64(FASTEST_CLOCK) >= self.window;
+        plan.effects == "none" || !lost.remembered || waited
     }
 
     /// What forbids a successor of this attempt, by policy, effects and budgets.
@@ -129,7 +197,7 @@ impl Lives {
         if !before.is_over() {
             return Some("the one before it is not over".to_owned());
         }
-        let reason = Reason::of(before.settled_as, before.error_message.as_deref(), before.exit_code);
+        let reason = Reason::of(before.settled_as, before.error_message.as_deref(), before.code());
         let ran = self.children.iter().any(|child| child.place == place && self.is_of(child, before, place));
         let most = plan.executions_max();
         let max_losses = self.max_losses;
@@ -176,7 +244,9 @@ impl Lives {
         found: &mut Findings,
     ) {
         let id = ticket.attempt;
-        let Some(attempt) = rows.attempts.get(&AttemptId(id)) else {
+        let recorded = rows.attempts.get(&AttemptId(id));
+        let lost = self.unrecorded.get(&AttemptId(id)).filter(|_| recorded.is_none());
+        let Some(attempt) = recorded.or(lost.map(|lost| &lost.attempt)).cloned() else {
             return found.add(CHECKER, format!("attempt {id} runs on host {host}, and no start of it is committed"));
         };
         let place = attempt.place;
@@ -189,15 +259,19 @@ impl Lives {
         if self.by_ticket.contains_key(&ticket) {
             found.add(CHECKER, format!("{} for the second time", name()));
         }
-        if rows.step(place).and_then(|step| step.attempts.last()) != Some(&AttemptId(id)) {
+        let newest = rows.step(place).and_then(|step| step.attempts.last()) == Some(&AttemptId(id));
+        if !newest && lost.is_none() {
             found.add(CHECKER, format!("{}, and its step has a newer one", name()));
         }
-        if let Some(over) = attempt.over_at.filter(|at| *at + self.leave_good_for + EXEC < now) {
+        let over_at = attempt.over_at.or(lost.map(|lost| lost.since));
+        if let Some(over) = over_at.filter(|at| *at + self.leave_good_for + EXEC < now) {
             found.add(CHECKER, format!("{}, and was given up {:?} before", name(), now - over));
         }
         let plan = plans.step(rows, place);
+        let excused = |plan: &StepPlan| lost.is_some_and(|lost| self.may_be_unknown(now, lost, plan));
         if let Some(plan) = plan
-            && let Some(wrong) = self.second_copy(now, Some(ticket), place, rows, plan)
+            && !excused(plan)
+            && let Some(wrong) = self.second_copy(now, ticket, place, rows, plan)
         {
             found.add(CHECKER, format!("{}, and {wrong}", name()));
         }
@@ -277,23 +351,18 @@ impl Lives {
     }
 
     /// What is wrong with a new copy of this step at this moment, with regard to those that still live.
-    fn second_copy(
-        &self,
-        now: Duration,
-        new: Option<Ticket>,
-        place: Place,
-        rows: &Rows,
-        plan: &StepPlan,
-    ) -> Option<String> {
+    fn second_copy(&self, now: Duration, new: Ticket, place: Place, rows: &Rows, plan: &StepPlan) -> Option<String> {
         let all = self.by_step.get(&rows.origin(place))?;
         let alive = all.iter().map(|at| &self.children[*at]).filter(|child| child.ended.is_none());
-        let mut others = alive.filter(|child| Some(child.ticket) != new);
+        let mut others = alive.filter(|child| child.ticket != new);
         others.find_map(|old| {
-            let attempt = rows.attempts.get(&AttemptId(old.ticket.attempt))?;
-            let allowed = match (plan.stops(), plan.may_repeat()) {
-                (true, _) => self.slept(now, old.host),
-                (false, true) => self.was_waited_for(now, attempt, place),
-                (false, false) => false,
+            let id = AttemptId(old.ticket.attempt);
+            let (attempt, allowed) = match (rows.attempts.get(&id), self.unrecorded.get(&id)) {
+                (Some(attempt), _) if plan.stops() => (attempt, self.slept(now, old.host)),
+                (Some(attempt), _) if plan.may_repeat() => (attempt, self.was_waited_for(now, attempt, place)),
+                (Some(attempt), _) => (attempt, false),
+                (None, Some(lost)) => (&lost.attempt, self.may_be_unknown(now, lost, plan)),
+                (None, None) => return None,
             };
             let told = format!("attempt {} of it still runs on host {}", attempt.number, old.host);
             (!allowed).then_some(told)

@@ -11,6 +11,7 @@ use store::read::{LogMarkView, LogState};
 use store::{Reader, StoreError};
 
 use super::Findings;
+use super::lives::Lives;
 use super::rows::{AttemptSeen, Rows};
 
 const CHECKER: &str = "log";
@@ -23,6 +24,8 @@ const MARKS_MAX: usize = 10_000;
 #[derive(Debug, Default)]
 pub(crate) struct Logs {
     printed: BTreeMap<AttemptId, Vec<Line>>,
+    /// Logs of which lines were committed and are gone.
+    forgotten: BTreeSet<AttemptId>,
 }
 
 #[derive(Debug)]
@@ -52,10 +55,16 @@ impl Logs {
         printed.into_iter().flatten().skip(kept).for_each(|line| line.written = false);
     }
 
+    /// Lines of these were committed, and are gone.
+    pub(super) fn forget(&mut self, logs: &[AttemptId]) {
+        self.forgotten.extend(logs);
+    }
+
     /// All is quiet, and what workers had to send was sent. `folders`: attempts that are still on some disk.
     pub(crate) fn at_the_end(
         &self,
         rows: &Rows,
+        lives: &Lives,
         reader: &dyn Reader,
         folders: &BTreeSet<AttemptId>,
         found: &mut Findings,
@@ -63,7 +72,12 @@ impl Logs {
         for (id, attempt) in rows.attempts.iter().filter(|(_, attempt)| attempt.is_over()) {
             let printed = self.printed.get(id).map(Vec::as_slice).unwrap_or_default();
             let wrong = match Stored::read(*id, reader) {
-                Ok(stored) => stored.differs(printed, attempt, !folders.contains(id)),
+                Ok(stored) => {
+                    // What the server had whole its worker has put away, and sends no more: a lost end of it stays lost.
+                    let cut_short = self.forgotten.contains(id) && lives.is_put_away(*id);
+                    let left = if cut_short { stored.up_to_its_end(printed) } else { printed };
+                    stored.differs(left, attempt, !folders.contains(id))
+                }
                 Err(error) => Some(format!("cannot be read: {error}")),
             };
             if let Some(wrong) = wrong {
@@ -88,6 +102,13 @@ impl Stored {
         }
         let marks = reader.log_marks(id, 0, u64::MAX, MARKS_MAX)?;
         Ok(Stored { state: reader.log_state(id)?, lines, marks })
+    }
+
+    /// What was printed as far as the server's lines go.
+    fn up_to_its_end<'a>(&self, printed: &'a [Line]) -> &'a [Line] {
+        let last = self.lines.last().map_or(0, |(seq, _)| *seq).max(self.state.last_seq);
+        let last = usize::try_from(last).unwrap_or(usize::MAX);
+        &printed[..printed.len().min(last)]
     }
 
     fn differs(&self, printed: &[Line], attempt: &AttemptSeen, folder_lost: bool) -> Option<String> {

@@ -13,6 +13,7 @@ mod liveness;
 mod lives;
 mod logs;
 mod orphans;
+mod past;
 mod plans;
 mod reasons;
 mod rows;
@@ -35,6 +36,7 @@ use store::rows::{AttemptRow, JobRow, StepRow, StoredJob};
 use store::{Batch, Committed, Reader, StoreError};
 
 use crate::database::Witness;
+use crate::faults::Fault;
 use crate::model::{End, ProgramEnd};
 use crate::setup::Setup;
 use crate::workload::JobPlan;
@@ -47,8 +49,9 @@ use liveness::Liveness;
 use lives::Lives;
 use logs::Logs;
 use orphans::Orphans;
+use past::{Before, Past};
 use plans::Plans;
-use rows::{Place, Rows};
+use rows::{JobSeen, Place, Rows};
 use silence::Silence;
 use times::Times;
 use voices::Voices;
@@ -98,6 +101,9 @@ pub(crate) struct Checks {
     logs: Logs,
     ends: Ends,
     liveness: Liveness,
+    past: Past,
+    /// Whether some server was up when the last commits were lost.
+    remembers: bool,
 }
 
 impl Checks {
@@ -118,7 +124,19 @@ impl Checks {
             logs: Logs::default(),
             ends: Ends::default(),
             liveness: Liveness::new(setup),
+            past: Past::default(),
+            remembers: true,
         }
+    }
+
+    /// What will go wrong, as far as checkers have to prepare for it.
+    pub(crate) fn expect(&mut self, faults: &[Fault]) {
+        self.past.expected = faults.iter().any(|fault| fault.kind.forgets());
+    }
+
+    /// The database is about to lose its last commits. Is there a server that remembers them?
+    pub(crate) fn will_forget(&mut self, remembers: bool) {
+        self.remembers = remembers;
     }
 
     pub(crate) fn findings(&self) -> &[Finding] {
@@ -132,7 +150,8 @@ impl Checks {
     }
 
     pub(crate) fn submitted(&mut self, plan: usize, job: JobId, earlier: Option<JobId>) {
-        if let Some(earlier) = earlier.filter(|earlier| *earlier != job) {
+        // One whose commit was lost is not there any more.
+        if let Some(earlier) = earlier.filter(|earlier| *earlier != job && self.rows.job(*earlier).is_some()) {
             self.found.add("submit", format!("plan {plan} became two jobs, {earlier} and {job}"));
         }
     }
@@ -216,6 +235,11 @@ impl Checks {
         self.lives.program_ended(ticket, end);
     }
 
+    /// The worker has put it away: the server has said that it has all of it.
+    pub(crate) fn put_away(&mut self, ticket: Ticket) {
+        self.lives.put_away(ticket);
+    }
+
     pub(crate) fn host_sleeps(&mut self, host: usize) {
         self.lives.host_sleeps(host);
     }
@@ -277,7 +301,7 @@ impl Checks {
         if rows.has_open_jobs() {
             found.add("liveness", "the world ended before its jobs".to_owned());
         }
-        self.logs.at_the_end(rows, reader, folders, found);
+        self.logs.at_the_end(rows, &self.lives, reader, folders, found);
         self.ends.at_the_end(rows, &self.plans, &self.lives, found);
     }
 }
@@ -285,9 +309,14 @@ impl Checks {
 impl Witness for Checks {
     fn committed(&mut self, _server: usize, batch: &Batch, committed: &Committed) {
         let accepted = Accepted { batch, committed };
+        if self.past.expected {
+            let before = self.before(batch, &accepted);
+            self.past.add(before);
+        }
         let Checks { now, found, plans, rows, .. } = self;
         self.finals.committed(rows, batch, &accepted, found);
-        self.voices.committed(rows, batch, &accepted, found);
+        let brought_back = |attempt| self.lives.was_unrecorded(attempt);
+        self.voices.committed(rows, batch, &accepted, brought_back, found);
         for row in accepted.attempts().filter(|row| !rows.attempts.contains_key(&row.id)) {
             self.lives.granted(*now, row, rows, plans, found);
         }
@@ -304,6 +333,58 @@ impl Witness for Checks {
         self.times.refused(batch);
         self.dwell.refused(batch);
         self.ends.refused(batch);
+    }
+
+    fn forgotten(&mut self, batches: usize) {
+        for _ in 0..batches {
+            let Some(before) = self.past.pop() else { return };
+            self.put_back(before);
+        }
+    }
+}
+
+impl Checks {
+    /// What this batch is about to change.
+    fn before(&self, batch: &Batch, accepted: &Accepted<'_>) -> Before {
+        let (jobs, places) = past::touched(accepted);
+        let (ended, deliveries) = past::brought(batch, accepted);
+        let times = jobs.iter().map(|job| (*job, None)).chain(places.iter().map(|place| (place.job, Some(place.step))));
+        let new = accepted.attempts().filter(|row| !self.rows.attempts.contains_key(&row.id));
+        Before {
+            attempts: accepted.attempts().map(|row| (row.id, self.rows.attempts.get(&row.id).cloned())).collect(),
+            times: times.map(|row| (row, self.times.next(row))).collect(),
+            fences: places.iter().map(|place| (*place, self.voices.highest(*place))).collect(),
+            budgets: places.iter().map(|place| (*place, self.lives.budget(*place))).collect(),
+            cuts: places.iter().map(|place| (*place, self.silence.cut(*place))).collect(),
+            logs: batch.logs.iter().map(|log| log.attempt).collect(),
+            granted: new.map(|row| row.fence).collect(),
+            jobs: jobs.into_iter().map(|job| (job, self.rows.job(job).cloned())).collect(),
+            ended,
+            deliveries,
+        }
+    }
+
+    /// The batch of which this is the time before is gone.
+    fn put_back(&mut self, before: Before) {
+        before.fences.iter().for_each(|(place, _)| self.dwell.forget(*place));
+        self.silence.put_back(before.cuts);
+        self.logs.forget(&before.logs);
+        for (id, _) in before.attempts.iter().filter(|(_, seen)| seen.is_none()) {
+            if let Some(attempt) = self.rows.attempts.get(id) {
+                self.lives.start_is_forgotten(self.now, *id, attempt, self.remembers);
+            }
+        }
+        let stopped = |job: &Option<JobSeen>| job.as_ref().is_some_and(|job| job.cancelled_at.is_some());
+        for (id, _) in before.jobs.iter().filter(|(_, job)| !stopped(job)) {
+            if self.rows.job(*id).is_some_and(|job| job.cancelled_at.is_some()) {
+                self.ends.stop_is_forgotten(*id);
+            }
+        }
+        self.lives.put_back(before.budgets);
+        self.finals.forget(&before.ended, &before.deliveries);
+        self.voices.put_back(before.fences, &before.granted);
+        before.times.into_iter().for_each(|(row, at)| self.times.written(row, at));
+        self.rows.put_back(before.jobs, before.attempts);
     }
 }
 

@@ -26,7 +26,7 @@ pub(crate) struct Rows {
     open: usize,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct JobSeen {
     pub task: String,
     pub version: u64,
@@ -39,7 +39,7 @@ pub(crate) struct JobSeen {
     pub cancelled_at: Option<Duration>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct StepSeen {
     pub state: &'static str,
     pub is_final: bool,
@@ -52,7 +52,7 @@ pub(crate) struct StepSeen {
     pub cut_since: Option<Duration>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct AttemptSeen {
     pub place: Place,
     pub number: u32,
@@ -72,6 +72,11 @@ pub(crate) struct AttemptSeen {
 impl AttemptSeen {
     pub(crate) fn is_over(&self) -> bool {
         self.over_at.is_some()
+    }
+
+    /// How it ended by its own word: a code, or a signal below zero.
+    pub(crate) fn code(&self) -> Option<i32> {
+        self.exit_code.or(self.signal.map(|signal| -signal))
     }
 }
 
@@ -118,6 +123,17 @@ impl Rows {
                 job.cancelled_at.get_or_insert(now);
             }
         }
+    }
+
+    /// These are again what they were.
+    pub(crate) fn put_back(
+        &mut self,
+        jobs: Vec<(JobId, Option<JobSeen>)>,
+        attempts: Vec<(AttemptId, Option<AttemptSeen>)>,
+    ) {
+        put_back(&mut self.jobs, jobs);
+        put_back(&mut self.attempts, attempts);
+        self.open = self.jobs.values().filter(|job| !job.is_final).count();
     }
 
     fn take_job(&mut self, row: &JobRow) {
@@ -192,5 +208,15 @@ impl Rows {
             over_at,
         };
         self.attempts.insert(row.id, seen);
+    }
+}
+
+/// Values as they were, and nothing where there was none.
+pub(super) fn put_back<K: Ord, V>(map: &mut BTreeMap<K, V>, before: Vec<(K, Option<V>)>) {
+    for (key, value) in before {
+        match value {
+            Some(value) => drop(map.insert(key, value)),
+            None => drop(map.remove(&key)),
+        }
     }
 }

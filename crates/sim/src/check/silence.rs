@@ -9,7 +9,7 @@ use engine::AttemptId;
 
 use super::FASTEST_CLOCK;
 use super::ears::Ears;
-use super::rows::{Place, Rows};
+use super::rows::{Place, Rows, put_back};
 use super::{Accepted, Findings};
 use crate::setup::Setup;
 
@@ -34,7 +34,7 @@ pub(crate) struct Silence {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Cut {
+pub(super) struct Cut {
     listened: Duration,
     at: Duration,
 }
@@ -42,6 +42,14 @@ struct Cut {
 impl Silence {
     pub(crate) fn new(setup: &Setup) -> Silence {
         Silence { window: setup.core.rules.recovery_window, cuts: BTreeMap::new() }
+    }
+
+    pub(super) fn cut(&self, place: Place) -> Option<Cut> {
+        self.cuts.get(&place).copied()
+    }
+
+    pub(super) fn put_back(&mut self, cuts: Vec<(Place, Option<Cut>)>) {
+        put_back(&mut self.cuts, cuts);
     }
 
     /// `rows` are those before the batch. `lives`: whether something of an attempt runs.

@@ -29,7 +29,7 @@ const LATE_MAX: Duration = Duration::from_secs(5);
 const ASIDE_MAX: Duration = Duration::from_secs(125);
 
 /// A job, or one of its steps.
-type Row = (JobId, Option<StepIx>);
+pub(super) type Row = (JobId, Option<StepIx>);
 
 #[derive(Debug, Default)]
 pub(crate) struct Times {
@@ -73,7 +73,11 @@ impl Times {
         }
     }
 
-    fn written(&mut self, row: Row, check_at: Option<Time>) {
+    pub(super) fn next(&self, row: Row) -> Option<Time> {
+        self.next.get(&row).copied()
+    }
+
+    pub(super) fn written(&mut self, row: Row, check_at: Option<Time>) {
         self.overdue.remove(&row);
         if let Some(before) = self.next.remove(&row) {
             self.due.remove(&(before, row));

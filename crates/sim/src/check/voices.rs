@@ -3,10 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use engine::Fence;
+use engine::{AttemptId, Fence};
 use store::Batch;
 
-use super::rows::{AttemptSeen, Place, Rows};
+use super::rows::{AttemptSeen, Place, Rows, put_back};
 use super::{Accepted, Findings};
 
 const CHECKER: &str = "stale-voice";
@@ -19,12 +19,31 @@ pub(crate) struct Voices {
 }
 
 impl Voices {
-    pub(crate) fn committed(&mut self, rows: &Rows, batch: &Batch, accepted: &Accepted<'_>, found: &mut Findings) {
+    pub(super) fn highest(&self, place: Place) -> Option<Fence> {
+        self.highest.get(&place).copied()
+    }
+
+    /// Numbers that were given out by commits that are gone may be given out again.
+    pub(super) fn put_back(&mut self, highest: Vec<(Place, Option<Fence>)>, granted: &[Fence]) {
+        put_back(&mut self.highest, highest);
+        self.granted.retain(|fence| !granted.contains(fence));
+    }
+
+    /// `brought_back`: attempts whose start was not on record any more, and that were adopted. A later offer of the same
+    /// step gives way to them.
+    pub(crate) fn committed(
+        &mut self,
+        rows: &Rows,
+        batch: &Batch,
+        accepted: &Accepted<'_>,
+        brought_back: impl Fn(AttemptId) -> bool,
+        found: &mut Findings,
+    ) {
         for row in accepted.steps() {
             let place = Place { job: row.job, step: row.ix };
             let Some(fence) = row.fence else { continue };
             let highest = self.highest.entry(place).or_insert(fence);
-            if fence < *highest {
+            if fence < *highest && !row.attempt.is_some_and(&brought_back) {
                 let fences = format!("fence {} after {}", fence.0, highest.0);
                 found.add(CHECKER, format!("step {} of {} went back to {fences}", row.name, row.job));
             }

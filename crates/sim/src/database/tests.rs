@@ -15,6 +15,10 @@ impl Witness for Heap {
     }
 
     fn refused(&mut self, _: usize, _: &Batch) {}
+
+    fn forgotten(&mut self, batches: usize) {
+        self.0.truncate(self.0.len() - batches);
+    }
 }
 
 struct Scene {
@@ -140,4 +144,19 @@ fn write(id: JobId, expected: Option<u64>, version: u64) -> Batch {
         data: "{}".to_owned(),
     };
     Batch { jobs: vec![JobWrite { row, expected }], ..Batch::default() }
+}
+
+#[test]
+fn what_is_forgotten_is_forgotten_by_the_witness_too_and_never_more_than_there_was_to_begin_with() {
+    let scene = Scene::new(Backing::Memory);
+    let mut server = scene.database.open(0);
+    server.commit(&mark(1)).expect("nothing is wrong");
+    scene.database.begin();
+    for number in 2..=4 {
+        server.commit(&mark(number)).expect("nothing is wrong");
+    }
+    assert_eq!(scene.database.forget_last(2), 2);
+    assert_eq!((scene.stored().as_deref(), scene.seen()), (Some("2"), 2));
+    assert_eq!(scene.database.forget_last(9), 1);
+    assert_eq!((scene.stored().as_deref(), scene.seen()), (Some("1"), 1));
 }

@@ -230,6 +230,14 @@ impl World {
                 self.fault_later(time, FaultEvent::DatabaseBack { server });
                 servers.iter().any(|at| self.servers[*at].process.is_some())
             }
+            FaultKind::LoseCommits { count } => self.lose_commits(count),
+            FaultKind::RestoreOlder { count, down } => {
+                for server in 0..self.servers.len() {
+                    self.kill_server(server);
+                    self.fault_later(down, FaultEvent::StartServer(server));
+                }
+                self.lose_commits(count)
+            }
             FaultKind::ClockStep { server, micros } => {
                 self.step_clock(server, micros);
                 true
@@ -360,6 +368,14 @@ impl World {
             }
             _ => false,
         }
+    }
+
+    fn lose_commits(&mut self, count: u32) -> bool {
+        let remembers = self.servers.iter().any(|node| node.process.is_some());
+        self.check(|checks| checks.will_forget(remembers));
+        let batches = self.database.forget_last(u64::from(count));
+        self.tell(|| format!("the database has lost its last {batches} batches"));
+        batches > 0
     }
 
     /// What lay in wait at this server's commit happens now.

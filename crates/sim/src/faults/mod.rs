@@ -18,7 +18,7 @@ use crate::users::Act;
 pub(crate) use fire::FaultEvent;
 pub use moment::Moment;
 pub(crate) use moment::{Scene, messages_in};
-pub use roll::{roll, roll_only};
+pub use roll::{is_kind, roll, roll_only};
 
 /// One thing that goes wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -116,6 +116,16 @@ pub enum FaultKind {
         server: usize,
         #[serde(with = "millis")]
         time: Duration,
+    },
+    /// The database falls over to a copy that lacks its last transactions.
+    LoseCommits {
+        count: u32,
+    },
+    /// The same while no server is up; they come back after so long.
+    RestoreOlder {
+        count: u32,
+        #[serde(with = "millis")]
+        down: Duration,
     },
     ClockStep {
         server: usize,
@@ -254,6 +264,8 @@ impl FaultKind {
             FaultKind::Conflicts { .. } => "conflicts",
             FaultKind::Falter { .. } => "falter",
             FaultKind::SlowCommit { .. } => "slow-commit",
+            FaultKind::LoseCommits { .. } => "lose-commits",
+            FaultKind::RestoreOlder { .. } => "restore-older",
             FaultKind::ClockStep { .. } => "clock-step",
             FaultKind::KillWorker { .. } => "kill-worker",
             FaultKind::StopWorker { .. } => "stop-worker",
@@ -286,6 +298,11 @@ impl FaultKind {
         matches!(self, FaultKind::AmbushServer { .. } | FaultKind::AnswersLost { .. } | FaultKind::Refusals { .. })
     }
 
+    /// Commits that were acknowledged are gone after it.
+    pub(crate) fn forgets(&self) -> bool {
+        matches!(self, FaultKind::LoseCommits { .. } | FaultKind::RestoreOlder { .. })
+    }
+
     /// Its lengths, for whoever makes it shorter.
     pub(crate) fn times_mut(&mut self) -> Vec<&mut Duration> {
         match self {
@@ -296,6 +313,7 @@ impl FaultKind {
             FaultKind::Slow { latency, time, .. } => vec![latency, time],
             FaultKind::KillServer { down: time, .. }
             | FaultKind::RestartServer { down: time, .. }
+            | FaultKind::RestoreOlder { down: time, .. }
             | FaultKind::AmbushServer { down: time, .. }
             | FaultKind::KillWorker { down: time, .. }
             | FaultKind::FreezeServer { time, .. }
@@ -320,6 +338,7 @@ impl FaultKind {
             | FaultKind::Poison { .. }
             | FaultKind::Conflicts { .. }
             | FaultKind::Falter { .. }
+            | FaultKind::LoseCommits { .. }
             | FaultKind::ClockStep { .. }
             | FaultKind::StopWorker { .. }
             | FaultKind::KillRunner { .. }

@@ -154,6 +154,18 @@ const KINDS: [Kind; 46] = [
     },
 ];
 
+/// What takes away from what is promised otherwise, and is not explained in full yet: worlds have it where it is asked for.
+const RARE: [Kind; 3] = [
+    timed("lose-commits", 4, |roll| FaultKind::LoseCommits { count: roll.commits() }),
+    timed("restore-older", 2, |roll| FaultKind::RestoreOlder { count: roll.commits(), down: roll.down() }),
+    Kind {
+        name: "lose-commits-at-message",
+        most: 4,
+        make: |roll| FaultKind::LoseCommits { count: roll.commits() },
+        moments: &MESSAGES,
+    },
+];
+
 /// The faults of this seed.
 pub fn roll(seed: u64, setup: &Setup) -> Vec<Fault> {
     let (servers, hosts) = (setup.servers, setup.hosts.len());
@@ -174,11 +186,16 @@ pub fn roll(seed: u64, setup: &Setup) -> Vec<Fault> {
     faults
 }
 
+/// Whether a kind has this name.
+pub fn is_kind(name: &str) -> bool {
+    KINDS.iter().chain(&RARE).any(|kind| kind.name == name)
+}
+
 /// So many faults of these kinds and no others: a world that provokes something.
 pub fn roll_only(seed: u64, setup: &Setup, names: &[&str], count: usize) -> Vec<Fault> {
     let (servers, hosts) = (setup.servers, setup.hosts.len());
     let mut roll = Roll { servers, hosts, length: setup.length, dice: Dice::new(seed, "faults") };
-    let kinds: Vec<&Kind> = KINDS.iter().filter(|kind| names.contains(&kind.name)).collect();
+    let kinds: Vec<&Kind> = KINDS.iter().chain(&RARE).filter(|kind| names.contains(&kind.name)).collect();
     let mut faults: Vec<Fault> = (0..count).map(|at| roll.fault(kinds[at % kinds.len()])).collect();
     faults.sort_by_key(|fault| fault.at);
     faults
@@ -233,6 +250,11 @@ impl Roll {
 
     fn few(&mut self) -> u32 {
         self.dice.between(1, 4) as u32
+    }
+
+    /// A copy lags by a few transactions, seldom by some seconds of them.
+    fn commits(&mut self) -> u32 {
+        if self.dice.chance(0.7) { self.dice.between(1, 8) as u32 } else { self.dice.between(8, 300) as u32 }
     }
 
     fn ambush(&mut self, ambush: Ambush) -> FaultKind {

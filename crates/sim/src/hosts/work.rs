@@ -121,6 +121,7 @@ impl World {
             Action::LogEnded { ticket, last_seq } => self.ship_with(at, |shipper| shipper.ended(ticket, last_seq)),
             Action::StopShipping { ticket } => self.ship_with(at, |shipper| shipper.stop(ticket)),
             Action::Forget { ticket } | Action::Discard { ticket } => {
+                self.check(|checks| checks.put_away(ticket));
                 self.ship_with(at, |shipper| shipper.stop(ticket));
                 let host = &mut self.hosts[at];
                 host.disk.attempts.remove(&ticket);
