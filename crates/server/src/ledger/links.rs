@@ -45,6 +45,8 @@ pub(super) struct Link {
     /// Attempts whose end is on record, and whose log is not whole yet.
     pub ended: BTreeSet<AttemptId>,
     pub logs: BTreeMap<AttemptId, LogPosition>,
+    /// Attempts of which a piece of the log could not be written, and was asked for again.
+    pub refused_logs: BTreeSet<AttemptId>,
     /// What was said on it of each attempt.
     pub words: BTreeMap<AttemptId, Word>,
 }
@@ -64,6 +66,7 @@ impl Link {
             sent: brought.collect(),
             ended: BTreeSet::new(),
             logs: BTreeMap::new(),
+            refused_logs: BTreeSet::new(),
             words: BTreeMap::new(),
         }
     }
@@ -409,6 +412,7 @@ impl<S: Store> Core<S> {
         {
             known.ended.remove(&attempt);
             known.logs.remove(&attempt);
+            known.refused_logs.remove(&attempt);
             round.whole.insert(attempt);
             if planted::is(Bug::ForgetBeforeCommit) {
                 return self.send(link, ServerMessage::Forget { number: 0, ticket });

@@ -8,6 +8,7 @@ use store::{LogAppend, LogDeadline, Store};
 
 use crate::dispatch::LinkId;
 
+use super::command::LogFrame;
 use super::core::Core;
 use super::links::LogPosition;
 use super::round::Round;
@@ -92,6 +93,16 @@ impl<S: Store> Core<S> {
         match self.log_position(link, AttemptId(ticket.attempt), round) {
             Some(position) => self.acknowledge(link, ticket, position.last_seq, round),
             None => self.log_is_strange(link, ticket, round),
+        }
+    }
+
+    /// A frame could not be written. Its worker is to send it once more: without an answer it would wait for ever, and what
+    /// the database did not like may be over. If that is the frame itself, the log's own deadline closes it.
+    pub(super) fn log_refused(&mut self, frame: &LogFrame, round: &mut Round) {
+        let LogFrame { link, header: LogHeader { ticket, .. }, .. } = frame;
+        let known = self.links.get_mut(link);
+        if known.is_some_and(|known| known.refused_logs.insert(AttemptId(ticket.attempt))) {
+            self.log_dropped(*link, *ticket, round);
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
-use protocol::link::ServerMessage;
+use protocol::link::{LogHeader, MissingCause, ServerMessage};
 use server::clock::Clock;
 use server::dispatch::Roster;
 use server::ledger::{self, Command, Commit, Ledger, LedgerDown, SubmitError, Submitted};
@@ -278,6 +278,29 @@ fn a_job_is_not_set_aside_because_the_database_was_away() {
     desk.pass(Duration::from_secs(7));
     assert_eq!(absent.load(Ordering::Relaxed), 0);
     w.offer();
+}
+
+/// A worker has every frame of a log answered, or it waits for ever and keeps the attempt.
+#[test]
+fn a_piece_of_a_log_that_was_refused_is_asked_for_once_more() {
+    let moody = Arc::new(AtomicU32::new(0));
+    let flag = moody.clone();
+    let mut desk = Desk::with(|inner| Faulty { moody: flag, ..Faulty::kind(inner) });
+    let mut w = desk.worker("w", "script", 3);
+    let mut acks_when_refused = |times: u32, tries: usize| {
+        desk.submit(ONE);
+        let ticket = desk.start(&mut w).ticket;
+        let (first_seq, last_seq, missing, cause) = (1, 0, 0, MissingCause::Limit);
+        for _ in 0..tries {
+            moody.store(times, Ordering::Relaxed);
+            desk.log(&w, LogHeader { ticket, first_seq, last_seq, missing, cause, complete: true }, Vec::new());
+            assert_eq!(moody.load(Ordering::Relaxed), 0, "all were used");
+        }
+        w.take().iter().filter(|said| matches!(said, ServerMessage::LogAck { seq: 0, .. })).count()
+    };
+    // The frame in a batch and alone; then also the word that it could not be written.
+    assert_eq!((acks_when_refused(2, 1), acks_when_refused(3, 1)), (1, 1));
+    assert_eq!(acks_when_refused(2, 2), 1, "what is never written is not sent for ever");
 }
 
 async fn ask(ledger: &Ledger) -> Result<Submitted, LedgerDown> {
