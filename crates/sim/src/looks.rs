@@ -74,7 +74,8 @@ impl World {
         (0..self.hosts.len()).filter(|at| is_older(&self.hosts[*at])).collect()
     }
 
-    fn server_of(&self, link: Link) -> Option<usize> {
+    /// The server at the other end.
+    pub(crate) fn server_of(&self, link: Link) -> Option<usize> {
         match link {
             Link::Up(conn) => self.net.get(conn).map(|conn| conn.server),
             Link::Down | Link::Connecting(_) => None,

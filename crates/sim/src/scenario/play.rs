@@ -70,8 +70,11 @@ impl Stage {
     fn new(script: &Script, seed: u64, story: Story) -> Stage {
         let (config, problems) = spec::config::server::parse(&script.config, "script", Vec::new());
         let config: ServerConfig = config.unwrap_or_else(|| panic!("the script's config is bad: {problems:?}"));
+        let faults = script.planned_faults();
+        // What one server has is a file of its own; only plain tables can be shared, or lose what they had.
+        let plain = script.servers > 1 || faults.iter().any(|fault| fault.kind.forgets());
         let setup = Setup {
-            backing: Backing::Memory,
+            backing: if plain { Backing::Memory } else { Backing::Sqlite },
             servers: script.servers,
             hosts: script.hosts.clone(),
             core: core_config(&config),
@@ -81,6 +84,7 @@ impl Stage {
         let mut job = script.job.clone();
         job.at += dice.duration(Duration::ZERO, SUBMIT_WITHIN);
         let world = World::with(seed, setup, vec![job], Vec::new(), story);
+        world.check(|checks| checks.expect(&faults));
         Stage { world, recorder: Recorder::new(&script.job.steps[0]), dice }
     }
 
@@ -140,6 +144,13 @@ impl Stage {
             Do::Fault(kind) => {
                 let at = world.agenda.now();
                 world.fault_event(FaultEvent::Fire(Fault { at, kind, on: None }));
+            }
+            Do::AtItsServer(fault) => {
+                let link = world.hosts[0].process.as_ref().map(|process| process.link);
+                // Not connected to any, it has nothing to lose there.
+                if let Some(server) = link.and_then(|link| world.server_of(link)) {
+                    self.does(Do::Fault(fault(server)));
+                }
             }
             Do::Order(order) => self.orders(order),
             Do::Stop { host, level } => {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use worker::agent::StopLevel;
 
-use crate::faults::FaultKind;
+use crate::faults::{Fault, FaultKind};
 use crate::setup::HostSetup;
 use crate::workload::{Behaviour, JobPlan, Kind, StepPlan};
 
@@ -53,6 +53,8 @@ pub(super) enum When {
 #[derive(Debug, Clone, Copy)]
 pub enum Do {
     Fault(FaultKind),
+    /// To the server that the first host is connected to.
+    AtItsServer(fn(usize) -> FaultKind),
     Order(Order),
     /// Somebody stops the worker process, and does not start it again.
     Stop {
@@ -174,6 +176,12 @@ impl Script {
         self.does(Do::Fault(fault))
     }
 
+    /// A fault of the server that the first host is connected to.
+    #[must_use]
+    pub fn at_its_server(self, fault: fn(usize) -> FaultKind) -> Script {
+        self.does(Do::AtItsServer(fault))
+    }
+
     #[must_use]
     pub fn order(self, order: Order) -> Script {
         self.does(Do::Order(order))
@@ -200,7 +208,14 @@ impl Script {
     /// How many faults are to hit something.
     pub(super) fn faults(&self) -> u64 {
         let does = self.scenes.iter().flat_map(|scene| &scene.does);
-        does.filter(|what| matches!(what, Do::Fault(_))).count() as u64
+        does.filter(|what| matches!(what, Do::Fault(_) | Do::AtItsServer(_))).count() as u64
+    }
+
+    /// Those that are known before the world begins.
+    pub(super) fn planned_faults(&self) -> Vec<Fault> {
+        let does = self.scenes.iter().flat_map(|scene| &scene.does);
+        let kinds = does.filter_map(|what| if let Do::Fault(kind) = what { Some(*kind) } else { None });
+        kinds.map(|kind| Fault { at: Duration::ZERO, on: None, kind }).collect()
     }
 
     fn scene(mut self, when: When) -> Script {

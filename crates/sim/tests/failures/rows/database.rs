@@ -20,10 +20,18 @@ pub(crate) fn rows() -> Vec<Row> {
         Row::new("database-answer-lost", "the commit of the start goes through, its answer is lost", when(Moment::Accepted).fault(FaultKind::AnswersLost { server: 0, count: 1 }))
             .rule("the same batch again changes nothing twice"),
         Row::new("database-refuses-once", "the database refuses the commit of the start once", when(Moment::Accepted).fault(FaultKind::Refusals { server: 0, count: 1 })),
+        Row::new("database-lost-start", "the database loses the commit of the start, as one does that falls over to an older copy; the step prints nothing", lost_start())
+            .rule("workers know better than the rows: what they have is adopted"),
+        Row::new("database-lost-start-two", "the same, and there is another worker", lost_start().hosts(2))
+            .rule("nothing but effects `none` starts before all workers have reported, or a window is over"),
         Row::new("disk-full-offered", "the worker's disk is full for 40 s when the step is offered", full(when(Moment::Offered), secs(40)).after(secs(10)).asks_why())
             .rule("a refused offer costs the step nothing; the worker is asked again with its next heartbeat, which comes soon after"),
         Row::new("disk-full-running", "the worker's disk is full for 60 s while the step runs", full(running(), secs(60)))
             .rule("the exit record has its room from the start")
             .real("a_full_disk_of_the_worker_costs_lines_that_are_counted_and_never_the_exit_code"),
     ]
+}
+
+fn lost_start() -> Script {
+    when(Moment::Granted).fault(FaultKind::LoseCommits { count: 1 }).program(|program| program.lines = 0)
 }

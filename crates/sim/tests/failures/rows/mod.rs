@@ -8,6 +8,7 @@ mod operator;
 mod process;
 mod runner;
 mod server;
+mod several;
 mod worker;
 
 use crate::row::Table;
@@ -15,6 +16,7 @@ use crate::row::Table;
 pub(crate) fn tables() -> Vec<Table> {
     vec![
         Table { name: "server", rows: server::rows() },
+        Table { name: "several", rows: several::rows() },
         Table { name: "worker", rows: worker::rows() },
         Table { name: "runner", rows: runner::rows() },
         Table { name: "process", rows: process::rows() },

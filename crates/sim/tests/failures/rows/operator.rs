@@ -131,6 +131,12 @@ fn settles() -> Vec<Row> {
         ),
         Row::new("reject-held", "rejects a step that waits for approval", held().order(Order::Reject)),
         Row::new(
+            "hold-expired",
+            "approves nothing: the step asked with `expires: 60s`",
+            held().step(|step| step.hold_expires = Some(secs(60))),
+        )
+        .rule("`approve.expires`"),
+        Row::new(
             "approve-after-restart",
             "approves after the server was killed for 45 s",
             held()

@@ -1,0 +1,52 @@
+//! Three servers on one database, and one of them fails; servers and workers of different versions.
+
+use sim::faults::FaultKind;
+use sim::scenario::Script;
+
+use crate::row::{LONG, Row, returns, running};
+
+pub(crate) fn rows() -> Vec<Row> {
+    let elsewhere = "the worker goes to another server; the rows are everybody's";
+    vec![
+        Row::new(
+            "servers-one-killed",
+            "of three the one that the worker is connected to is killed for 300 s; the step prints nothing",
+            returns(three(running()).at_its_server(|server| FaultKind::KillServer { server, down: LONG }), LONG)
+                .program(|program| program.lines = 0),
+        )
+        .rule(elsewhere),
+        Row::new(
+            "servers-one-frozen",
+            "of three the one that the worker is connected to is frozen for 300 s",
+            returns(three(running()).at_its_server(|server| FaultKind::FreezeServer { server, time: LONG }), LONG),
+        )
+        .rule(elsewhere),
+        Row::new(
+            "servers-one-without-database",
+            "of three the one that the worker is connected to cannot reach the database for 300 s; the step prints nothing",
+            returns(
+                three(running()).at_its_server(|server| FaultKind::DatabaseAway { server: Some(server), time: LONG }),
+                LONG,
+            )
+            .program(|program| program.lines = 0),
+        )
+        .rule("a server without its database keeps its links, and the others wait for a window"),
+        Row::new(
+            "worker-newer",
+            "the worker says things that the server does not know, for 300 s",
+            running().fault(FaultKind::Newer { host: Some(0), time: LONG }),
+        )
+        .rule("what is not known is passed over"),
+        Row::new(
+            "server-newer",
+            "the server says things that the worker does not know, for 300 s",
+            running().fault(FaultKind::Newer { host: None, time: LONG }),
+        )
+        .rule("what is not known is passed over"),
+    ]
+}
+
+fn three(mut script: Script) -> Script {
+    script.servers = 3;
+    script
+}
