@@ -8,6 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::case::Case;
+use crate::setup::Scale;
 use crate::story::Story;
 use crate::world::Verdict;
 
@@ -19,8 +20,8 @@ pub struct Campaign<'a> {
     /// No seed is begun after so much real time.
     pub time: Duration,
     pub threads: usize,
-    /// Servers of each world.
-    pub servers: usize,
+    /// Of each world.
+    pub scale: Scale,
     /// A kind of fault that each world has some of.
     pub with: Option<&'a str>,
 }
@@ -55,7 +56,7 @@ impl Campaign<'_> {
                         if number >= self.count {
                             break;
                         }
-                        let case = Case::with(self.first.wrapping_add(number), self.servers, self.with);
+                        let case = Case::with(self.first.wrapping_add(number), self.scale, self.with);
                         let verdict = case.run(&Story::untold(), None);
                         if sender.send(verdict).is_err() {
                             break;

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::check::Finding;
 use crate::faults::{self, Fault};
-use crate::setup::{HostSetup, Setup};
+use crate::setup::{HostSetup, Scale, Setup};
 use crate::story::Story;
 use crate::workload::JobPlan;
 use crate::world::{Verdict, World};
@@ -45,22 +45,22 @@ pub enum CaseError {
 impl Case {
     /// What this seed stands for.
     pub fn of(seed: u64) -> Case {
-        Case::among(seed, 1)
+        Case::scaled(seed, Scale::default())
     }
 
-    /// The same with so many servers on one database.
-    pub fn among(seed: u64, servers: usize) -> Case {
-        let setup = Setup::of(seed).among(servers);
+    /// The same in another size.
+    pub fn scaled(seed: u64, scale: Scale) -> Case {
+        let setup = Setup::scaled(seed, scale);
         let jobs = JobPlan::roll_all(seed, &setup);
         let faults = faults::roll(seed, &setup);
         Case { seed, what: String::new(), servers: setup.servers, hosts: setup.hosts, jobs, faults }
     }
 
     /// The same with some faults of this kind.
-    pub fn with(seed: u64, servers: usize, kind: Option<&str>) -> Case {
-        let mut case = Case::among(seed, servers);
+    pub fn with(seed: u64, scale: Scale, kind: Option<&str>) -> Case {
+        let mut case = Case::scaled(seed, scale);
         if let Some(kind) = kind {
-            let setup = Setup::of(seed).among(servers);
+            let setup = Setup::scaled(seed, scale);
             case.faults.extend(faults::roll_only(seed, &setup, &[kind], FAULTS_WITH));
             case.faults.sort_by_key(|fault| fault.at);
         }

@@ -13,6 +13,7 @@ use sim::campaign::{Campaign, Totals, fresh_seed};
 use sim::case::Case;
 use sim::faults;
 use sim::plants;
+use sim::setup::Scale;
 use sim::story::{Listener, Story};
 use sim::world::Verdict;
 
@@ -39,6 +40,9 @@ struct Arguments {
     /// How many servers share the database of each world.
     #[arg(long, default_value_t = 1)]
     servers: usize,
+    /// How many workers each world has; as many as its seed says, if it is not said.
+    #[arg(long)]
+    hosts: Option<usize>,
     /// Some faults of this kind in every world, whatever else it has.
     #[arg(long, value_name = "KIND")]
     with: Option<String>,
@@ -89,7 +93,11 @@ struct Arguments {
 
 impl Arguments {
     fn case_of(&self, seed: u64) -> Case {
-        Case::with(seed, self.servers, self.with.as_deref())
+        Case::with(seed, self.scale(), self.with.as_deref())
+    }
+
+    fn scale(&self) -> Scale {
+        Scale { servers: self.servers, hosts: self.hosts }
     }
 }
 
@@ -157,8 +165,8 @@ fn campaign(arguments: &Arguments) -> bool {
     eprintln!("seeds from {first}");
     let mut shown: Vec<&'static str> = Vec::new();
     let mut progress = Instant::now();
-    let (threads, servers, with) = (arguments.jobs, arguments.servers, arguments.with.as_deref());
-    let totals = Campaign { first, count, time, threads, servers, with }.run(|verdict, totals| {
+    let (threads, scale, with) = (arguments.jobs, arguments.scale(), arguments.with.as_deref());
+    let totals = Campaign { first, count, time, threads, scale, with }.run(|verdict, totals| {
         if arguments.json {
             report::print_verdict(verdict, true);
         }

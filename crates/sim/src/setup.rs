@@ -35,6 +35,21 @@ pub struct Setup {
     pub log_lines_max: u64,
 }
 
+/// How large a world is asked to be, whatever its seed says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Scale {
+    /// How many share its database.
+    pub servers: usize,
+    /// As many workers as the seed says, if it is not said.
+    pub hosts: Option<usize>,
+}
+
+impl Default for Scale {
+    fn default() -> Scale {
+        Scale { servers: 1, hosts: None }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostSetup {
     pub tags: Vec<String>,
@@ -44,6 +59,17 @@ pub struct HostSetup {
 }
 
 impl Setup {
+    /// A world of this seed, as large as asked.
+    pub fn scaled(seed: u64, scale: Scale) -> Setup {
+        let mut setup = Setup::of(seed).among(scale.servers);
+        let Some(hosts) = scale.hosts else { return setup };
+        let mut dice = Dice::new(seed, "more hosts");
+        let more = (setup.hosts.len()..hosts).map(|number| HostSetup::roll(number, &mut dice));
+        setup.hosts.extend(more);
+        setup.hosts.truncate(hosts);
+        setup
+    }
+
     /// As this seed wants it: every seed its own size and mix.
     pub fn of(seed: u64) -> Setup {
         let mut dice = Dice::new(seed, "setup");
