@@ -105,6 +105,17 @@ pub struct Worker {
 }
 
 impl Worker {
+    /// Whether it is known to be connected elsewhere, with all that its row says.
+    fn is_as_elsewhere(&self, row: &WorkerRow) -> bool {
+        let drain = Drain { operator: row.draining, own: row.unwilling, caretaker: false };
+        let tagged = self.tags.iter().count() == row.tags.len()
+            && row.tags.iter().all(|wanted| self.tags.iter().any(|tag| tag == wanted));
+        let link = self.elsewhere && !self.left_with_server && self.left.is_some() != self.takes_work();
+        let named = self.name == row.name && self.hostname == row.hostname && self.ephemeral == (row.kind == EPHEMERAL);
+        let alive = self.epoch >= row.epoch && self.last_seen == row.last_seen_at;
+        link && named && tagged && alive && self.slots == row.slots && self.drain == drain
+    }
+
     /// One that is not connected, and of which little is known yet.
     pub fn away(name: String) -> Worker {
         Worker {
@@ -197,6 +208,10 @@ impl Roster {
 
     /// Takes over what the row of a worker says whose link another server has.
     pub fn know_elsewhere(&mut self, row: WorkerRow, heard: Heard) {
+        // Every row is read with every mark, and hardly ever says anything new.
+        if self.get(row.id).is_some_and(|worker| worker.is_as_elsewhere(&row)) {
+            return;
+        }
         self.update(row.id, |worker| {
             let worker = worker.get_or_insert_with(|| Worker::away(row.name.clone()));
             worker.name = row.name;

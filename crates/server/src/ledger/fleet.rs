@@ -205,6 +205,13 @@ impl<S: Store> Core<S> {
 
     /// What a worker is called, and what operators said of it.
     pub(super) fn note_row(&mut self, row: &WorkerRow) {
+        let is_known = |worker: &Worker| {
+            let named = worker.name == row.name && worker.hostname == row.hostname && worker.epoch >= row.epoch;
+            named && worker.removed == row.removed_at.is_some() && worker.drain.operator == row.draining
+        };
+        if self.roster.get(row.id).is_some_and(is_known) {
+            return;
+        }
         self.roster.update(row.id, |slot| {
             let worker = slot.get_or_insert_with(|| Worker::away(row.name.clone()));
             worker.name.clone_from(&row.name);
