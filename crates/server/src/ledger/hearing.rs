@@ -131,19 +131,20 @@ impl Hearing {
             hearing.missed(tick, rules);
             return Listened { mark: true, ..hearing.listen(tick, false, rules) };
         }
-        Listened { before: stored, ..hearing.after(tick, deaf, true, rules) }
+        Listened { before: stored, ..hearing.after(tick, deaf, None, rules) }
     }
 
     /// How things stand now. `alone`: no other server hears.
     pub(super) fn listen(&self, tick: Tick, alone: bool, rules: &HearingRules) -> Listened {
         let deaf = self.deaf_time(tick, rules);
         let mut hearing = *self;
-        // Who is alone speaks for all: what it did not hear, nobody did.
-        let missed = alone && self.own.stretch_from > self.row.stretch_from;
+        let mut since = self.row.stretch_from;
         if alone {
+            // Who is alone speaks for all: what it did not hear, nobody did; but what it heard counts.
+            since = since.max(self.own.stretch_from);
             hearing.own.verdicts_from = Heard::MIN;
         }
-        hearing.after(tick, deaf, missed || !deaf.is_zero(), rules)
+        hearing.after(tick, deaf, deaf.is_zero().then_some(since), rules)
     }
 
     /// The newest mark is another server's.
@@ -207,17 +208,20 @@ impl Hearing {
         between(self.row.mark_at, tick.mono.saturating_sub(self.mono) + self.age, tick, rules)
     }
 
-    fn after(&self, tick: Tick, deaf: Duration, broken: bool, rules: &HearingRules) -> Listened {
+    /// `since`: from when on all was heard; none where something was not, just now.
+    fn after(&self, tick: Tick, deaf: Duration, since: Option<Heard>, rules: &HearingRules) -> Listened {
         let old = &self.row;
-        let (deaf, broken) = if planted::is(Bug::DeafTimeCounts) { (Duration::ZERO, false) } else { (deaf, broken) };
+        let counts = planted::is(Bug::DeafTimeCounts);
+        let (deaf, since) = if counts { (Duration::ZERO, Some(old.stretch_from)) } else { (deaf, since) };
         let deaf_us = old.deaf_us.saturating_add(i64::try_from(deaf.as_micros()).unwrap_or(i64::MAX));
         let heard = Heard(tick.now.0.saturating_sub(deaf_us));
-        let stretch_from = if broken { heard } else { old.stretch_from };
+        let stretch_from = since.unwrap_or(heard);
+        let broken = since != Some(old.stretch_from);
         let settled = heard.since(stretch_from) >= rules.stretch;
         let unsettled_since = match old.unsettled_since {
             _ if settled => None,
             Some(since) => Some(since),
-            None => broken.then_some(heard),
+            None => broken.then_some(stretch_from),
         };
         let verdicts_from = match unsettled_since {
             None => Heard::MIN,
@@ -493,6 +497,19 @@ mod tests {
         assert!(!second.judges());
         second.run(90 * SECOND);
         assert!(second.judges());
+    }
+
+    #[test]
+    fn who_is_left_alone_and_has_listened_for_long_judges_at_once() {
+        let mut first = Server::new();
+        first.run(MINUTE);
+        let mut second = first.sibling();
+        mark_in_turn(&mut first, &mut second, 10 * MINUTE);
+        let missed_once = second.hearing.own.stretch_from;
+        assert!(missed_once > second.hearing.row.stretch_from);
+        second.run(8 * SECOND);
+        assert!(second.judges() && second.hearing.row.unsettled_since.is_none());
+        assert_eq!(second.hearing.row.stretch_from, missed_once);
     }
 
     #[test]
