@@ -27,7 +27,13 @@ pub(crate) struct Attic<'a> {
 }
 
 impl Attic<'_> {
+    fn works(&self) -> Result<(), FolderError> {
+        let error = || FolderError::Io { what: "read", source: ErrorKind::Other.into() };
+        if self.host.disk.broken { Err(error()) } else { Ok(()) }
+    }
+
     fn folder(&mut self) -> Result<&mut Folder, FolderError> {
+        self.works()?;
         let missing = || FolderError::Io { what: "read the spec", source: ErrorKind::NotFound.into() };
         self.host.disk.attempts.get_mut(&self.ticket).ok_or_else(missing)
     }
@@ -53,15 +59,19 @@ impl adopt::Folder for Attic<'_> {
         self.folder().map(|folder| folder.spec.clone())
     }
 
+    /// It is small, was just written, and is in memory: it can be read even where nothing else can.
     fn glimpse_spec(&mut self) -> Value {
-        Value::Null
+        let folder = self.host.disk.attempts.get(&self.ticket);
+        folder.and_then(|folder| serde_json::to_value(&folder.spec).ok()).unwrap_or_default()
     }
 
     fn runner_lives(&mut self) -> Result<bool, FolderError> {
+        self.works()?;
         Ok(self.folder().is_ok_and(|folder| folder.runner.is_some()))
     }
 
     fn read_claim(&mut self) -> Result<Option<Claim>, FolderError> {
+        self.works()?;
         Ok(self.folder().ok().and_then(|folder| folder.claim))
     }
 
@@ -82,6 +92,9 @@ impl adopt::Folder for Attic<'_> {
         if self.host.disk.full {
             return Err(ErrorKind::StorageFull.into());
         }
+        if self.host.disk.broken {
+            return Err(ErrorKind::Other.into());
+        }
         if let Ok(folder) = self.folder() {
             folder.loss = Some(loss.clone());
         }
@@ -97,6 +110,9 @@ impl adopt::Folder for Attic<'_> {
     }
 
     fn log_bounds(&mut self) -> io::Result<Option<Span>> {
+        if self.host.disk.broken {
+            return Err(ErrorKind::Other.into());
+        }
         let log = self.folder().ok().map(|folder| &folder.log);
         Ok(log.filter(|log| log.last() > 0).map(|log| Span { first_seq: log.first(), last_seq: log.last() }))
     }
@@ -139,6 +155,9 @@ impl Logs for LogShelf<'_> {
         _cursor: &mut (),
         _buffer: &mut Vec<u8>,
     ) -> io::Result<Option<Piece>> {
+        if self.0.broken {
+            return Err(ErrorKind::Other.into());
+        }
         let Some(folder) = self.0.attempts.get(&ticket) else { return Ok(None) };
         let Some((first_seq, last_seq, blocks)) = folder.log.block_after(next_seq - 1, PIECE_LINES_MAX) else {
             return Ok(None);

@@ -21,6 +21,8 @@ pub(crate) struct Disk {
     pub attempts: BTreeMap<Ticket, Folder>,
     pub word: Option<NoCaretaker>,
     pub full: bool,
+    /// Every look at it ends with an error.
+    pub broken: bool,
 }
 
 #[derive(Debug, Clone)]

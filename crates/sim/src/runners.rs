@@ -52,11 +52,20 @@ pub(crate) struct Group {
 
 #[derive(Debug)]
 pub(crate) enum RunnerEvent {
-    LineOpened { ticket: Ticket, line: u64, life: u64 },
+    LineOpened {
+        ticket: Ticket,
+        line: u64,
+        life: u64,
+    },
     LineClosed(u64),
-    Told { line: u64, message: ToRunner },
+    Told {
+        line: u64,
+        message: ToRunner,
+    },
     Tick,
     Output(String),
+    /// TERM.
+    ToldToEnd,
     StepEnded(EndResult),
     Thaw,
 }
@@ -136,6 +145,7 @@ impl World {
                 }
                 runner.tick_at = Duration::MAX;
             }
+            RunnerEvent::ToldToEnd => self.live(at, pid, Input::ToldToEnd),
             RunnerEvent::Output(text) => self.take_output(at, pid, text),
             RunnerEvent::StepEnded(result) => {
                 let ticket = runner.ticket;
@@ -305,8 +315,8 @@ impl World {
         let Some(folder) = host.disk.attempts.get_mut(&ticket) else { return };
         let attempt = &folder.spec.attempt;
         let (job, step, execution) = (attempt.job, attempt.step.clone(), attempt.number);
-        let Some(behaviour) = behaviour(&attempt.program) else {
-            return self.live(at, pid, Input::StartFailed { message: "no such program".to_owned() });
+        let Some(behaviour) = behaviour(&attempt.program).filter(|_| !host.disk.broken) else {
+            return self.live(at, pid, Input::StartFailed { message: "input/output error".to_owned() });
         };
         let (child, start_time) = (pid + 500_000, u64::try_from(now.as_millis()).unwrap_or(0));
         folder.tally = Some(Tally { pid: child, start_time, ..Tally::default() });

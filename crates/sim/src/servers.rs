@@ -43,13 +43,15 @@ pub(crate) struct ServerNode {
     pub frozen: Option<Vec<Event>>,
     /// What is to happen at its next commit, and for how long it is down if it dies of it.
     pub ambush: Option<(Ambush, Duration)>,
+    /// More log frames come than it can take.
+    pub drops_logs: bool,
     /// It is of a later version than the workers.
     pub newer: bool,
 }
 
 impl ServerNode {
     pub(crate) fn new() -> ServerNode {
-        ServerNode { process: None, lives: 0, skew_us: 0, frozen: None, ambush: None, newer: false }
+        ServerNode { process: None, lives: 0, skew_us: 0, frozen: None, ambush: None, drops_logs: false, newer: false }
     }
 }
 
@@ -434,6 +436,9 @@ impl World {
                 self.command(at, Command::Link(LinkEvent::Hello { link, worker, hello, sender }));
             }
             Inbound::Messages(messages) => self.command(at, Command::Link(LinkEvent::Messages { link, messages })),
+            Inbound::Log(header, _) if self.servers[at].drops_logs => {
+                self.command(at, Command::Link(LinkEvent::LogDropped { link, ticket: header.ticket }));
+            }
             Inbound::Log(header, blocks) => {
                 self.command(at, Command::Link(LinkEvent::Log(LogFrame { link, header, blocks })));
             }

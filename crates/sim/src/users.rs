@@ -5,8 +5,8 @@ use std::time::Duration;
 use engine::{Event as JobEvent, JobId, StepIx, WorkerId};
 use serde::{Deserialize, Serialize};
 use server::ledger::{
-    Again, AgainError, Command, EventError, FleetAnswer, FleetError, FleetOrder, Forsake, How, IdempotencyKey,
-    RecoverOrder, ResolveOrder, RetryOrder, Settled, Submit, SubmitError, Submitted,
+    AgainError, Command, EventError, FleetAnswer, FleetError, FleetOrder, Forsake, IdempotencyKey, RecoverOrder,
+    Settled, Submit, SubmitError, Submitted,
 };
 use server::settings::DefinitionSettings;
 use store::read::StaleAttempt;
@@ -16,9 +16,10 @@ use uuid::Uuid;
 
 use crate::check::Checks;
 use crate::dice::Dice;
-use crate::model::End;
 use crate::workload::JobPlan;
 use crate::world::{Event, World};
+
+mod again;
 
 /// Whoever submits in this world has one token.
 const TOKEN: Uuid = Uuid::from_u128(0x70_6b65);
@@ -50,6 +51,8 @@ pub enum Act {
     ApproveTwice,
     Reject,
     ResolveRecovering,
+    /// A step of a job that is over: by what is there, or by what came too late.
+    ResolveFailed,
     Retry {
         from_failed: bool,
     },
@@ -69,6 +72,7 @@ impl Act {
             Act::ApproveTwice => "approve-twice",
             Act::Reject => "reject",
             Act::ResolveRecovering => "resolve",
+            Act::ResolveFailed => "resolve-failed",
             Act::Retry { .. } => "retry",
             Act::Drain => "drain",
             Act::Undrain => "undrain",
@@ -219,7 +223,8 @@ impl World {
                 self.review(&[server, other], true)
             }
             Act::Reject => self.review(&[server], false),
-            Act::ResolveRecovering => self.resolve(server),
+            Act::ResolveRecovering => self.resolve_open(server),
+            Act::ResolveFailed => self.resolve_over(server),
             Act::Retry { from_failed } => self.retry(server, from_failed),
             Act::Drain | Act::Undrain => {
                 let worker = self.a_worker();
@@ -233,7 +238,8 @@ impl World {
             Act::Resume => self.fleet(server, FleetOrder::Resume),
             Act::Recover => {
                 let what = if self.users.dice.chance(0.5) { Forsake::Claimed } else { Forsake::Running };
-                let order = RecoverOrder { what: Some(what), older_than: Duration::from_secs(300), by: ann() };
+                let older_than = *self.users.dice.pick(&[30, 120, 300]).unwrap_or(&300);
+                let order = RecoverOrder { what: Some(what), older_than: Duration::from_secs(older_than), by: ann() };
                 self.tell(|| format!("ann orders {order:?}"));
                 let (reply, answer) = oneshot::channel();
                 self.ask(server, Command::Recover(order, reply), Reply::Recover(answer));
@@ -263,15 +269,6 @@ impl World {
             };
             self.job_event(*server, job, event);
         }
-        true
-    }
-
-    fn retry(&mut self, server: usize, from_failed: bool) -> bool {
-        let Some(job) = self.a_failed_job() else { return false };
-        self.tell(|| format!("ann lets {job} go on{}", if from_failed { " from where it failed" } else { "" }));
-        let order = RetryOrder { job, from_failed, confirm_dead: false, by: ann() };
-        let (reply, answer) = oneshot::channel();
-        self.ask(server, Command::Again(Box::new(Again::Retry(order)), reply), Reply::Again(answer));
         true
     }
 
@@ -308,28 +305,6 @@ impl World {
         self.ask(server, Command::Event { job, event, reply }, Reply::Event(answer));
     }
 
-    fn resolve(&mut self, server: usize) -> bool {
-        let Some((job, step)) = self.a_step_in("recovering") else { return false };
-        let attempts = self.database.reader().attempts(job).unwrap_or_default();
-        let attempt = attempts.iter().rfind(|attempt| attempt.ix == step).map(|attempt| attempt.id);
-        let how = match self.users.dice.below(3) {
-            0 => How::Succeeded { output: serde_json::json!({ "n": 1 }) },
-            1 => How::Failed { reason: "it is enough".to_owned() },
-            _ => How::Rerun,
-        };
-        self.tell(|| format!("ann resolves {job}/#{} as {how:?}", step.0));
-        let end = match how {
-            How::Succeeded { .. } => Some(End::Success),
-            How::Failed { .. } => Some(End::Failed),
-            How::Rerun | How::AcceptLate => None,
-        };
-        self.check(|checks| checks.resolve_asked(job, step, end));
-        let order = ResolveOrder { job, step, how, attempt, late_outcome: None, confirm_dead: false, by: ann() };
-        let (reply, answer) = oneshot::channel();
-        self.ask(server, Command::Again(Box::new(Again::Resolve(order)), reply), Reply::Again(answer));
-        true
-    }
-
     /// One that has something on the host that a fault is about, or any.
     fn an_open_job(&mut self) -> Option<JobId> {
         let mut open = self.checks.lock().expect("no checker panics").open_jobs();
@@ -339,11 +314,6 @@ impl World {
             open.retain(|job| there.contains(job));
         }
         self.users.dice.pick(&open).copied()
-    }
-
-    fn a_failed_job(&mut self) -> Option<JobId> {
-        let failed = self.checks.lock().expect("no checker panics").failed_jobs();
-        self.users.dice.pick(&failed).copied()
     }
 
     fn a_step_in(&mut self, state: &str) -> Option<(JobId, StepIx)> {

@@ -296,6 +296,11 @@ impl Lives {
         alive.map(|child| (AttemptId(child.ticket.attempt), child.host))
     }
 
+    /// Steps of which something runs.
+    pub(crate) fn alive_places(&self) -> impl Iterator<Item = Place> {
+        self.children.iter().filter(|child| child.ended.is_none()).map(|child| child.place)
+    }
+
     pub(crate) fn is_alive(&self, attempt: AttemptId) -> bool {
         self.alive().any(|(id, _)| id == attempt)
     }

@@ -205,6 +205,20 @@ impl Checks {
         self.rows.jobs.iter().filter(|(_, job)| job.state == "failed").map(|(id, _)| *id).collect()
     }
 
+    /// Steps that failed in jobs that are over.
+    pub(crate) fn failed_steps(&self) -> Vec<(JobId, StepIx)> {
+        let mut found = Vec::new();
+        for (id, job) in self.rows.jobs.iter().filter(|(_, job)| job.state == "failed") {
+            found.extend(job.steps.iter().filter(|(_, step)| step.state == "failed").map(|(ix, _)| (*id, *ix)));
+        }
+        found
+    }
+
+    /// Nothing of this job, or of one that it goes on for, runs anywhere.
+    pub(crate) fn is_dead(&self, job: JobId) -> bool {
+        self.lives.alive_places().all(|place| self.rows.root(place.job) != self.rows.root(job))
+    }
+
     pub(crate) fn steps_in(&self, state: &str) -> Vec<(JobId, StepIx)> {
         let mut found = Vec::new();
         for (id, job) in self.rows.open_jobs() {

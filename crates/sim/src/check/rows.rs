@@ -99,7 +99,12 @@ impl Rows {
 
     /// The same step of the job that the first one of a line of continuations was.
     pub(crate) fn origin(&self, place: Place) -> Place {
-        Place { job: self.roots.get(&place.job).copied().unwrap_or(place.job), ..place }
+        Place { job: self.root(place.job), ..place }
+    }
+
+    /// The first one of the line of continuations that this job is of.
+    pub(crate) fn root(&self, job: JobId) -> JobId {
+        self.roots.get(&job).copied().unwrap_or(job)
     }
 
     /// The attempt of the same step before this one, in the same job.

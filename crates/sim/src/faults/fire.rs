@@ -9,6 +9,7 @@ use crate::check::Checks;
 use crate::database::{Falter, Poison, Trouble};
 use crate::hosts::HostEvent;
 use crate::net::{Line, Parcel, Way};
+use crate::runners::RunnerEvent;
 use crate::servers::Ambush;
 use crate::users::{Act, UserEvent};
 use crate::world::{Event, World};
@@ -26,6 +27,12 @@ pub(crate) enum FaultEvent {
     },
     DiskHasRoom {
         host: usize,
+    },
+    DiskWorks {
+        host: usize,
+    },
+    TakesLogs {
+        server: usize,
     },
     Mend {
         host: usize,
@@ -78,6 +85,8 @@ impl FaultEvent {
             | FaultEvent::StartServer(_)
             | FaultEvent::DatabaseBack { .. }
             | FaultEvent::DiskHasRoom { .. }
+            | FaultEvent::DiskWorks { .. }
+            | FaultEvent::TakesLogs { .. }
             | FaultEvent::Mend { .. }
             | FaultEvent::WakeServer { .. }
             | FaultEvent::Line { .. }
@@ -126,6 +135,8 @@ impl World {
                 }
             }
             FaultEvent::DiskHasRoom { host } => self.hosts[host].disk.full = false,
+            FaultEvent::DiskWorks { host } => self.hosts[host].disk.broken = false,
+            FaultEvent::TakesLogs { server } => self.servers[server].drops_logs = false,
             FaultEvent::Mend { host, server, way } => self.mend(server, host, way),
             FaultEvent::WakeServer { server, life, since } => self.server_has_slept(server, life, since),
             FaultEvent::RestartServer { server, down } => {
@@ -238,6 +249,11 @@ impl World {
                 }
                 self.lose_commits(count)
             }
+            FaultKind::DropLogs { server, time } => {
+                let took_all = !std::mem::replace(&mut self.servers[server].drops_logs, true);
+                self.fault_later(time, FaultEvent::TakesLogs { server });
+                took_all && self.servers[server].process.is_some()
+            }
             FaultKind::ClockStep { server, micros } => {
                 self.step_clock(server, micros);
                 true
@@ -309,6 +325,19 @@ impl World {
                 self.fault_later(time, FaultEvent::DiskHasRoom { host });
                 had_room
             }
+            FaultKind::DiskErrors { host, time } => {
+                let worked = !std::mem::replace(&mut self.hosts[host].disk.broken, true);
+                self.fault_later(time, FaultEvent::DiskWorks { host });
+                worked
+            }
+            FaultKind::EndRunner { host } => match self.a_runner(host) {
+                Some((host, pid)) => {
+                    self.tell(|| format!("host {host}: runner {pid} is told to end"));
+                    self.agenda.after(Duration::ZERO, Event::Runner { host, pid, what: RunnerEvent::ToldToEnd });
+                    true
+                }
+                None => false,
+            },
             _ => false,
         }
     }
@@ -526,11 +555,13 @@ impl World {
                 *trouble = Trouble { commits: trouble.commits, struck: trouble.struck, ..Trouble::default() }
             });
             self.servers[server].ambush = None;
+            self.servers[server].drops_logs = false;
             self.thaw_server(server);
             self.agenda.at(now, Event::StartServer(server));
         }
         for host in 0..self.hosts.len() {
             self.hosts[host].disk.full = false;
+            self.hosts[host].disk.broken = false;
             self.net.set_line(host, Line::default());
             self.set_newer(Some(host), false);
             self.host_at_peace(host);

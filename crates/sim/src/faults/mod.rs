@@ -154,6 +154,10 @@ pub enum FaultKind {
     KillRunner {
         host: usize,
     },
+    /// Somebody sends TERM to it, as a service manager does that ends a whole group.
+    EndRunner {
+        host: usize,
+    },
     FreezeRunner {
         host: usize,
         #[serde(with = "millis")]
@@ -185,6 +189,18 @@ pub enum FaultKind {
     },
     DiskFull {
         host: usize,
+        #[serde(with = "millis")]
+        time: Duration,
+    },
+    /// Nothing can be read from it, and nothing new be made on it.
+    DiskErrors {
+        host: usize,
+        #[serde(with = "millis")]
+        time: Duration,
+    },
+    /// More log frames come than the server can take: it throws them away, and asks for them again.
+    DropLogs {
+        server: usize,
         #[serde(with = "millis")]
         time: Duration,
     },
@@ -271,10 +287,13 @@ impl FaultKind {
             FaultKind::StopWorker { .. } => "stop-worker",
             FaultKind::FreezeWorker { .. } => "freeze-worker",
             FaultKind::KillRunner { .. } => "kill-runner",
+            FaultKind::EndRunner { .. } => "end-runner",
             FaultKind::FreezeRunner { .. } => "freeze-runner",
             FaultKind::CutPower { .. } => "cut-power",
             FaultKind::Sleep { .. } => "sleep",
             FaultKind::DiskFull { .. } => "disk-full",
+            FaultKind::DiskErrors { .. } => "disk-errors",
+            FaultKind::DropLogs { .. } => "drop-logs",
             FaultKind::Cut { .. } => "cut",
             FaultKind::MassCut { .. } => "mass-cut",
             FaultKind::HalfOpen { .. } => "half-open",
@@ -326,6 +345,8 @@ impl FaultKind {
             | FaultKind::TearRecord { time, .. }
             | FaultKind::Sleep { time, .. }
             | FaultKind::DiskFull { time, .. }
+            | FaultKind::DiskErrors { time, .. }
+            | FaultKind::DropLogs { time, .. }
             | FaultKind::Cut { time, .. }
             | FaultKind::CutAndAct { time, .. }
             | FaultKind::MassCut { time }
@@ -342,6 +363,7 @@ impl FaultKind {
             | FaultKind::ClockStep { .. }
             | FaultKind::StopWorker { .. }
             | FaultKind::KillRunner { .. }
+            | FaultKind::EndRunner { .. }
             | FaultKind::HalfOpen { .. }
             | FaultKind::MassReset
             | FaultKind::Act(_) => Vec::new(),
@@ -355,12 +377,14 @@ impl FaultKind {
             | FaultKind::StopWorker { host }
             | FaultKind::FreezeWorker { host, .. }
             | FaultKind::KillRunner { host }
+            | FaultKind::EndRunner { host }
             | FaultKind::FreezeRunner { host, .. }
             | FaultKind::CutPower { host, .. }
             | FaultKind::TearRecord { host, .. }
             | FaultKind::RollBack { host, .. }
             | FaultKind::Sleep { host, .. }
             | FaultKind::DiskFull { host, .. }
+            | FaultKind::DiskErrors { host, .. }
             | FaultKind::Cut { host, .. }
             | FaultKind::CutAndAct { host, .. }
             | FaultKind::Slow { host, .. }

@@ -67,7 +67,7 @@ const MESSAGES: [Moment; 9] = [
     Moment::ForgetSent,
 ];
 
-const KINDS: [Kind; 46] = [
+const KINDS: [Kind; 49] = [
     timed("kill-server", 15, |roll| FaultKind::KillServer { server: roll.server(), down: roll.down() }),
     timed("restart-server", 15, |roll| FaultKind::RestartServer { server: roll.server(), down: roll.down() }),
     timed("rolling-restart", 4, |roll| FaultKind::RollingRestart { down: roll.down(), pause: roll.pause() }),
@@ -94,11 +94,14 @@ const KINDS: [Kind; 46] = [
     timed("stop-worker", 15, |roll| FaultKind::StopWorker { host: roll.host() }),
     timed("freeze-worker", 15, |roll| FaultKind::FreezeWorker { host: roll.host(), time: roll.time() }),
     timed("kill-runner", 25, |roll| FaultKind::KillRunner { host: roll.host() }),
+    timed("end-runner", 12, |roll| FaultKind::EndRunner { host: roll.host() }),
     timed("freeze-runner", 15, |roll| FaultKind::FreezeRunner { host: roll.host(), time: roll.time() }),
     timed("cut-power", 12, |roll| FaultKind::CutPower { host: roll.host(), time: roll.time() }),
     timed("roll-back", 3, Roll::roll_back),
     timed("sleep", 12, |roll| FaultKind::Sleep { host: roll.host(), time: roll.time() }),
     timed("disk-full", 12, |roll| FaultKind::DiskFull { host: roll.host(), time: roll.time() }),
+    timed("disk-errors", 12, |roll| FaultKind::DiskErrors { host: roll.host(), time: roll.time() }),
+    timed("drop-logs", 12, |roll| FaultKind::DropLogs { server: roll.server(), time: roll.time() }),
     timed("cut", 25, Roll::cut),
     timed("mass-cut", 6, |roll| FaultKind::MassCut { time: roll.time() }),
     timed("mass-reset", 6, |_| FaultKind::MassReset),
@@ -327,6 +330,7 @@ impl Roll {
             Act::ApproveTwice,
             Act::Reject,
             Act::ResolveRecovering,
+            Act::ResolveFailed,
             Act::Retry { from_failed: true },
             Act::Retry { from_failed: false },
             Act::Drain,

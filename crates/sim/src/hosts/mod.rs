@@ -14,6 +14,7 @@ use protocol::folder::{FromRunner, RunnerRules};
 use protocol::link::{Hello, PROTOCOL_VERSION};
 use store::rows::{NewWorker, TokenRow};
 use uuid::Uuid;
+use worker::adopt::is_complete;
 use worker::agent::{Agent, ExitReason, Input, StopLevel, Word};
 use worker::lines::Lines;
 use worker::link::{Search, Setback};
@@ -164,6 +165,7 @@ impl World {
                     attempts: BTreeMap::new(),
                     word: None,
                     full: false,
+                    broken: false,
                 },
                 process: None,
                 frozen: None,
@@ -217,7 +219,8 @@ impl World {
         let found = scan(host, rebooted, boot_now);
         host.disk.boot_id = host.boot_id();
         let adopted: Vec<Ticket> = found.iter().map(|found| found.ticket).collect();
-        let hello = host.hello(life, caretaker, now);
+        let mut hello = host.hello(life, caretaker, now);
+        hello.scan_complete = is_complete(&found, false);
         let agent = Agent::new(hello, false, found);
         let process = WorkerProcess {
             life,

@@ -186,6 +186,10 @@ impl World {
             let (reason, detail) = (RefuseReason::DiskFull, "no space left on device".to_owned());
             return self.feed(at, Input::PrepareFailed { ticket, reason, detail });
         }
+        if host.disk.broken {
+            let (reason, detail) = (RefuseReason::Broken, "input/output error".to_owned());
+            return self.feed(at, Input::PrepareFailed { ticket, reason, detail });
+        }
         let caretaker = (!host.setup.no_reconnect).then(|| Caretaker {
             state: "state".into(),
             program: "bowline".into(),
