@@ -108,6 +108,9 @@ pub enum ServerMessage {
     LogAck {
         ticket: Ticket,
         seq: u64,
+        /// A frame found no room, and is to be sent again a little later, also if it held nothing but the log's end.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        dropped: bool,
     },
     /// What was said about this attempt changed nothing; `about` names the message.
     StaleDispatch {

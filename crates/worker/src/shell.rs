@@ -330,8 +330,8 @@ impl Shell {
             Action::Examine { ticket } => self.workshop.order(Job::Examine { ticket }),
             Action::Ship { ticket, after_seq } => self.shipping.order(Order::Start { ticket, after_seq }),
             Action::LogGrew { ticket } => self.shipping.order(Order::Grew { ticket }),
-            Action::LogAcked { ticket, seq } => {
-                self.shipping.order(Order::Acknowledged { ticket, seq });
+            Action::LogAcked { ticket, seq, dropped } => {
+                self.shipping.order(Order::Acknowledged { ticket, seq, dropped });
                 self.tell(ticket, &ToRunner::Acked { seq });
             }
             Action::LogEnded { ticket, last_seq } => self.shipping.order(Order::Ended { ticket, last_seq }),

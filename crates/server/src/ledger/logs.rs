@@ -87,11 +87,13 @@ impl<S: Store> Core<S> {
         self.forget_if_whole(link, attempt, header.ticket, round);
     }
 
-    /// A frame found no room in the queue. Saying where the log stands makes its worker send it again.
+    /// A frame found no room in the queue. Its worker sends it again, when there may be some.
     pub(super) fn log_dropped(&mut self, link: LinkId, ticket: Ticket, round: &mut Round) {
         self.metrics.log_frames_dropped.inc();
         match self.log_position(link, AttemptId(ticket.attempt), round) {
-            Some(position) => self.acknowledge(link, ticket, position.last_seq, round),
+            Some(LogPosition { last_seq: seq, .. }) => {
+                round.outgoing.push((None, link, ServerMessage::LogAck { ticket, seq, dropped: true }));
+            }
             None => self.log_is_strange(link, ticket, round),
         }
     }
@@ -113,7 +115,7 @@ impl<S: Store> Core<S> {
     }
 
     fn acknowledge(&mut self, link: LinkId, ticket: Ticket, seq: u64, round: &mut Round) {
-        round.outgoing.push((None, link, ServerMessage::LogAck { ticket, seq }));
+        round.outgoing.push((None, link, ServerMessage::LogAck { ticket, seq, dropped: false }));
     }
 
     /// An attempt that never started has nothing to send, and its worker sends nothing.

@@ -109,7 +109,7 @@ impl Hand {
             LogHeader { ticket: spec.ticket, first_seq, last_seq, missing, cause: MissingCause::Limit, complete };
         self.ledger.send_log(LogFrame { link: self.link, header, blocks }).await.expect("the ledger runs");
         loop {
-            if let ServerMessage::LogAck { ticket, seq } = self.message().await
+            if let ServerMessage::LogAck { ticket, seq, .. } = self.message().await
                 && ticket == spec.ticket
                 && seq >= last_seq
             {

@@ -286,7 +286,7 @@ fn a_frame_without_room_is_asked_for_again() {
     let ticket = desk.start(&mut w).ticket;
     send(&mut desk, &mut w, ticket, 1, 3, false);
     desk.round(vec![Command::Link(LinkEvent::LogDropped { link: w.link, ticket })]);
-    assert!(matches!(w.one(), ServerMessage::LogAck { seq: 3, .. }));
+    assert!(matches!(w.one(), ServerMessage::LogAck { seq: 3, dropped: true, .. }));
 }
 
 #[test]

@@ -114,8 +114,8 @@ impl World {
             Action::Examine { ticket } => self.order(at, Job::Examine { ticket }, LOCAL),
             Action::Ship { ticket, after_seq } => self.ship_with(at, |shipper| shipper.start(ticket, after_seq)),
             Action::LogGrew { ticket } => self.ship_with(at, |shipper| shipper.grew(ticket)),
-            Action::LogAcked { ticket, seq } => {
-                self.ship_with(at, |shipper| shipper.acknowledged(ticket, seq));
+            Action::LogAcked { ticket, seq, dropped } => {
+                self.ship_with(at, |shipper| shipper.acknowledged(ticket, seq, dropped));
                 self.tell_runner(at, ticket, ToRunner::Acked { seq });
             }
             Action::LogEnded { ticket, last_seq } => self.ship_with(at, |shipper| shipper.ended(ticket, last_seq)),

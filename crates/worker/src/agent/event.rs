@@ -118,6 +118,7 @@ pub enum Action {
     LogAcked {
         ticket: Ticket,
         seq: u64,
+        dropped: bool,
     },
     /// No more lines come. `None`: the log ends where its files end.
     LogEnded {

@@ -208,7 +208,7 @@ impl Agent {
                 self.session.number_seen(number);
                 self.forget(ticket);
             }
-            ServerMessage::LogAck { ticket, seq } => self.out.push(Action::LogAcked { ticket, seq }),
+            ServerMessage::LogAck { ticket, seq, dropped } => self.out.push(Action::LogAcked { ticket, seq, dropped }),
             ServerMessage::StaleDispatch { ticket, about } => self.stale(ticket, &about),
             ServerMessage::Ping { n } => self.out.say(WorkerMessage::Pong { n }),
             ServerMessage::Pong { n } => self.pong(n, now),

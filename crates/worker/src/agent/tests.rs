@@ -254,8 +254,8 @@ fn a_step_from_offer_to_forget() {
         story.runner(1, FromRunner::Log { first_seq: 1, last_seq: 3, bytes: 90 }),
         [Action::LogGrew { ticket: ticket(1) }]
     );
-    let ack = ServerMessage::LogAck { ticket: ticket(1), seq: 3 };
-    assert_eq!(story.hear(ack), [Action::LogAcked { ticket: ticket(1), seq: 3 }]);
+    let ack = ServerMessage::LogAck { ticket: ticket(1), seq: 3, dropped: false };
+    assert_eq!(story.hear(ack), [Action::LogAcked { ticket: ticket(1), seq: 3, dropped: false }]);
     let expected =
         [Action::Bye { ticket: ticket(1) }, said_ended(4), Action::LogEnded { ticket: ticket(1), last_seq: Some(4) }];
     assert_eq!(story.runner(1, FromRunner::Ended { end: end(4) }), expected);

@@ -18,7 +18,7 @@ mod tests;
 use std::io;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, TryRecvError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use protocol::attempt::Ticket;
 
@@ -41,7 +41,7 @@ pub(crate) enum Order {
     Start { ticket: Ticket, after_seq: u64 },
     Grew { ticket: Ticket },
     Ended { ticket: Ticket, last_seq: Option<u64> },
-    Acknowledged { ticket: Ticket, seq: u64 },
+    Acknowledged { ticket: Ticket, seq: u64, dropped: bool },
     Stop { ticket: Ticket },
 }
 
@@ -67,7 +67,13 @@ impl Shipping {
 fn ship(mut places: Places, inbox: &Receiver<Order>) {
     let mut shipper = Shipper::default();
     let mut link: Option<FrameSender> = None;
+    let mut look_at = Instant::now() + LOOK_INTERVAL;
     loop {
+        // However much else there is to do: what waits for a look is not to wait for a quiet second.
+        if Instant::now() >= look_at {
+            shipper.look_at_all();
+            look_at = Instant::now() + LOOK_INTERVAL;
+        }
         let frame = if link.is_some() { shipper.next_frame(&mut places) } else { None };
         let order = match frame {
             Some(frame) => {
@@ -83,12 +89,9 @@ fn ship(mut places: Places, inbox: &Receiver<Order>) {
                     Err(TryRecvError::Disconnected) => return,
                 }
             }
-            None => match next_order(inbox, link.is_some() && shipper.is_watching()) {
+            None => match next_order(inbox, look_at, link.is_some() && shipper.is_watching()) {
                 Ok(order) => order,
-                Err(RecvTimeoutError::Timeout) => {
-                    shipper.look_at_all();
-                    continue;
-                }
+                Err(RecvTimeoutError::Timeout) => continue,
                 Err(RecvTimeoutError::Disconnected) => return,
             },
         };
@@ -100,8 +103,9 @@ fn ship(mut places: Places, inbox: &Receiver<Order>) {
     }
 }
 
-fn next_order(inbox: &Receiver<Order>, watching: bool) -> Result<Order, RecvTimeoutError> {
-    if watching { inbox.recv_timeout(LOOK_INTERVAL) } else { inbox.recv().map_err(|_| RecvTimeoutError::Disconnected) }
+fn next_order(inbox: &Receiver<Order>, look_at: Instant, watching: bool) -> Result<Order, RecvTimeoutError> {
+    let pause = look_at.saturating_duration_since(Instant::now());
+    if watching { inbox.recv_timeout(pause) } else { inbox.recv().map_err(|_| RecvTimeoutError::Disconnected) }
 }
 
 fn carry_out(order: Order, shipper: &mut Shipper<Cursor>, link: &mut Option<FrameSender>) {
@@ -117,7 +121,7 @@ fn carry_out(order: Order, shipper: &mut Shipper<Cursor>, link: &mut Option<Fram
         Order::Start { ticket, after_seq } => shipper.start(ticket, after_seq),
         Order::Grew { ticket } => shipper.grew(ticket),
         Order::Ended { ticket, last_seq } => shipper.ended(ticket, last_seq),
-        Order::Acknowledged { ticket, seq } => shipper.acknowledged(ticket, seq),
+        Order::Acknowledged { ticket, seq, dropped } => shipper.acknowledged(ticket, seq, dropped),
         Order::Stop { ticket } => shipper.stop(ticket),
     }
 }

@@ -52,7 +52,9 @@ struct Shipment<Cursor> {
     next_seq: u64,
     end: LogEnd,
     on_the_way: VecDeque<Sent>,
-    /// Answers that are still to come to frames from before the last rewind. Every frame is answered once.
+    /// Frames without an answer: each gets one.
+    unanswered: usize,
+    /// How many of them are from before the last rewind.
     old_answers: usize,
     has_turn: bool,
     /// The frame that says so was sent.
@@ -92,6 +94,7 @@ impl<Cursor: Default> Shipper<Cursor> {
             next_seq: if planted::is(Bug::LinesTwice) { 1 } else { after_seq.saturating_add(1) },
             end: LogEnd::Open,
             on_the_way: VecDeque::new(),
+            unanswered: 0,
             old_answers: 0,
             has_turn: false,
             complete: false,
@@ -112,9 +115,10 @@ impl<Cursor: Default> Shipper<Cursor> {
         }
     }
 
-    /// The server has answered a frame: it has the log up to this line.
-    pub fn acknowledged(&mut self, ticket: Ticket, seq: u64) {
+    /// The server has answered a frame: it has the log up to this line. `dropped`: it had no room for that frame.
+    pub fn acknowledged(&mut self, ticket: Ticket, seq: u64, dropped: bool) {
         let Some(shipment) = self.logs.get_mut(&ticket) else { return };
+        shipment.unanswered = shipment.unanswered.saturating_sub(1);
         let mut taken = false;
         while let Some(sent) = shipment.on_the_way.pop_front_if(|sent| sent.last_seq <= seq) {
             self.unacknowledged -= sent.bytes;
@@ -122,8 +126,12 @@ impl<Cursor: Default> Shipper<Cursor> {
         }
         if shipment.old_answers > 0 {
             shipment.old_answers -= 1;
+        } else if dropped {
+            // It gets its turn with the next look: sent at once, it would find as little room.
+            self.rewind(ticket, seq);
         } else if !taken && !shipment.on_the_way.is_empty() {
             self.rewind(ticket, seq);
+            self.give_turn(ticket);
         }
     }
 
@@ -131,12 +139,11 @@ impl<Cursor: Default> Shipper<Cursor> {
     fn rewind(&mut self, ticket: Ticket, seq: u64) {
         let Some(shipment) = self.logs.get(&ticket) else { return };
         tracing::debug!(attempt = %ticket.attempt, seq, "a log is sent again from here");
-        let (end, old_answers) = (shipment.end, shipment.on_the_way.len() - 1);
+        let (end, unanswered) = (shipment.end, shipment.unanswered);
         self.start(ticket, seq);
         if let Some(shipment) = self.logs.get_mut(&ticket) {
-            (shipment.end, shipment.old_answers) = (end, old_answers);
+            (shipment.end, shipment.unanswered, shipment.old_answers) = (end, unanswered, unanswered);
         }
-        self.give_turn(ticket);
     }
 
     /// Nothing more of this log is sent.
@@ -217,7 +224,7 @@ impl<Cursor> Shipment<Cursor> {
         self.next_seq = last_seq + 1;
         self.complete = self.end == LogEnd::At(last_seq)
             || (planted::is(Bug::LogCompleteTooEarly) && matches!(self.end, LogEnd::At(_)));
-        self.on_the_way.push_back(Sent { last_seq, bytes: piece.blocks.len() });
+        self.sent(Sent { last_seq, bytes: piece.blocks.len() });
         let (first_seq, cause, complete) = (piece.span.first_seq, piece.cause, self.complete);
         let header = LogHeader { ticket, first_seq, last_seq, missing, cause, complete };
         Some(Frame { bytes: encode_log(&header, &piece.blocks), weight: piece.blocks.len() })
@@ -239,6 +246,11 @@ impl<Cursor> Shipment<Cursor> {
         }
     }
 
+    fn sent(&mut self, frame: Sent) {
+        self.on_the_way.push_back(frame);
+        self.unanswered += 1;
+    }
+
     /// All that is there was sent. If the log has ended, that is said in a frame without lines.
     fn completion(&mut self, ticket: Ticket) -> Option<Frame> {
         let last_seq = match self.end {
@@ -247,7 +259,7 @@ impl<Cursor> Shipment<Cursor> {
             LogEnd::WhereFilesEnd => self.next_seq - 1,
         };
         self.complete = true;
-        self.on_the_way.push_back(Sent { last_seq, bytes: 0 });
+        self.sent(Sent { last_seq, bytes: 0 });
         // The disk was full to the end: the last lines were printed, and are nowhere.
         let missing = (last_seq + 1).saturating_sub(self.next_seq);
         let cause = if missing > 0 { MissingCause::Unwritten } else { MissingCause::default() };

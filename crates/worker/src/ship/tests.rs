@@ -235,9 +235,9 @@ fn a_flood_stays_in_its_window_and_leaves_room_for_others() {
     assert!(on_the_way <= LOG_WINDOW_BYTES, "{on_the_way} bytes are on their way");
     assert_eq!(fences[1], 2, "the small log comes second: {fences:?}");
     let mut lines = last_seq;
-    shipper.acknowledged(ticket(2), 1);
+    shipper.acknowledged(ticket(2), 1, false);
     while lines < 200 {
-        shipper.acknowledged(ticket(1), last_seq);
+        shipper.acknowledged(ticket(1), last_seq, false);
         let frame = shipper.next_frame(&mut logs.places()).expect("an acknowledgement makes room");
         let (header, blocks) = decode_log(&frame).expect("a good frame");
         assert_eq!(header.first_seq, last_seq + 1, "no line is left out or sent twice");
@@ -279,11 +279,31 @@ fn what_the_server_did_not_get_is_sent_again() {
     shipper.ended(ticket(1), Some(4));
     assert_eq!(said(&mut shipper, &logs), [(1, 3, 4, true)]);
     // The first frame went astray, so the second did not fit either: each is answered with where the server stands.
-    shipper.acknowledged(ticket(1), 0);
+    shipper.acknowledged(ticket(1), 0, false);
     assert_eq!(said(&mut shipper, &logs), [(1, 1, 4, true)]);
-    shipper.acknowledged(ticket(1), 0);
+    shipper.acknowledged(ticket(1), 0, false);
     assert_eq!(said(&mut shipper, &logs), [], "the answer to what was sent before the rewind");
-    shipper.acknowledged(ticket(1), 4);
+    shipper.acknowledged(ticket(1), 4, false);
+    assert_eq!(said(&mut shipper, &logs), []);
+}
+
+#[test]
+fn a_dropped_frame_is_sent_again_with_the_next_look_even_if_only_the_end_was_in_it() {
+    let logs = Files::new();
+    let mut shipper = Shipper::default();
+    logs.write(1, 1, 1..=2, 4);
+    shipper.start(ticket(1), 0);
+    shipper.grew(ticket(1));
+    assert_eq!(said(&mut shipper, &logs), [(1, 1, 2, false)]);
+    shipper.acknowledged(ticket(1), 2, false);
+    shipper.ended(ticket(1), Some(2));
+    assert_eq!(said(&mut shipper, &logs), [(1, 3, 2, true)]);
+    shipper.acknowledged(ticket(1), 2, true);
+    assert_eq!(said(&mut shipper, &logs), [], "there is as little room as a moment ago");
+    shipper.look_at_all();
+    assert_eq!(said(&mut shipper, &logs), [(1, 3, 2, true)]);
+    shipper.acknowledged(ticket(1), 2, false);
+    shipper.look_at_all();
     assert_eq!(said(&mut shipper, &logs), []);
 }
 
@@ -296,9 +316,9 @@ fn an_acknowledgement_before_missing_lines_is_no_reason_to_start_again() {
     shipper.start(ticket(1), 0);
     shipper.grew(ticket(1));
     assert_eq!(said(&mut shipper, &logs), [(1, 1, 2, false), (1, 8, 9, false)]);
-    shipper.acknowledged(ticket(1), 2);
+    shipper.acknowledged(ticket(1), 2, false);
     assert_eq!(said(&mut shipper, &logs), []);
-    shipper.acknowledged(ticket(1), 9);
+    shipper.acknowledged(ticket(1), 9, false);
     assert_eq!(said(&mut shipper, &logs), []);
 }
 

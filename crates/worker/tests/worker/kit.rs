@@ -211,7 +211,7 @@ impl Peer {
             self.complete = Some(header);
         }
         if self.acknowledges {
-            self.send(&[ServerMessage::LogAck { ticket: header.ticket, seq: header.last_seq }]).await;
+            self.send(&[ServerMessage::LogAck { ticket: header.ticket, seq: header.last_seq, dropped: false }]).await;
         }
     }
 
