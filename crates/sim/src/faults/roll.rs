@@ -318,7 +318,14 @@ impl Roll {
     }
 
     fn cut_and_act(&mut self) -> FaultKind {
-        let acts = [Act::Cancel { force: false }, Act::Cancel { force: true }, Act::Drain, Act::Remove, Act::Recover];
+        let acts = [
+            Act::Cancel { force: false },
+            Act::Cancel { force: true },
+            Act::Drain,
+            Act::Remove,
+            Act::Recover,
+            Act::ResolveRecovering,
+        ];
         let act = *self.dice.pick(&acts).unwrap_or(&Act::Recover);
         let time = self.dice.skewed(Duration::from_secs(2), Duration::from_secs(400));
         FaultKind::CutAndAct { host: self.host(), time, act }
