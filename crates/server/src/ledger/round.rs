@@ -453,7 +453,7 @@ impl<S: Store> Core<S> {
                     drop(reply.send(answer));
                 }
                 Command::Link(LinkEvent::Log(frame)) if round.poisoned.is_some() => {
-                    self.log_refused(&frame, &mut round)
+                    self.log_refused(&frame, &mut round);
                 }
                 Command::Link(event) => again.extend(self.link_again(event, &mut round, committed).map(Command::Link)),
                 Command::WithStore(_)
