@@ -246,9 +246,12 @@ impl World {
 
     fn commit_server(&mut self, at: usize) {
         if self.servers[at].ambush.is_some_and(|(ambush, _)| ambush == Ambush::DieBefore) {
+            // Whatever was said before the commit has left.
+            self.send_what_was_said(at);
             return self.spring_ambush(at);
         }
         if let Some(pause) = self.database.trouble(at, Trouble::take_pause) {
+            self.send_what_was_said(at);
             return self.wait_for_the_database(at, pause);
         }
         let commits = self.database.trouble(at, |trouble| trouble.commits);
@@ -306,6 +309,18 @@ impl World {
         if self.servers[at].frozen.is_some() {
             return;
         }
+        self.send_what_was_said(at);
+        self.collect_replies(at);
+        let Some(process) = &mut self.servers[at].process else { return };
+        if !process.inbox.is_empty() && !process.turn_is_due {
+            process.turn_is_due = true;
+            let pause = self.setup.commit_time;
+            self.later_at_server(at, pause, ServerEvent::Turn);
+        }
+        self.wake_server_in_time(at);
+    }
+
+    fn send_what_was_said(&mut self, at: usize) {
         let Some(process) = &mut self.servers[at].process else { return };
         let mut parcels = Vec::new();
         for (conn, socket) in &mut process.sockets {
@@ -324,14 +339,6 @@ impl World {
                 self.close_socket(at, conn);
             }
         }
-        self.collect_replies(at);
-        let Some(process) = &mut self.servers[at].process else { return };
-        if !process.inbox.is_empty() && !process.turn_is_due {
-            process.turn_is_due = true;
-            let pause = self.setup.commit_time;
-            self.later_at_server(at, pause, ServerEvent::Turn);
-        }
-        self.wake_server_in_time(at);
     }
 
     fn wake_server_in_time(&mut self, at: usize) {

@@ -1,4 +1,5 @@
-//! Every moment that a fault can wait for does come: one that never did would test nothing, and nobody would notice.
+//! Every moment that a fault can wait for does come, and whatever lies in wait for a commit strikes one: what never does
+//! would test nothing, and nobody would notice.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -47,4 +48,24 @@ fn every_moment_comes() {
     let come: BTreeSet<&str> = verdict.fired.keys().filter_map(|name| name.strip_prefix("cut at ")).collect();
     let missing: Vec<&str> = MOMENTS.iter().map(|moment| moment.name()).filter(|name| !come.contains(name)).collect();
     assert!(missing.is_empty(), "never came: {missing:?}");
+}
+
+#[test]
+fn all_that_lies_in_wait_for_a_commit_strikes_one() {
+    let (server, count) = (0, 1);
+    let kinds = [
+        FaultKind::AnswersLost { server, count },
+        FaultKind::CommitErrors { server, count },
+        FaultKind::Refusals { server, count },
+        FaultKind::Poison { server },
+        FaultKind::Conflicts { server, count },
+        FaultKind::Falter { server, after: 1, calls: 1 },
+        FaultKind::SlowCommit { server, time: Duration::from_millis(100) },
+    ];
+    let at = (1..).map(|minute| Duration::from_secs(60 * minute));
+    let faults = at.zip(kinds).map(|(at, kind)| Fault { at, on: None, kind }).collect();
+    let verdict = Case { faults, ..Case::of(3) }.run(&Story::untold(), None);
+    assert_eq!(verdict.findings, []);
+    let missing = kinds.iter().map(FaultKind::name).filter(|name| !verdict.fired.contains_key(*name));
+    assert_eq!(missing.collect::<Vec<&str>>(), Vec::<&str>::new(), "they struck nothing");
 }

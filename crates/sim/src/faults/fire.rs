@@ -115,8 +115,8 @@ impl World {
                 self.check(Checks::troubled);
                 if fault.on.is_some() {
                     self.armed.push(fault);
-                } else if fault.kind.lies_in_wait() {
-                    self.arm(fault.kind);
+                } else if self.lays_in_wait(fault.kind) {
+                    // It is counted when it has struck a commit.
                 } else if self.fire(fault.kind) {
                     self.has_fired(fault.kind.name().to_owned());
                 } else {
@@ -179,9 +179,11 @@ impl World {
         }
     }
 
-    fn arm(&mut self, kind: FaultKind) {
-        let order =
-            |server: usize, change: &dyn Fn(&mut Trouble)| self.database.trouble(server, |trouble| change(trouble));
+    /// Whether this waits for the next commits of its server, which it does from now on.
+    pub(super) fn lays_in_wait(&mut self, kind: FaultKind) -> bool {
+        let order = |server: usize, change: &dyn Fn(&mut Trouble)| {
+            self.database.trouble(server, |trouble| change(trouble));
+        };
         match kind {
             FaultKind::AmbushServer { server, ambush, down } => self.servers[server].ambush = Some((ambush, down)),
             FaultKind::AnswersLost { server, count } => order(server, &|trouble| trouble.answers_lost = count),
@@ -193,8 +195,9 @@ impl World {
                 order(server, &|trouble| trouble.falter = Some(Falter { after, calls }));
             }
             FaultKind::SlowCommit { server, time } => order(server, &|trouble| trouble.pause = Some(time)),
-            _ => {}
+            _ => return false,
         }
+        true
     }
 
     /// False if there is nothing that it could hit.

@@ -312,11 +312,6 @@ impl FaultKind {
         }
     }
 
-    /// It waits for the next commit of its server.
-    pub(crate) fn lies_in_wait(&self) -> bool {
-        matches!(self, FaultKind::AmbushServer { .. } | FaultKind::AnswersLost { .. } | FaultKind::Refusals { .. })
-    }
-
     /// Commits that were acknowledged are gone after it.
     pub(crate) fn forgets(&self) -> bool {
         matches!(self, FaultKind::LoseCommits { .. } | FaultKind::RestoreOlder { .. })

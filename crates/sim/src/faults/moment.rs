@@ -83,7 +83,9 @@ impl World {
         let kind = kind.aimed_at(scene);
         self.tell(|| format!("fault, its moment has come ({moment:?}): {kind:?}"));
         self.scene = Some(scene);
-        if self.fire(kind) {
+        if self.lays_in_wait(kind) {
+            // It is counted when it has struck a commit.
+        } else if self.fire(kind) {
             self.has_fired(format!("{} at {}", kind.name(), moment.name()));
         }
         self.scene = None;
@@ -103,8 +105,12 @@ impl FaultKind {
         if let Some(host) = self.host_mut() {
             *host = scene.host;
         }
-        if let (FaultKind::KillServer { server, .. } | FaultKind::FreezeServer { server, .. }, Some(there)) =
-            (&mut self, scene.server)
+        if let (
+            FaultKind::KillServer { server, .. }
+            | FaultKind::FreezeServer { server, .. }
+            | FaultKind::AmbushServer { server, .. },
+            Some(there),
+        ) = (&mut self, scene.server)
         {
             *server = there;
         }
