@@ -227,6 +227,8 @@ impl<S: Store> Core<S> {
         }
         let mut round = self.listen();
         let now = round.now;
+        // Also of those that nobody asks for any more: they may be over.
+        self.aside.retain(|_, until| *until > now);
         if let Some(evidence) = self.forgotten.take() {
             self.rows_fell_behind(evidence, &mut round);
         }
@@ -419,7 +421,7 @@ impl<S: Store> Core<S> {
         }
         round.checked = true;
         for due in due {
-            if !self.is_set_aside(due.job, round.now) && self.sees_to(due, round) {
+            if !self.is_set_aside(due.job) && self.sees_to(due, round) {
                 self.check(due, round);
                 commands.push(Command::Check(due));
             }
@@ -453,15 +455,8 @@ impl<S: Store> Core<S> {
         self.aside.insert(job, until);
     }
 
-    pub(super) fn is_set_aside(&mut self, job: JobId, now: Time) -> bool {
-        match self.aside.get(&job) {
-            Some(until) if *until > now => true,
-            Some(_) => {
-                self.aside.remove(&job);
-                false
-            }
-            None => false,
-        }
+    pub(super) fn is_set_aside(&self, job: JobId) -> bool {
+        self.aside.contains_key(&job)
     }
 
     fn prepare(&mut self, commands: Vec<Command>, mut round: Round) {

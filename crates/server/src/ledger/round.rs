@@ -369,7 +369,7 @@ impl<S: Store> Core<S> {
         for _ in 0..OFFERS_PER_ROUND {
             let Some(assignment) = dispatch::plan(&self.queue, &self.roster) else { return };
             let place = assignment.place;
-            if self.is_set_aside(place.job, round.now) || self.withholds(place) {
+            if self.is_set_aside(place.job) || self.withholds(place) {
                 self.queue.remove(place);
                 continue;
             }

@@ -216,7 +216,7 @@ impl<S: Store> Core<S> {
         }
         let rows = self.store.due(round.now - OVERDUE, ROWS_PER_PHASE)?;
         for due in overdue(&rows, phase) {
-            if !self.is_set_aside(due.job, round.now) && self.sees_to(due, round) {
+            if !self.is_set_aside(due.job) && self.sees_to(due, round) {
                 self.check(due, round);
                 commands.push(Command::Check(due));
             }
@@ -226,7 +226,7 @@ impl<S: Store> Core<S> {
 
     /// Findings are commands like any other, so that one which cannot be written is found like any other.
     fn take_swept(&mut self, swept: Swept, commands: &mut Vec<Command>, round: &mut Round) {
-        if !self.is_set_aside(swept.place.job, round.now) {
+        if !self.is_set_aside(swept.place.job) {
             if matches!(swept.what, Finding::Silent(_)) {
                 self.beats.judged(swept.attempt);
             }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
-use protocol::link::{LogHeader, MissingCause, ServerMessage};
+use protocol::link::{HeldState, LogHeader, MissingCause, ServerMessage};
 use server::clock::Clock;
 use server::dispatch::Roster;
 use server::ledger::{self, Command, Commit, Ledger, LedgerDown, SubmitError, Submitted};
@@ -14,6 +14,7 @@ use store::{Batch, Committed, Due, DueLog, Enrolled, HeldStep, Reader, Store, St
 use store_sqlite::SqliteStore;
 
 use crate::desk::{Desk, ONE, submit};
+use crate::recovery::held;
 
 /// The real store, which refuses every batch that writes a job of the task `poison`, or changes one of the task
 /// `cursed`, or lets one of the task `doomed` recover; or is away when told so.
@@ -237,6 +238,21 @@ fn one_attempt_that_cannot_be_marked_as_cut_off_does_not_stop_the_ledger() {
     let spec = desk.start(&mut other);
     desk.ends(&other, spec.ticket, 0);
     desk.check(next, "success: success");
+}
+
+#[test]
+fn nothing_is_kept_of_a_job_that_was_set_aside_and_ended_meanwhile() {
+    let (mut desk, _) = desk();
+    let mut w = desk.worker("w", "script", 1);
+    let doomed = desk.submit("name: doomed\nsteps:\n  a: { run: 'true' }\n");
+    let spec = desk.start(&mut w);
+    desk.hang_up(&w);
+    assert_eq!(desk.core().census().aside, 1);
+    let w = desk.connect(w.worker, "w", "script", 1, vec![held(&spec, HeldState::Running)]);
+    desk.ends(&w, spec.ticket, 0);
+    desk.check(doomed, "success: success");
+    desk.pass(Duration::from_secs(70));
+    assert_eq!(desk.core().census().aside, 0);
 }
 
 /// Batches without a word on it were refused: that is no reason to leave it alone.
