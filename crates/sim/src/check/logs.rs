@@ -60,6 +60,10 @@ impl Logs {
         self.forgotten.extend(logs);
     }
 
+    pub(crate) fn has_lines(&self, attempt: AttemptId) -> bool {
+        self.printed.contains_key(&attempt)
+    }
+
     /// All is quiet, and what workers had to send was sent. `folders`: attempts that are still on some disk.
     pub(crate) fn at_the_end(
         &self,

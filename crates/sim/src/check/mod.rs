@@ -8,6 +8,7 @@ mod dwell;
 mod ears;
 mod ends;
 mod finals;
+mod identities;
 mod leaks;
 mod liveness;
 mod lives;
@@ -18,6 +19,8 @@ mod plans;
 mod reasons;
 mod rows;
 mod silence;
+mod submits;
+mod supply;
 mod times;
 mod voices;
 
@@ -32,8 +35,10 @@ use engine::why::Why;
 use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
 use protocol::attempt::Ticket;
 use server::ledger::Census;
+use store::read::LogState;
 use store::rows::{AttemptRow, JobRow, StepRow, StoredJob};
 use store::{Batch, Committed, Reader, StoreError};
+use uuid::Uuid;
 
 use crate::database::Witness;
 use crate::faults::Fault;
@@ -44,6 +49,7 @@ use dwell::Dwell;
 use ears::Ears;
 use ends::Ends;
 use finals::Finals;
+use identities::Identities;
 pub(crate) use leaks::HostCensus;
 use liveness::Liveness;
 use lives::Lives;
@@ -53,6 +59,7 @@ use past::{Before, Past};
 use plans::Plans;
 use rows::{JobSeen, Place, Rows};
 use silence::Silence;
+use supply::Supply;
 use times::Times;
 use voices::Voices;
 
@@ -97,6 +104,8 @@ pub(crate) struct Checks {
     ears: Ears,
     silence: Silence,
     dwell: Dwell,
+    supply: Supply,
+    identities: Identities,
     orphans: Orphans,
     logs: Logs,
     ends: Ends,
@@ -120,6 +129,8 @@ impl Checks {
             ears: Ears::new(setup),
             silence: Silence::new(setup),
             dwell: Dwell::new(setup),
+            supply: Supply::new(setup),
+            identities: Identities::default(),
             orphans: Orphans::default(),
             logs: Logs::default(),
             ends: Ends::default(),
@@ -227,6 +238,24 @@ impl Checks {
         found
     }
 
+    /// A worker's process begins, with a state folder that knows this epoch.
+    pub(crate) fn worker_starts(&mut self, session: Uuid, last_epoch: u64) {
+        self.identities.worker_starts(session, last_epoch);
+    }
+
+    /// A worker was told that the server has all of this attempt. `log`: what the server has of its log.
+    pub(crate) fn told_to_forget(&mut self, ticket: Ticket, log: Result<LogState, StoreError>) {
+        let id = AttemptId(ticket.attempt);
+        // Where commits are lost, it may have had it when it said so.
+        let Some(attempt) = self.rows.attempts.get(&id).filter(|_| !self.past.expected) else { return };
+        let lacks = match log {
+            _ if !attempt.is_over() => "its end",
+            Ok(log) if self.logs.has_lines(id) && !log.complete => "all of its log",
+            _ => return,
+        };
+        self.found.add("forget", format!("attempt {id} of {} is put away, and nobody has {lacks}", attempt.place.job));
+    }
+
     /// This worker says in its hello that it will not come back.
     pub(crate) fn will_not_come_back(&mut self, worker: WorkerId) {
         self.lives.will_not_come_back(worker);
@@ -328,6 +357,8 @@ impl Witness for Checks {
             self.past.add(before);
         }
         let Checks { now, found, plans, rows, .. } = self;
+        submits::committed(rows, batch, &accepted, found);
+        self.identities.committed(batch, found);
         self.finals.committed(rows, batch, &accepted, found);
         let brought_back = |attempt| self.lives.was_unrecorded(attempt);
         self.voices.committed(rows, batch, &accepted, brought_back, found);
@@ -338,6 +369,7 @@ impl Witness for Checks {
         self.ears.committed(*now, batch);
         let lives = |attempt| self.lives.is_alive(attempt);
         self.silence.committed(*now, &self.ears, rows, &accepted, lives, found);
+        self.supply.committed(*now, &self.ears, (rows, plans), (batch, &accepted), found);
         rows.take(*now, batch, &accepted);
         self.dwell.committed(*now, &self.ears, (rows, plans), (batch, &accepted), found);
         self.orphans.look(*now, &self.ears, &self.lives, (rows, plans), found);

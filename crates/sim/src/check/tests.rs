@@ -10,6 +10,7 @@ use store::rows::{AttemptRow, DefinitionRow, EventRow, JobRow, LoadedJob, Loaded
 use store::{Batch, Committed, JobWrite};
 use uuid::Uuid;
 
+mod asked;
 mod heard;
 
 use super::{Checks, HostCensus};

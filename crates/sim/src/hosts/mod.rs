@@ -221,6 +221,7 @@ impl World {
         let adopted: Vec<Ticket> = found.iter().map(|found| found.ticket).collect();
         let mut hello = host.hello(life, caretaker, now);
         hello.scan_complete = is_complete(&found, false);
+        let (session, last_epoch) = (hello.session, hello.last_epoch);
         let agent = Agent::new(hello, false, found);
         let process = WorkerProcess {
             life,
@@ -235,6 +236,7 @@ impl World {
             caretaker,
         };
         host.process = Some(process);
+        self.check(|checks| checks.worker_starts(session, last_epoch));
         self.carry_out_dooms(at);
         self.tell(|| format!("host {at}: a {} starts, life {life}", if caretaker { "caretaker" } else { "worker" }));
         for ticket in adopted {

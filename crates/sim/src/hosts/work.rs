@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use engine::AttemptId;
 use protocol::attempt::{AttemptSpec, StopMode, StopReason, Ticket};
 use protocol::folder::{Claim, FolderSpec, FromRunner, Local, RunnerRules, ToRunner};
 use protocol::link::{RefuseReason, WorkerMessage, encode_text};
@@ -120,15 +121,22 @@ impl World {
             }
             Action::LogEnded { ticket, last_seq } => self.ship_with(at, |shipper| shipper.ended(ticket, last_seq)),
             Action::StopShipping { ticket } => self.ship_with(at, |shipper| shipper.stop(ticket)),
-            Action::Forget { ticket } | Action::Discard { ticket } => {
-                self.check(|checks| checks.put_away(ticket));
-                self.ship_with(at, |shipper| shipper.stop(ticket));
-                let host = &mut self.hosts[at];
-                host.disk.attempts.remove(&ticket);
-                if let Some(process) = &mut host.process {
-                    process.lines.put_away(ticket);
-                }
+            Action::Forget { ticket } => {
+                let log = self.database.reader().log_state(AttemptId(ticket.attempt));
+                self.check(|checks| checks.told_to_forget(ticket, log));
+                self.put_away(at, ticket);
             }
+            Action::Discard { ticket } => self.put_away(at, ticket),
+        }
+    }
+
+    fn put_away(&mut self, at: usize, ticket: Ticket) {
+        self.check(|checks| checks.put_away(ticket));
+        self.ship_with(at, |shipper| shipper.stop(ticket));
+        let host = &mut self.hosts[at];
+        host.disk.attempts.remove(&ticket);
+        if let Some(process) = &mut host.process {
+            process.lines.put_away(ticket);
         }
     }
 

@@ -41,7 +41,7 @@ fn offered(batch: &mut Batch) {
     batch.steps[0].attempt = Some(attempt(1));
 }
 
-fn hello(batch: &mut Batch) {
+pub(super) fn hello(batch: &mut Batch) {
     batch.hellos.push(WorkerHello {
         id: WORKER,
         epoch: Epoch(2),

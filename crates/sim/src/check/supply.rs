@@ -1,0 +1,152 @@
+//! Promise: no step fails for want of a worker while there is one. An offer counts as unanswered only after the time for its
+//! answer, so that a refusal costs nothing; and a worker that fits and is only cut off is waited for.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use engine::{AttemptId, WorkerId};
+use store::Batch;
+use store::rows::{FleetChange, StepRow};
+
+use super::ears::Ears;
+use super::plans::Plans;
+use super::rows::{Place, Rows};
+use super::{Accepted, FASTEST_CLOCK, Findings};
+use crate::setup::Setup;
+
+const CHECKER: &str = "supply";
+
+/// An offer's time begins with the round that makes it, and is told by a commit.
+const COMMIT: Duration = Duration::from_secs(2);
+
+/// What one server knows of a worker its siblings know after so long.
+const SPREADS: Duration = Duration::from_secs(30);
+
+pub(crate) struct Supply {
+    answer: Duration,
+    window: Duration,
+    offers_max: u32,
+    offers: BTreeMap<Place, Offers>,
+    workers: BTreeMap<WorkerId, Willing>,
+}
+
+/// What became of a step's offers since it last ran.
+#[derive(Debug, Default)]
+struct Offers {
+    open: Option<(AttemptId, Duration)>,
+    unanswered: u32,
+}
+
+#[derive(Debug)]
+struct Willing {
+    tags: Vec<String>,
+    returns: bool,
+    drained: bool,
+    unwilling: bool,
+    removed: bool,
+    /// When any of it last changed.
+    since: Duration,
+}
+
+impl Supply {
+    pub(crate) fn new(setup: &Setup) -> Supply {
+        let rules = &setup.core.rules;
+        Supply {
+            answer: rules.dispatch_ack,
+            window: rules.recovery_window,
+            offers_max: rules.max_dispatch_attempts,
+            offers: BTreeMap::new(),
+            workers: BTreeMap::new(),
+        }
+    }
+
+    /// `rows` are those before the batch.
+    pub(crate) fn committed(
+        &mut self,
+        now: Duration,
+        ears: &Ears,
+        (rows, plans): (&Rows, &Plans),
+        (batch, accepted): (&Batch, &Accepted<'_>),
+        found: &mut Findings,
+    ) {
+        for row in accepted.steps() {
+            let place = Place { job: row.job, step: row.ix };
+            let unanswered = self.offered(now, place, row);
+            let name = || format!("step {} of {}", row.name, row.job);
+            match row.error_code.filter(|_| row.check_at.is_none()) {
+                Some("dispatch_exhausted") if unanswered < self.offers_max => {
+                    let offers = format!("{unanswered} of {} were left unanswered", self.offers_max);
+                    found.add(CHECKER, format!("{} was given up for its offers, and {offers}", name()));
+                }
+                Some("unmatched") => {
+                    let tag = plans.step(rows, place).and_then(|step| step.tag);
+                    if let Some(worker) = self.one_that_fits(now, ears, tag) {
+                        let here = format!("and worker {worker} fits and is here, or was not long ago");
+                        found.add(CHECKER, format!("{} failed for want of a worker, {here}", name()));
+                    }
+                }
+                _ => {}
+            }
+        }
+        self.heard_of_workers(now, batch);
+    }
+
+    /// Follows the step's offers; how many of them nobody answered.
+    fn offered(&mut self, now: Duration, place: Place, row: &StepRow) -> u32 {
+        let offers = self.offers.entry(place).or_default();
+        let open = row.attempt.filter(|_| row.state == "queued");
+        if let Some((_, since)) = offers.open.filter(|(before, _)| Some(*before) != open) {
+            let stood = (now - since).mul_f64(FASTEST_CLOCK) + COMMIT;
+            offers.unanswered += u32::from(stood >= self.answer);
+            offers.open = None;
+        }
+        if let (Some(attempt), None) = (open, offers.open) {
+            offers.open = Some((attempt, now));
+        }
+        if row.state == "running" {
+            offers.unanswered = 0;
+        }
+        offers.unanswered
+    }
+
+    /// One that has the tag, takes work, and was heard within its window.
+    fn one_that_fits(&self, now: Duration, ears: &Ears, tag: Option<&str>) -> Option<WorkerId> {
+        let fits = |worker: &Willing| tag.is_none_or(|tag| worker.tags.iter().any(|has| has == tag));
+        let takes_work = |worker: &Willing| {
+            worker.returns && !worker.drained && !worker.unwilling && !worker.removed && worker.since + SPREADS < now
+        };
+        let mut all = self.workers.iter().filter(|(_, worker)| fits(worker) && takes_work(worker));
+        let heard = |id: WorkerId| (now - ears.worker(id).seen).mul_f64(FASTEST_CLOCK) < self.window;
+        all.find(|(id, _)| heard(**id)).map(|(id, _)| *id)
+    }
+
+    fn heard_of_workers(&mut self, now: Duration, batch: &Batch) {
+        for hello in &batch.hellos {
+            let before = self.workers.get(&hello.id);
+            let worker = Willing {
+                tags: hello.tags.clone(),
+                returns: !hello.no_reconnect && hello.kind != "ephemeral",
+                drained: before.is_some_and(|worker| worker.drained),
+                unwilling: hello.unwilling,
+                removed: before.is_some_and(|worker| worker.removed),
+                since: now,
+            };
+            self.workers.insert(hello.id, worker);
+        }
+        let mut change = |id: &WorkerId, what: &dyn Fn(&mut Willing)| {
+            if let Some(worker) = self.workers.get_mut(id) {
+                what(worker);
+                worker.since = now;
+            }
+        };
+        for (id, _, unwilling) in &batch.unwilling {
+            change(id, &|worker| worker.unwilling = *unwilling);
+        }
+        for fleet in &batch.fleet {
+            match fleet {
+                FleetChange::Drain { worker, on } => change(worker, &|it| it.drained = *on),
+                FleetChange::Remove { worker, .. } => change(worker, &|it| it.removed = true),
+            }
+        }
+    }
+}

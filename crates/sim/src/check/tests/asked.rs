@@ -1,0 +1,89 @@
+//! What was asked for once and became two, workers that are not who they were, steps that fail for want of what is there, and
+//! attempts that are put away too early.
+
+use store::StoreError;
+use store::read::LogState;
+
+use super::heard::hello;
+use super::*;
+
+/// Another job of the same task, that goes on for nobody.
+#[test]
+fn a_submit_that_became_two_jobs_is_found() {
+    let mut scene = Scene::new(|_| {});
+    let twin = JobId(Uuid::from_u128(2));
+    scene.turn("queued", |_| {}).is_well();
+    let row = JobRow { id: twin, version: 1, ..scene.job_row() };
+    let batch = Batch { now: scene.time(), jobs: vec![JobWrite { row, expected: None }], ..Batch::default() };
+    scene.commit(&batch).is_found("submit", "became two jobs");
+}
+
+#[test]
+fn a_worker_with_an_older_state_folder_is_found_when_it_is_admitted() {
+    let admitted = |last_epoch| {
+        let mut scene = Scene::new(|_| {});
+        scene.turn("queued", |batch| batch.used_epochs.push((WorkerId(Uuid::nil()), Epoch(7))));
+        scene.checks.worker_starts(Uuid::nil(), last_epoch);
+        scene.turn("queued", hello);
+        scene
+    };
+    admitted(7).is_well();
+    admitted(0).is_well();
+    admitted(6).is_found("identity", "knows link 6, and it has used link 7");
+}
+
+fn exhausted(batch: &mut Batch) {
+    batch.steps[0].error_code = Some("dispatch_exhausted");
+}
+
+/// A step that was offered so many times, each for so long, and is then given up for it.
+fn offered(times: u32, each: Duration) -> Scene {
+    let mut scene = Scene::new(|_| {});
+    for number in 1..=times {
+        scene.turn("queued", |batch| batch.steps[0].attempt = Some(attempt(number))).after(each);
+        scene.turn("queued", |_| {});
+    }
+    scene.turn("failed", exhausted);
+    scene
+}
+
+#[test]
+fn offers_that_were_answered_do_not_count_as_unanswered() {
+    let rules = &Setup::of(1).core.rules;
+    offered(rules.max_dispatch_attempts, rules.dispatch_ack).is_well();
+    offered(rules.max_dispatch_attempts - 1, rules.dispatch_ack).is_found("supply", "were left unanswered");
+    offered(rules.max_dispatch_attempts, SECOND).is_found("supply", "0 of 5 were left unanswered");
+}
+
+#[test]
+fn a_step_that_fails_for_want_of_a_worker_that_is_awaited_is_found() {
+    let fails_after = |time| {
+        let mut scene = Scene::new(|step| step.tag = Some("gpu"));
+        scene.turn("queued", |batch| {
+            hello(batch);
+            batch.hellos[0].tags = vec!["gpu".to_owned()];
+        });
+        scene.after(time).turn("failed", |batch| batch.steps[0].error_code = Some("unmatched"));
+        scene
+    };
+    fails_after(3 * MINUTE).is_well();
+    fails_after(MINUTE).is_found("supply", "fits and is here, or was not long ago");
+}
+
+#[test]
+fn an_attempt_that_is_put_away_before_the_server_has_all_of_it_is_found() {
+    let put_away = |over: bool, complete: bool| {
+        let mut scene = Scene::new(|_| {});
+        scene.granted(1).runs(1).is_gone(1);
+        if over {
+            scene.turn("success", |batch| batch.attempts.push(over_row(1, "ended")));
+        }
+        scene.checks.printed(ticket(1), "a line".to_owned(), true);
+        let log: Result<LogState, StoreError> = Ok(LogState { complete, ..LogState::default() });
+        scene.checks.told_to_forget(ticket(1), log);
+        scene
+    };
+    put_away(true, true).is_well();
+    put_away(false, true).is_found("forget", "nobody has its end");
+    put_away(true, false).is_found("forget", "nobody has all of its log");
+}
