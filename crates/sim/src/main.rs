@@ -67,8 +67,8 @@ struct Arguments {
     /// Tell everything that happens.
     #[arg(long)]
     trace: bool,
-    /// Plant this bug, by its name, and see whether it is found; `all` looks for each of them in turn. Wants a build with
-    /// the feature `planted`.
+    /// Plant this bug, by its name, and see whether it is found; `all` looks for each of them in turn. With a seed and
+    /// `--trace`: shows the world that provokes it. Wants a build with the feature `planted`.
     #[arg(long)]
     planted: Option<String>,
     /// With `--planted all`: write docs/planted.md, and the seeds that the tests begin with.
@@ -107,6 +107,7 @@ fn main() -> ExitCode {
         eprintln!("no kind of fault is named `{kind}`");
         return ExitCode::from(2);
     }
+    let mut chosen = None;
     if let Some(name) = &arguments.planted {
         let Some(bugs) = plants::named(name) else {
             eprintln!("no bug is named `{name}`, or this build has none; the names are: {}", plants::names());
@@ -115,8 +116,11 @@ fn main() -> ExitCode {
         if bugs.len() > 1 || !arguments.trace {
             return hunt(&bugs, &arguments);
         }
-        planted::choose(bugs.first().copied());
+        chosen = bugs.first().copied();
+        planted::choose(chosen);
     }
+    let seed = arguments.seed.unwrap_or_default();
+    let world = || chosen.map_or_else(|| arguments.case_of(seed), |bug| plants::provoking(bug, seed));
     let many = arguments.count.is_some() || arguments.minutes.is_some();
     let clean = match &arguments.case {
         Some(path) => match Case::read(path) {
@@ -127,7 +131,7 @@ fn main() -> ExitCode {
             }
         },
         None if many || arguments.seed.is_none() => campaign(&arguments),
-        None => one(arguments.case_of(arguments.seed.unwrap_or_default()), &arguments),
+        None => one(world(), &arguments),
     };
     if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -3,16 +3,19 @@
 
 use std::fmt::{self, Write as _};
 use std::ops::Range;
+use std::time::Duration;
 
 use planted::Bug;
 
 use crate::case::Case;
 use crate::check::Finding;
 use crate::faults;
-use crate::setup::Setup;
+use crate::setup::{Scale, Setup};
 use crate::story::Story;
+use crate::workload::{Kind, StepPlan};
 
-/// For each bug the seed that showed it quickest, one line each; written by `sim --planted all --write`.
+/// For each bug the seed that showed it first, and the checker that saw it, one line each; written by `sim --planted all
+/// --write`.
 const KEPT: &str = include_str!("../planted.txt");
 
 /// A bug that hides from so many seeds hides from an ordinary run, too.
@@ -20,6 +23,13 @@ pub const SEEDS_MAX: u64 = 60;
 
 /// As many faults as an ordinary world has.
 const FAULTS: usize = 40;
+
+/// Of those that last: with more of them nobody would be left to go on with what others have lost.
+const LONG_FAULTS: usize = 12;
+
+/// Cases that every simulator of a job system should find.
+pub const CASES: [u32; 27] =
+    [1, 2, 3, 4, 5, 6, 7, 11, 12, 13, 14, 15, 16, 17, 18, 19, 21, 22, 23, 24, 28, 29, 30, 31, 44, 51, 55];
 
 /// How a planted bug was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,56 +71,118 @@ fn first_finding(case: &Case, bug: Option<Bug>) -> Option<Finding> {
     verdict.findings.into_iter().next()
 }
 
-/// This seed's world, with the faults that the bug is about and no others: what one fault shows is found sooner without the
-/// rest.
+/// This seed's world, with what the bug is about and no other faults: what one fault shows is found sooner without the rest.
 pub fn provoking(bug: Bug, seed: u64) -> Case {
-    let setup = Setup::of(seed);
-    Case { faults: faults::roll_only(seed, &setup, provokers(bug), FAULTS), ..Case::of(seed) }
+    let Provocation { faults, count, servers, work } = provocation(bug);
+    let scale = Scale { servers, ..Scale::default() };
+    let faults = faults::roll_only(seed, &Setup::scaled(seed, scale), faults, count);
+    let mut case = Case { faults, ..Case::scaled(seed, scale) };
+    match work {
+        Work::AsRolled => {}
+        Work::Long => case.jobs.iter_mut().filter_map(|job| job.steps.first_mut()).for_each(outlasts_a_window),
+        Work::JustSubmitted => {
+            for (fault, job) in case.faults.iter_mut().zip(case.jobs.iter().cycle()) {
+                fault.at = job.at.saturating_sub(BEFORE_SUBMIT);
+            }
+        }
+    }
+    case
 }
 
-fn provokers(bug: Bug) -> &'static [&'static str] {
+/// A world in which a bug has occasion to show.
+struct Provocation {
+    /// The names of kinds of faults, and how many there are of all of them.
+    faults: &'static [&'static str],
+    count: usize,
+    servers: usize,
+    work: Work,
+}
+
+enum Work {
+    AsRolled,
+    /// Every job begins with a step that outlasts a window: what becomes of those that are cut off is to be seen.
+    Long,
+    /// Faults come right when something is submitted.
+    JustSubmitted,
+}
+
+/// Two windows.
+const LONG: Duration = Duration::from_secs(240);
+
+/// A fault that lies in wait is there when the submit comes, and meets no commit before it.
+const BEFORE_SUBMIT: Duration = Duration::from_millis(1);
+
+fn outlasts_a_window(step: &mut StepPlan) {
+    if let Kind::Work(behaviour) = &mut step.kind {
+        behaviour.takes += LONG;
+        step.timeout = None;
+    }
+}
+
+const fn plain(faults: &'static [&'static str]) -> Provocation {
+    Provocation { faults, count: FAULTS, servers: 1, work: Work::AsRolled }
+}
+
+const fn long(faults: &'static [&'static str]) -> Provocation {
+    Provocation { count: LONG_FAULTS, work: Work::Long, ..plain(faults) }
+}
+
+fn provocation(bug: Bug) -> Provocation {
     match bug {
-        Bug::DeafTimeCounts | Bug::NoTimeToCallIn => &["freeze-server", "cut", "kill-server"],
-        Bug::StartFlipsSiblings | Bug::DeafServerRenews => &["kill-server", "database-away", "cut"],
-        Bug::ReturnNotBelieved | Bug::NobodyAwaited => &["cut", "mass-cut"],
-        Bug::OldCloseEndsNewLink => &["half-open", "cut"],
-        Bug::DeadLinkStays | Bug::IdentityNotAsked => &["kill-worker", "worker-at-moment", "roll-back"],
-        Bug::SilentRunnerBeats => &["freeze-runner"],
-        Bug::RetryRevivesCancelled | Bug::StopNotSent => &["cancel"],
-        Bug::WindowRevivesCancelled
-        | Bug::CancelRefreshesWindow
-        | Bug::CancelAwaitsTheLost
-        | Bug::StrayRunsOn
-        | Bug::RerunWithoutGround => &["cancel", "cut", "freeze-worker", "operator", "cut-and-act"],
+        Bug::DeafTimeCounts => plain(&["freeze-server", "cut", "kill-server"]),
+        Bug::NoTimeToCallIn => long(&["long-cut", "short-kill-server"]),
+        Bug::StartFlipsSiblings => Provocation { servers: 3, ..long(&["kill-server", "restart-server"]) },
+        Bug::ReturnNotBelieved => plain(&["cut", "mass-cut"]),
+        Bug::NobodyAwaited => plain(&["mass-cut"]),
+        Bug::OldCloseEndsNewLink => plain(&["half-open", "cut"]),
+        Bug::DeadLinkStays => plain(&["kill-worker", "worker-at-moment"]),
+        Bug::IdentityNotAsked => plain(&["roll-back", "mass-reset"]),
+        Bug::StrangerNotAdopted => plain(&["lose-commits-at-message"]),
+        Bug::SilentRunnerBeats => long(&["long-freeze-runner"]),
+        Bug::RetryRevivesCancelled | Bug::StopNotSent | Bug::EndedByEach => plain(&["cancel"]),
+        Bug::WindowRevivesCancelled | Bug::CancelRefreshesWindow => long(&["cut-and-act"]),
+        Bug::CancelAwaitsTheLost => long(&["cancel", "cut-at-stop"]),
+        Bug::StrayRunsOn => long(&["long-cut"]),
+        Bug::RerunWithoutGround => Provocation { count: FAULTS, ..long(&["cut", "long-cut", "resolve", "resolve"]) },
         Bug::RemainsLeftAlive
         | Bug::LossesWithoutEnd
         | Bug::LossSpendsRetry
         | Bug::WritesRepeated
-        | Bug::IntentCountsAsVoid => &["kill-runner"],
-        Bug::OfferWithoutDeadline => &["freeze-worker"],
-        Bug::RefusalsCount => &["disk-full", "operator"],
-        Bug::ErrorDropsJob => &["refusals", "commit-errors", "poison"],
-        Bug::ReportedOnce | Bug::ForgottenOnReport => &["kill-server", "cut", "kill-worker"],
-        Bug::GoBeforeCommit | Bug::ForgetBeforeCommit => &["die-before-commit"],
-        Bug::SubmittedTwice => &["die-after-commit", "answers-lost"],
-        Bug::VerdictTurns | Bug::StaleEndCounts | Bug::LateGoUsed => &["sleep", "freeze-worker", "cut"],
-        Bug::LeaseIgnored | Bug::LeaseOutlastsWindow | Bug::LeaseFromLastQuestion => {
-            &["cut", "kill-worker", "freeze-worker", "slow"]
+        | Bug::IntentCountsAsVoid => plain(&["kill-runner"]),
+        Bug::OfferWithoutDeadline => plain(&["freeze-worker"]),
+        Bug::RefusalsCount => plain(&["disk-full"]),
+        Bug::ErrorDropsJob => plain(&["refusals"]),
+        Bug::ConflictIgnored => plain(&["conflicts"]),
+        Bug::ReportedOnce | Bug::ForgottenOnReport => plain(&["kill-server", "cut", "kill-worker"]),
+        Bug::GoBeforeCommit => plain(&["die-before-grant"]),
+        Bug::ForgetBeforeCommit => plain(&["die-before-end"]),
+        Bug::SubmittedTwice => Provocation { work: Work::JustSubmitted, ..plain(&["die-after-commit"]) },
+        Bug::VerdictTurns | Bug::StaleEndCounts => long(&["sleep", "freeze-worker", "long-cut"]),
+        Bug::LateGoUsed => plain(&["freeze-at-go"]),
+        Bug::LeaseIgnored | Bug::LeaseOutlastsWindow | Bug::LeaseFromLastQuestion | Bug::WorkerRenews => {
+            long(&["long-cut"])
         }
-        Bug::LinesTwice | Bug::ReplayDropped | Bug::LogCompleteTooEarly => &["cut", "kill-worker"],
+        Bug::LinesTwice | Bug::ReplayDropped | Bug::LogCompleteTooEarly => plain(&["cut", "kill-worker"]),
         Bug::OfferedToTwo
         | Bug::OfferTimerOutlivesGrant
         | Bug::SlotLeaks
         | Bug::OneExecutionTooMany
         | Bug::FailureReleases
-        | Bug::FenceRepeats => &["kill-worker"],
+        | Bug::FenceRepeats => plain(&["kill-worker"]),
     }
 }
 
-/// The seed that showed this bug when the list was written.
-pub fn kept_seed(bug: Bug) -> Option<u64> {
-    let mut lines = KEPT.lines().filter_map(|line| line.split_once(' '));
-    lines.find(|(name, _)| *name == bug.name()).and_then(|(_, seed)| seed.parse().ok())
+/// Whether the world that showed this bug when the list was written still does, and to the same checker. That it is well
+/// without the bug was seen then.
+pub fn shows_again(bug: Bug) -> bool {
+    let mut kept = KEPT.lines().map(|line| line.split(' ').collect::<Vec<&str>>());
+    let Some((seed, checker)) = kept.find_map(|words| match words[..] {
+        [name, seed, checker] if name == bug.name() => Some((seed.parse().ok()?, checker)),
+        _ => None,
+    }) else {
+        return false;
+    };
+    first_finding(&provoking(bug, seed), Some(bug)).is_some_and(|by| by.checker == checker)
 }
 
 /// Writes docs/planted.md and the seeds that are tried first.
@@ -122,8 +194,8 @@ pub fn write(found: &[(Bug, Option<Caught>)], first_seed: u64) -> std::io::Resul
 
 /// What `planted.txt` is to hold.
 fn kept(found: &[(Bug, Option<Caught>)]) -> String {
-    let lines = found.iter().filter_map(|(bug, caught)| Some(format!("{} {}\n", bug.name(), caught.as_ref()?.seed)));
-    lines.collect()
+    let line = |bug: Bug, caught: &Caught| format!("{} {} {}\n", bug.name(), caught.seed, caught.by.checker);
+    found.iter().filter_map(|(bug, caught)| Some(line(*bug, caught.as_ref()?))).collect()
 }
 
 /// docs/planted.md.
@@ -156,8 +228,8 @@ Written by `make sim-planted`; do not edit.
 Whether a simulator finds anything is shown by what it finds. So the product's sources hold wrong decisions on purpose, one
 short branch each at the place of the true one (`crates/planted`). They are constants in the product, and are not even compiled
 into it; a build for the simulator chooses one of them at a time. Each imitates what went wrong in some job system; the case is its
-number in [testing.md](testing.md). A bug is looked for in worlds with the faults that it is about and no others. `cargo test -p sim`
-looks for those that were found before, and fails if one no longer is.
+number in [testing.md](testing.md). A bug is looked for in worlds with the faults that it is about and no others, and counts as found
+if the same world without it is well. `cargo test -p sim` looks for each of them, and fails if one hides.
 
 | bug | what goes wrong | case | found by | after seeds |
 |---|---|---|---|---|

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use planted::Bug;
+
 use crate::attempt::Attempt;
 use crate::deadline;
 use crate::definition::StepDef;
@@ -121,6 +123,9 @@ impl<'a> Draft<'a> {
         if from != to {
             let reason = self.header.error.as_ref().map(|e| e.failure.to_string()).unwrap_or_default();
             self.note(About::Job { from, to }, &reason);
+            if planted::is(Bug::EndedByEach) && to.is_final() && self.steps.len() > 1 {
+                self.note(About::Job { from, to }, &reason);
+            }
         }
         let (now, clocks, rules) = (self.ctx.now, self.ctx.clocks(), self.ctx.rules);
         for (ix, step) in &mut self.steps {

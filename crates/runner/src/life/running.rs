@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use planted::Bug;
 use protocol::attempt::{EndResult, StopMode, StopReason};
 use protocol::folder::{FromRunner, RunnerPhase, RunnerRules, ToRunner};
 
@@ -189,6 +190,9 @@ impl Running {
         let Some(lease) = &mut self.lease else { return };
         if let Some(n) = lease.ask(now) {
             out.push(Action::Send(FromRunner::Renew { n, asked_at_ms: clock::to_ms(now) }));
+            if planted::is(Bug::LeaseFromLastQuestion) && lease.answered(n) {
+                out.push(Action::SetOwnership(lease.ownership()));
+            }
         }
         let (signal_at, kill_at) = (lease.signal_at(), lease.kill_at());
         if is_due(signal_at, now) && self.stopping.is_none() {

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use engine::definition::Effects;
 use engine::event::Ticket;
 use engine::{AttemptId, Clocks, Epoch, Event, Heard, JobId, WorkerId};
+use planted::Bug;
 use protocol::link::{HeldAttempt, RefusedCode};
 use serde::{Deserialize, Serialize};
 use store::rows::WorkerRow;
@@ -148,6 +149,9 @@ impl<S: Store> Core<S> {
 
     /// An attempt that is not on record, of a step that is: it had leave to start, so the word of that was lost.
     pub(super) fn adopt(&mut self, link: LinkId, held: &HeldAttempt, epoch: Epoch, round: &mut Round) -> Option<Place> {
+        if planted::is(Bug::StrangerNotAdopted) {
+            return None;
+        }
         let worker = self.links.get(&link)?.worker;
         let job = JobId(held.job);
         self.doubt(job, round);

@@ -296,7 +296,10 @@ impl<S: Store> Core<S> {
             Err(error) => Err(error),
         };
         match outcome {
-            Ok(committed) => {
+            Ok(mut committed) => {
+                if planted::is(Bug::ConflictIgnored) {
+                    committed.conflicts.clear();
+                }
                 self.finish(prepared, &committed);
                 Commit::Done
             }

@@ -183,8 +183,7 @@ impl<S: Store> Core<S> {
 
     /// Leases are renewed only by a server that proves that it hears, and only for attempts that are current on this link.
     fn renew(&mut self, link: LinkId, worker: WorkerId, renewals: &[Renewal], round: &mut Round) {
-        let unproved = round.listened.is_none() && !planted::is(Bug::DeafServerRenews);
-        if unproved && !self.hearing.is_fresh(round.now, &self.hearing_rules) {
+        if round.listened.is_none() && !self.hearing.is_fresh(round.now, &self.hearing_rules) {
             return;
         }
         let epoch = self.epoch_of(link);

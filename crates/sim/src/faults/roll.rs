@@ -169,6 +169,34 @@ const RARE: [Kind; 3] = [
     },
 ];
 
+/// What ordinary worlds have in all lengths and at all moments, just as long and just when one kind of mistake would show.
+/// Only [`roll_only`] knows these.
+const PROVOKING: [Kind; 8] = [
+    timed("long-cut", 1, Roll::long_cut),
+    timed("long-freeze-runner", 1, |roll| FaultKind::FreezeRunner { host: roll.host(), time: roll.long() }),
+    timed("resolve", 1, |_| FaultKind::Act(Act::ResolveRecovering)),
+    Kind { name: "cut-at-stop", most: 1, make: Roll::long_cut, moments: &[Moment::StopSent] },
+    Kind {
+        name: "freeze-at-go",
+        most: 1,
+        make: |roll| FaultKind::FreezeWorker { host: roll.host(), time: roll.long() },
+        moments: &[Moment::AcceptSent, Moment::GoSent],
+    },
+    Kind {
+        name: "die-before-grant",
+        most: 1,
+        make: |roll| roll.ambush(Ambush::DieBefore),
+        moments: &[Moment::AcceptSent],
+    },
+    Kind {
+        name: "die-before-end",
+        most: 1,
+        make: |roll| roll.ambush(Ambush::DieBefore),
+        moments: &[Moment::EndedSent],
+    },
+    timed("short-kill-server", 1, |roll| FaultKind::KillServer { server: roll.server(), down: roll.pause() }),
+];
+
 /// The faults of this seed.
 pub fn roll(seed: u64, setup: &Setup) -> Vec<Fault> {
     let (servers, hosts) = (setup.servers, setup.hosts.len());
@@ -198,7 +226,8 @@ pub fn is_kind(name: &str) -> bool {
 pub fn roll_only(seed: u64, setup: &Setup, names: &[&str], count: usize) -> Vec<Fault> {
     let (servers, hosts) = (setup.servers, setup.hosts.len());
     let mut roll = Roll { servers, hosts, length: setup.length, dice: Dice::new(seed, "faults") };
-    let kinds: Vec<&Kind> = KINDS.iter().chain(&RARE).filter(|kind| names.contains(&kind.name)).collect();
+    let all = KINDS.iter().chain(&RARE).chain(&PROVOKING);
+    let kinds: Vec<&Kind> = all.filter(|kind| names.contains(&kind.name)).collect();
     let mut faults: Vec<Fault> = (0..count).map(|at| roll.fault(kinds[at % kinds.len()])).collect();
     faults.sort_by_key(|fault| fault.at);
     faults
@@ -251,6 +280,11 @@ impl Roll {
         self.dice.duration(Duration::from_secs(1), Duration::from_secs(60))
     }
 
+    /// Longer than every window, and than the lease within it.
+    fn long(&mut self) -> Duration {
+        self.dice.duration(Duration::from_secs(180), Duration::from_secs(600))
+    }
+
     fn few(&mut self) -> u32 {
         self.dice.between(1, 4) as u32
     }
@@ -301,6 +335,10 @@ impl Roll {
     fn cut(&mut self) -> FaultKind {
         let ways = *self.dice.pick(&[Ways::Both, Ways::Both, Ways::ToServer, Ways::ToHost]).unwrap_or(&Ways::Both);
         FaultKind::Cut { host: self.host(), server: self.maybe_server(), ways, time: self.time() }
+    }
+
+    fn long_cut(&mut self) -> FaultKind {
+        FaultKind::Cut { host: self.host(), server: None, ways: Ways::Both, time: self.long() }
     }
 
     fn link(&mut self) -> FaultKind {

@@ -49,12 +49,14 @@ impl Guard {
             self.open.pop_front();
         }
         self.open.push_back((n, at));
+        if planted::is(Bug::LeaseFromLastQuestion) {
+            self.from = at;
+        }
     }
 
     fn answered(&mut self, n: u64) {
         if let Some(at) = self.open.iter().position(|(number, _)| *number == n) {
-            let counted = if planted::is(Bug::LeaseFromLastQuestion) { self.open.len() - 1 } else { at };
-            self.from = self.from.max(self.open[counted].1);
+            self.from = self.from.max(self.open[at].1);
             self.open.drain(..=at);
         }
     }
@@ -77,6 +79,9 @@ impl Agent {
     pub(super) fn asks_to_renew(&mut self, ticket: Ticket, n: u64, asked_at: Duration) {
         let Some(held) = self.held.get_mut(&ticket) else { return };
         held.guard.asked(n, asked_at);
+        if planted::is(Bug::WorkerRenews) && !self.out.link_stands {
+            return self.renewed(&[Renewal { ticket, n }]);
+        }
         self.out.say(WorkerMessage::Renew { renewals: vec![Renewal { ticket, n }] });
     }
 
