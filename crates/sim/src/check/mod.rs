@@ -35,7 +35,6 @@ use engine::why::Why;
 use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
 use protocol::attempt::Ticket;
 use server::ledger::Census;
-use store::read::LogState;
 use store::rows::{AttemptRow, JobRow, StepRow, StoredJob};
 use store::{Batch, Committed, Reader, StoreError};
 use uuid::Uuid;
@@ -243,15 +242,15 @@ impl Checks {
         self.identities.worker_starts(session, last_epoch);
     }
 
-    /// A worker was told that the server has all of this attempt. `log`: what the server has of its log.
-    pub(crate) fn told_to_forget(&mut self, ticket: Ticket, log: Result<LogState, StoreError>) {
+    /// A worker was told that the server has all of this attempt. `log_is_whole`: as the server has it.
+    pub(crate) fn told_to_forget(&mut self, ticket: Ticket, log_is_whole: bool) {
         let id = AttemptId(ticket.attempt);
         // Where commits are lost, it may have had it when it said so.
         let Some(attempt) = self.rows.attempts.get(&id).filter(|_| !self.past.expected) else { return };
-        let lacks = match log {
-            _ if !attempt.is_over() => "its end",
-            Ok(log) if self.logs.has_lines(id) && !log.complete => "all of its log",
-            _ => return,
+        let lacks = match attempt.is_over() {
+            false => "its end",
+            true if self.logs.has_lines(id) && !log_is_whole => "all of its log",
+            true => return,
         };
         self.found.add("forget", format!("attempt {id} of {} is put away, and nobody has {lacks}", attempt.place.job));
     }

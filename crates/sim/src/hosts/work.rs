@@ -123,7 +123,8 @@ impl World {
             Action::StopShipping { ticket } => self.ship_with(at, |shipper| shipper.stop(ticket)),
             Action::Forget { ticket } => {
                 let log = self.database.reader().log_state(AttemptId(ticket.attempt));
-                self.check(|checks| checks.told_to_forget(ticket, log));
+                let is_whole = log.is_ok_and(|log| log.complete);
+                self.check(|checks| checks.told_to_forget(ticket, is_whole));
                 self.put_away(at, ticket);
             }
             Action::Discard { ticket } => self.put_away(at, ticket),

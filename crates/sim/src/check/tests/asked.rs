@@ -1,9 +1,6 @@
 //! What was asked for once and became two, workers that are not who they were, steps that fail for want of what is there, and
 //! attempts that are put away too early.
 
-use store::StoreError;
-use store::read::LogState;
-
 use super::heard::hello;
 use super::*;
 
@@ -79,8 +76,7 @@ fn an_attempt_that_is_put_away_before_the_server_has_all_of_it_is_found() {
             scene.turn("success", |batch| batch.attempts.push(over_row(1, "ended")));
         }
         scene.checks.printed(ticket(1), "a line".to_owned(), true);
-        let log: Result<LogState, StoreError> = Ok(LogState { complete, ..LogState::default() });
-        scene.checks.told_to_forget(ticket(1), log);
+        scene.checks.told_to_forget(ticket(1), complete);
         scene
     };
     put_away(true, true).is_well();
