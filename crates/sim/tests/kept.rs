@@ -38,6 +38,7 @@ kept! {
     read_over_in_its_round => "read-over-in-its-round",
     slots_taken_again => "slots-taken-again",
     strays_left_behind => "strays-left-behind",
+    a_log_that_was_refused => "a-log-that-was-refused",
     retried_twice => "retried-twice",
     timed_out_while_the_server_was_away => "timed-out-while-the-server-was-away",
     set_aside_for_nothing => "set-aside-for-nothing",

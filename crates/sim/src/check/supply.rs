@@ -73,7 +73,9 @@ impl Supply {
             let place = Place { job: row.job, step: row.ix };
             let unanswered = self.offered(now, place, row);
             let name = || format!("step {} of {}", row.name, row.job);
-            match row.error_code.filter(|_| row.check_at.is_none()) {
+            // What a job takes over from the one that it continues is over with its first row, and no new verdict.
+            let judged_now = row.check_at.is_none() && rows.step(place).is_some();
+            match row.error_code.filter(|_| judged_now) {
                 Some("dispatch_exhausted") if unanswered < self.offers_max => {
                     let offers = format!("{unanswered} of {} were left unanswered", self.offers_max);
                     found.add(CHECKER, format!("{} was given up for its offers, and {offers}", name()));
