@@ -404,10 +404,10 @@ impl<S: Store> Core<S> {
     }
 
     pub(super) fn forget_if_whole(&mut self, link: LinkId, attempt: AttemptId, ticket: Ticket, round: &mut Round) {
-        let position = self.log_position(link, attempt, round);
-        if let Some(known) = self.links.get_mut(&link)
-            && known.ended.contains(&attempt)
-            && position.is_some_and(|p| p.complete)
+        let is_whole = self.log_position(link, attempt, round).is_some_and(|p| p.complete);
+        if is_whole
+            && self.has_end_of(link, attempt)
+            && let Some(known) = self.links.get_mut(&link)
         {
             known.ended.remove(&attempt);
             known.logs.remove(&attempt);
@@ -420,6 +420,14 @@ impl<S: Store> Core<S> {
             let job = round.ends.get(&attempt).copied();
             round.outgoing.push((job, link, ServerMessage::Forget { number: 0, ticket }));
         }
+    }
+
+    /// Whether the worker's last word on the attempt is known: it was just said, or is on record. What was said is not
+    /// remembered across a batch that was refused.
+    fn has_end_of(&self, link: LinkId, attempt: AttemptId) -> bool {
+        let Some(known) = self.links.get(&link) else { return false };
+        let row = || self.store.reader().attempt(attempt).ok().flatten();
+        known.ended.contains(&attempt) || row().is_some_and(|row| row.reported || row.confirmed)
     }
 
     /// Numbers what must be numbered, and sends. A worker that does not read is cut off; it will come back.

@@ -319,6 +319,26 @@ fn a_piece_of_a_log_that_was_refused_is_asked_for_once_more() {
     assert_eq!(acks_when_refused(2, 2), 1, "what is never written is not sent for ever");
 }
 
+/// A refused batch empties the server's memory; the worker said its end before that, and says it no more.
+#[test]
+fn an_attempt_is_forgotten_though_another_batch_was_refused_between_its_end_and_its_log() {
+    let moody = Arc::new(AtomicU32::new(0));
+    let flag = moody.clone();
+    let mut desk = Desk::with(|inner| Faulty { moody: flag, ..Faulty::kind(inner) });
+    let mut w = desk.worker("w", "script", 1);
+    desk.submit(ONE);
+    let ticket = desk.start(&mut w).ticket;
+    desk.ends(&w, ticket, 0);
+    moody.store(1, Ordering::Relaxed);
+    desk.submit(ONE);
+    assert_eq!(moody.load(Ordering::Relaxed), 0, "it was refused once");
+    w.take();
+    let (first_seq, last_seq, missing, cause) = (1, 0, 0, MissingCause::Limit);
+    desk.log(&w, LogHeader { ticket, first_seq, last_seq, missing, cause, complete: true }, Vec::new());
+    let said = w.take();
+    assert!(said.iter().any(|said| matches!(said, ServerMessage::Forget { .. })), "{said:?}");
+}
+
 async fn ask(ledger: &Ledger) -> Result<Submitted, LedgerDown> {
     let (command, answer) = submit(ONE, None);
     let sent = ledger.ask(|reply| match command {
