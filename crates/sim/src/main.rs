@@ -37,9 +37,9 @@ struct Arguments {
     /// The first seed; a fresh one if it is not said.
     #[arg(long)]
     seed: Option<u64>,
-    /// How many servers share the database of each world.
-    #[arg(long, default_value_t = 1)]
-    servers: usize,
+    /// How many servers share the database of each world; one to three, as its seed says, if it is not said.
+    #[arg(long)]
+    servers: Option<usize>,
     /// How many workers each world has; as many as its seed says, if it is not said.
     #[arg(long)]
     hosts: Option<usize>,

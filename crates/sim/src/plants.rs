@@ -74,7 +74,7 @@ fn first_finding(case: &Case, bug: Option<Bug>) -> Option<Finding> {
 /// This seed's world, with what the bug is about and no other faults: what one fault shows is found sooner without the rest.
 pub fn provoking(bug: Bug, seed: u64) -> Case {
     let Provocation { faults, count, servers, work } = provocation(bug);
-    let scale = Scale { servers, ..Scale::default() };
+    let scale = Scale { servers: Some(servers), ..Scale::default() };
     let faults = faults::roll_only(seed, &Setup::scaled(seed, scale), faults, count);
     let mut case = Case { faults, ..Case::scaled(seed, scale) };
     match work {

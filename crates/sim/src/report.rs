@@ -85,8 +85,9 @@ pub(crate) fn explain(case: &Case, finding: &Finding, budget: Duration, keep: Op
     story.lines().iter().for_each(|line| println!("  {line}"));
     verdict.findings.iter().for_each(|finding| println!("  {}", story.named(&finding.to_string())));
     let only: Vec<String> = shrunk.only.iter().map(usize::to_string).collect();
-    println!("\nAgain:  make sim SEED={seed}");
-    println!("        make sim SEED={seed} SIM=\"--only {} --trace\"", only.join(","));
+    let servers = case.servers;
+    println!("\nAgain:  make sim SEED={seed} SIM=\"--servers {servers}\"");
+    println!("        make sim SEED={seed} SIM=\"--servers {servers} --only {} --trace\"", only.join(","));
     match small.write(&path) {
         Ok(()) => println!("        make sim SIM=\"--case {} --trace\"", path.display()),
         Err(error) => println!("        ({} was not written: {error})", path.display()),

@@ -36,18 +36,12 @@ pub struct Setup {
 }
 
 /// How large a world is asked to be, whatever its seed says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Scale {
-    /// How many share its database.
-    pub servers: usize,
+    /// How many share its database; as many as the seed says, if it is not said.
+    pub servers: Option<usize>,
     /// As many workers as the seed says, if it is not said.
     pub hosts: Option<usize>,
-}
-
-impl Default for Scale {
-    fn default() -> Scale {
-        Scale { servers: 1, hosts: None }
-    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,7 +55,7 @@ pub struct HostSetup {
 impl Setup {
     /// A world of this seed, as large as asked.
     pub fn scaled(seed: u64, scale: Scale) -> Setup {
-        let mut setup = Setup::of(seed).among(scale.servers);
+        let mut setup = Setup::of(seed).among(scale.servers.unwrap_or_else(|| Setup::servers_of(seed)));
         let Some(hosts) = scale.hosts else { return setup };
         let mut dice = Dice::new(seed, "more hosts");
         let more = (setup.hosts.len()..hosts).map(|number| HostSetup::roll(number, &mut dice));
@@ -70,7 +64,13 @@ impl Setup {
         setup
     }
 
-    /// As this seed wants it: every seed its own size and mix.
+    /// How many servers this seed wants: one, as most installations have, or some that share a database.
+    fn servers_of(seed: u64) -> usize {
+        let mut dice = Dice::new(seed, "servers");
+        if dice.chance(0.5) { 1 } else { dice.between(2, 3) as usize }
+    }
+
+    /// As this seed wants it, with one server: every seed its own size and mix.
     pub fn of(seed: u64) -> Setup {
         let mut dice = Dice::new(seed, "setup");
         let hosts = dice.between(2, 8) as usize;

@@ -43,7 +43,7 @@ fn every_moment_comes() {
     });
     let reset = Fault { at: Duration::from_secs(30), on: None, kind: FaultKind::MassReset };
     let faults = armed.into_iter().chain([reset]).chain(cancels).collect();
-    let verdict = Case { faults, ..Case::of(3) }.run(&Story::untold(), None);
+    let verdict = Case { faults, servers: 1, ..Case::of(3) }.run(&Story::untold(), None);
     assert_eq!(verdict.findings, []);
     let come: BTreeSet<&str> = verdict.fired.keys().filter_map(|name| name.strip_prefix("cut at ")).collect();
     let missing: Vec<&str> = MOMENTS.iter().map(|moment| moment.name()).filter(|name| !come.contains(name)).collect();
