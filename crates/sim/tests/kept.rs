@@ -35,6 +35,7 @@ macro_rules! kept {
 kept! {
     counted_with_every_hello => "counted-with-every-hello",
     never_offered_again => "never-offered-again",
+    a_step_left_in_its_queue => "a-step-left-in-its-queue",
     read_over_in_its_round => "read-over-in-its-round",
     slots_taken_again => "slots-taken-again",
     strays_left_behind => "strays-left-behind",

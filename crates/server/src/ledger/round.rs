@@ -369,7 +369,13 @@ impl<S: Store> Core<S> {
         for _ in 0..OFFERS_PER_ROUND {
             let Some(assignment) = dispatch::plan(&self.queue, &self.roster) else { return };
             let place = assignment.place;
-            if self.is_set_aside(place.job) || self.withholds(place) {
+            if let Some(until) = self.aside.get(&place.job).copied() {
+                // Nobody else may have a word for it: it is in the queue again when it is read then.
+                self.queue.remove(place);
+                self.noticed.look_at(place.job, until);
+                continue;
+            }
+            if self.withholds(place) {
                 self.queue.remove(place);
                 continue;
             }

@@ -27,6 +27,8 @@ struct Faulty {
     blind: Arc<AtomicBool>,
     /// Refuses so many of the next batches, whatever is in them.
     moody: Arc<AtomicU32>,
+    /// Refuses so many of the next batches that change a job of the task `shy`.
+    shy: Arc<AtomicU32>,
     /// Is away for so many of the next jobs that are read.
     absent: Arc<AtomicU32>,
 }
@@ -35,7 +37,7 @@ impl Faulty {
     /// It has no faults yet but for the tasks that it does not like.
     fn kind(inner: SqliteStore) -> Faulty {
         let (away, mute, blind) = (Arc::default(), Arc::default(), Arc::default());
-        Faulty { inner, away, mute, blind, moody: Arc::default(), absent: Arc::default() }
+        Faulty { inner, away, mute, blind, moody: Arc::default(), shy: Arc::default(), absent: Arc::default() }
     }
 }
 
@@ -53,6 +55,10 @@ impl Store for Faulty {
         let doomed = |job: &store::JobWrite| job.row.task == "doomed" && job.row.state == "recovering";
         if batch.jobs.iter().any(|job| job.row.task == "poison" || cursed(job) || doomed(job)) {
             return Err(StoreError::Refused { message: "it does not like this".to_owned() });
+        }
+        let shy = |job: &store::JobWrite| job.row.task == "shy" && job.expected.is_some();
+        if batch.jobs.iter().any(shy) && takes_one(&self.shy) {
+            return Err(StoreError::Refused { message: "it does not like this now".to_owned() });
         }
         if takes_one(&self.moody) {
             return Err(StoreError::Refused { message: "it does not like anything now".to_owned() });
@@ -253,6 +259,28 @@ fn nothing_is_kept_of_a_job_that_was_set_aside_and_ended_meanwhile() {
     desk.check(doomed, "success: success");
     desk.pass(Duration::from_secs(70));
     assert_eq!(desk.core().census().aside, 0);
+}
+
+/// Nothing else speaks of a step that is queued: its job has to be looked at when it is left alone no more.
+#[test]
+fn a_step_whose_offer_was_refused_is_offered_later() {
+    let shy = Arc::new(AtomicU32::new(2));
+    let flag = shy.clone();
+    let mut desk = Desk::with(|inner| Faulty { shy: flag, ..Faulty::kind(inner) });
+    let mut w = desk.worker("w", "script", 1);
+    desk.submit(ONE);
+    let first = desk.start(&mut w);
+    let job = desk.submit("name: shy\nsteps:\n  a: { run: 'true', unmatched: 1h }\n");
+    // Its offer is refused together with the end that makes room for it, and then alone.
+    desk.ends(&w, first.ticket, 0);
+    w.take();
+    desk.pass(Duration::from_secs(50));
+    assert_eq!((shy.load(Ordering::Relaxed), desk.core().census().aside), (0, 1));
+    w.none();
+    desk.pass(Duration::from_secs(12));
+    let spec = desk.start(&mut w);
+    desk.ends(&w, spec.ticket, 0);
+    desk.check(job, "success: success");
 }
 
 /// Batches without a word on it were refused: that is no reason to leave it alone.
