@@ -40,6 +40,7 @@ kept! {
     slots_taken_again => "slots-taken-again",
     strays_left_behind => "strays-left-behind",
     a_log_that_was_refused => "a-log-that-was-refused",
+    a_log_that_could_be_read_later => "a-log-that-could-be-read-later",
     retried_twice => "retried-twice",
     timed_out_while_the_server_was_away => "timed-out-while-the-server-was-away",
     set_aside_for_nothing => "set-aside-for-nothing",

@@ -28,6 +28,8 @@ pub(super) struct Held {
     pub(super) sign: Option<Sign>,
     /// An order that could not be carried out yet.
     pub(super) stop: Option<(StopMode, StopReason)>,
+    /// The server has its log up to this line, and waits for the rest; there was nothing to read from yet.
+    pub(super) log_wanted_after: Option<u64>,
 }
 
 #[derive(Debug, PartialEq)]
@@ -112,6 +114,7 @@ impl Held {
             guard: Guard::default(),
             sign: None,
             stop: None,
+            log_wanted_after: None,
         }
     }
 
@@ -149,6 +152,7 @@ impl Held {
         self.said_at = None;
         self.settled = false;
         self.barrier = None;
+        self.log_wanted_after = None;
     }
 
     /// The report that the server owes an answer to.

@@ -88,10 +88,19 @@ impl Agent {
             Input::LinkDown => self.link_down(now),
             Input::Frame(messages) => self.hear(messages, now),
             Input::PrepareFailed { ticket, reason, detail } => self.prepare_failed(ticket, reason, detail, now),
-            Input::Runner { ticket, said } => self.runner_said(ticket, said, now),
+            Input::Runner { ticket, said } => {
+                self.runner_said(ticket, said, now);
+                self.ship_if_wanted(ticket);
+            }
             Input::RunnerGone { ticket } => self.runner_gone(ticket),
-            Input::Examined { ticket, finding } => self.examined(ticket, finding, now),
-            Input::Claimed { ticket, claim } => self.claimed(ticket, claim, now),
+            Input::Examined { ticket, finding } => {
+                self.examined(ticket, finding, now);
+                self.ship_if_wanted(ticket);
+            }
+            Input::Claimed { ticket, claim } => {
+                self.claimed(ticket, claim, now);
+                self.ship_if_wanted(ticket);
+            }
             Input::Stop(level) => self.stop(level, ExitReason::Stopped, now),
             Input::HandOver => self.stop(StopLevel::Leave, ExitReason::HandedOver, now),
             Input::Tick => {}

@@ -214,11 +214,22 @@ impl Agent {
         }
     }
 
+    /// The server asks once per link, and it may turn out later that there is a log.
+    pub(super) fn ship_if_wanted(&mut self, ticket: Ticket) {
+        if let Some(after_seq) = self.held.get(&ticket).and_then(|held| held.log_wanted_after) {
+            self.ship(ticket, after_seq);
+        }
+    }
+
     /// Starts the log from `after_seq`, and ends it where the attempt has ended.
     pub(super) fn ship(&mut self, ticket: Ticket, after_seq: u64) {
-        let Some(held) = self.held.get(&ticket) else { return };
+        let Some(held) = self.held.get_mut(&ticket) else { return };
+        held.log_wanted_after = None;
         let last_seq = match &held.phase {
-            Phase::Preparing { .. } | Phase::Waiting | Phase::Voiding { .. } | Phase::Unreadable => return,
+            Phase::Preparing { .. } | Phase::Waiting | Phase::Voiding { .. } | Phase::Unreadable => {
+                held.log_wanted_after = Some(after_seq);
+                return;
+            }
             Phase::Lost { loss: Loss::Void, .. } => return,
             Phase::Going | Phase::Running { .. } => {
                 self.out.push(Action::Ship { ticket, after_seq });

@@ -73,6 +73,34 @@ fn what_cannot_be_read_is_named_and_left_alone() {
     assert!(!story.hear(stop(1)).is_empty(), "it could be read after all");
 }
 
+/// The server says with its welcome, and only there, from where it wants the log.
+#[test]
+fn the_log_of_what_could_not_be_read_follows_when_it_can() {
+    let ship = Action::Ship { ticket: ticket(1), after_seq: 7 };
+    for finding in [Finding::Running, Finding::Ended(Box::new(end(0)))] {
+        let mut story = Story::new(2, vec![found(1, Finding::Unreadable)]);
+        story.give(Input::LinkUp);
+        story.hear(welcome(vec![verdict(1, VerdictKind::Continue, 7)]));
+        let actions = story.give(Input::Examined { ticket: ticket(1), finding: Finding::Unreadable });
+        assert!(!actions.contains(&ship), "{actions:?}");
+        let actions = story.give(Input::Examined { ticket: ticket(1), finding: finding.clone() });
+        assert!(actions.contains(&ship), "{finding:?}: {actions:?}");
+        let actions = story.give(Input::Examined { ticket: ticket(1), finding: Finding::Running });
+        assert!(!actions.contains(&ship), "once: {actions:?}");
+    }
+}
+
+/// Without a link nobody waits for it; the next welcome says so anew.
+#[test]
+fn the_log_of_what_could_not_be_read_waits_for_a_link() {
+    let mut story = Story::new(2, vec![found(1, Finding::Unreadable)]);
+    story.give(Input::LinkUp);
+    story.hear(welcome(vec![verdict(1, VerdictKind::Continue, 7)]));
+    story.give(Input::LinkDown);
+    let actions = story.give(Input::Examined { ticket: ticket(1), finding: Finding::Running });
+    assert!(!actions.iter().any(|action| matches!(action, Action::Ship { .. })), "{actions:?}");
+}
+
 #[test]
 fn only_who_was_stopped_or_removed_leaves_word_against_caretakers() {
     let grace = Duration::from_secs(600);
