@@ -123,6 +123,7 @@ impl World {
         seed[..8].copy_from_slice(&self.seed.to_le_bytes());
         seed[8..16].copy_from_slice(&(at as u64).to_le_bytes());
         seed[16..24].copy_from_slice(&life.to_le_bytes());
+        self.check(Checks::server_tries_to_start);
         let core = if away {
             None
         } else {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use engine::{AttemptId, WorkerId};
 use store::Batch;
 
+use super::pulse::Pulse;
 use crate::setup::Setup;
 
 /// A mark comes every two seconds and may be late by as much, by a clock that is set back by a little or goes slower for a
@@ -20,7 +21,7 @@ pub(crate) struct Ears {
     /// So much hearing in a row, and silence may be judged.
     pub stretch: Duration,
     at_last: Duration,
-    last_commit: Duration,
+    pub(super) pulse: Pulse,
     /// All time in which somebody listened.
     listened: Duration,
     /// What had been listened to at the end of the last pause, and at the end of the first one since it was last well.
@@ -51,17 +52,12 @@ impl Ears {
         self.unwell_from.get_or_insert(self.listened);
     }
 
-    /// What was committed last was no sign that anybody listens.
-    pub(super) fn begin_anew(&mut self) {
-        self.last_commit = Duration::ZERO;
-    }
-
     pub(crate) fn new(setup: &Setup) -> Ears {
         let reconnect = Duration::from_millis(setup.core.link.max_reconnect_delay_ms);
         Ears {
             stretch: reconnect.mul_f64(1.5),
             at_last: setup.core.rules.recovery_window * WINDOWS_AT_LAST,
-            last_commit: Duration::ZERO,
+            pulse: Pulse::default(),
             listened: Duration::ZERO,
             unbroken_from: Duration::ZERO,
             unwell_from: None,
@@ -71,13 +67,12 @@ impl Ears {
     }
 
     pub(crate) fn committed(&mut self, now: Duration, batch: &Batch) {
-        let pause = now.saturating_sub(self.last_commit);
-        self.last_commit = now;
-        if pause <= PAUSE_MAX {
-            self.listened += pause;
-        } else {
-            self.unbroken_from = self.listened;
-            self.unwell_from.get_or_insert(self.listened);
+        match self.pulse.beat(now, PAUSE_MAX) {
+            Some(more) => self.listened += more,
+            None => {
+                self.unbroken_from = self.listened;
+                self.unwell_from.get_or_insert(self.listened);
+            }
         }
         if self.unbroken() >= self.stretch {
             self.unwell_from = None;

@@ -16,6 +16,7 @@ mod logs;
 mod orphans;
 mod past;
 mod plans;
+mod pulse;
 mod reasons;
 mod rows;
 mod silence;
@@ -315,10 +316,15 @@ impl Checks {
         }
     }
 
-    /// A server has committed something and could not start all the same: that was no listening.
+    pub(crate) fn server_tries_to_start(&mut self) {
+        self.times.pulse.server_tries_to_start();
+        self.ears.pulse.server_tries_to_start();
+    }
+
+    /// A server may have committed something and could not start all the same: that was no listening.
     pub(crate) fn start_failed(&mut self) {
-        self.times.begin_anew();
-        self.ears.begin_anew();
+        self.times.pulse.start_failed();
+        self.ears.pulse.start_failed();
     }
 
     /// The only server starts.

@@ -12,6 +12,7 @@ use std::time::Duration;
 use engine::{JobId, StepIx, Time};
 use store::Batch;
 
+use super::pulse::Pulse;
 use super::{Accepted, Findings};
 
 const CHECKER: &str = "check-time";
@@ -38,21 +39,14 @@ pub(crate) struct Times {
     /// Since how much listening each overdue row is overdue.
     overdue: BTreeMap<Row, Duration>,
     listened: Duration,
-    last_commit: Duration,
+    pub(super) pulse: Pulse,
     /// Jobs of refused batches, and until how much listening they may be late for it.
     aside: BTreeMap<JobId, Duration>,
 }
 
 impl Times {
-    /// What was committed last was no sign that anybody listens.
-    pub(super) fn begin_anew(&mut self) {
-        self.last_commit = Duration::ZERO;
-    }
-
     pub(crate) fn committed(&mut self, now: Duration, batch: &Batch, accepted: &Accepted<'_>, found: &mut Findings) {
-        let pause = now.saturating_sub(self.last_commit);
-        self.listened += if pause <= PAUSE_MAX { pause } else { Duration::ZERO };
-        self.last_commit = now;
+        self.listened += self.pulse.beat(now, PAUSE_MAX).unwrap_or_default();
         for row in accepted.jobs() {
             let name = || format!("job {} ({})", row.id, row.state);
             whole(name, row.check_at, row.owner, row.action, batch.now, found);
