@@ -50,6 +50,7 @@ kept! {
     a_stranger_that_ended => "a-stranger-that-ended",
     judged_by_rows_of_the_past => "judged-by-rows-of-the-past",
     due_after_a_loss => "due-after-a-loss",
+    back_since_that_look => "back-since-that-look",
 }
 
 #[test]

@@ -38,6 +38,8 @@ pub(super) struct Siblings {
     known: Vec<ServerRow>,
     /// Those of them that are there.
     living: BTreeSet<ServerId>,
+    /// Those that were taken for dead, and have shown themselves since that look.
+    risen: BTreeSet<ServerId>,
     /// How long what is overdue is left to another one, and a verdict to one that may judge.
     patience: Duration,
     awe: Duration,
@@ -46,7 +48,8 @@ pub(super) struct Siblings {
 impl Siblings {
     pub(super) fn new(me: ServerRow, shared: bool, rules: &HearingRules) -> Siblings {
         let (patience, awe) = (rules.mark_every * LEFT_TO_OTHERS, rules.mark_every * LEFT_TO_JUDGES);
-        Siblings { me, shared, known: Vec::new(), living: BTreeSet::new(), patience, awe }
+        let (known, living, risen) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
+        Siblings { me, shared, known, living, risen, patience, awe }
     }
 
     pub(super) fn is_shared(&self) -> bool {
@@ -59,17 +62,35 @@ impl Siblings {
 
     /// Takes in the rows. Returns whether it changes who is there.
     fn meet(&mut self, rows: Vec<ServerRow>, is_there: impl Fn(&ServerRow) -> bool) -> bool {
-        self.known = rows.into_iter().filter(|row| row.id != self.me.id).collect();
-        let there = self.known.iter().filter(|row| row.left_at.is_none() && is_there(row));
-        let living: BTreeSet<ServerId> = there.map(|row| row.id).collect();
+        let living = self.know(rows, is_there);
+        self.risen.clear();
         let changed = living != self.living;
         self.living = living;
         changed
     }
 
+    /// Looks again between two looks: one that is back since is not dead any more. What else its return means can wait.
+    fn meet_again(&mut self, rows: Vec<ServerRow>, is_there: impl Fn(&ServerRow) -> bool) {
+        self.risen = self.know(rows, is_there);
+    }
+
+    /// Keeps the others' rows. Returns who is there by them.
+    fn know(&mut self, rows: Vec<ServerRow>, is_there: impl Fn(&ServerRow) -> bool) -> BTreeSet<ServerId> {
+        self.known = rows.into_iter().filter(|row| row.id != self.me.id).collect();
+        let there = self.known.iter().filter(|row| row.left_at.is_none() && is_there(row));
+        there.map(|row| row.id).collect()
+    }
+
     /// Another server, which is there, has this worker's link.
     pub(super) fn has_link_of(&self, row: &WorkerRow) -> bool {
-        row.left_heard.is_none() && row.server.is_some_and(|server| self.living.contains(&server))
+        let is_there = |server| self.living.contains(&server) || self.risen.contains(&server);
+        row.left_heard.is_none() && row.server.is_some_and(is_there)
+    }
+
+    /// By what is known here the worker's link is gone with its server, and nobody has said so yet.
+    fn seems_orphaned(&self, row: &WorkerRow) -> bool {
+        let elsewhere = row.server.is_some_and(|server| server != self.me.id);
+        elsewhere && row.left_heard.is_none() && row.removed_at.is_none() && !self.has_link_of(row)
     }
 
     /// When the server that had the worker's link was last there for certain.
@@ -262,7 +283,13 @@ impl<S: Store> Core<S> {
     pub(super) fn look_around(&mut self, round: &mut Round) -> Result<(), StoreError> {
         self.load_pause()?;
         self.load_amnesia()?;
-        for row in self.store.reader().workers()? {
+        let rows = self.store.reader().workers()?;
+        if self.siblings.shared && rows.iter().any(|row| self.siblings.seems_orphaned(row)) {
+            // These rows may be younger than what is known of their servers: one that was away for long is back with them.
+            let (servers, heard, rules) = (self.store.reader().servers()?, round.clocks.heard, self.hearing_rules);
+            self.siblings.meet_again(servers, |server| is_there(server, heard, &rules));
+        }
+        for row in rows {
             self.note_row(&row);
             self.has_reported(row.id, row.epoch);
             match self.roster.get(row.id).and_then(|w| w.link) {

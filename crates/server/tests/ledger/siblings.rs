@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use engine::Event;
 use protocol::link::{RefusedCode, VerdictKind};
 use uuid::Uuid;
 
@@ -9,6 +10,8 @@ use crate::cluster::{Cluster, running};
 use crate::desk::{ONE, hello};
 
 const SECOND: Duration = Duration::from_secs(1);
+
+const HELD: &str = "name: held\nsteps:\n  a: { approve: { message: go on? } }\n";
 
 /// As long as it takes until a server without marks is taken for dead, and a little longer.
 const MISSED: Duration = Duration::from_secs(13);
@@ -135,6 +138,29 @@ fn a_server_that_was_frozen_hurts_nobody_when_it_wakes() {
     assert!(kept.closed, "its link was taken for lost");
     let back = cluster.desk(0).connect(kept.worker, "kept", "script", 1, vec![running(&spec)]);
     assert_eq!(back.welcome.verdicts[0].verdict, VerdictKind::Finish);
+}
+
+#[test]
+fn a_server_that_is_back_keeps_the_link_of_a_worker_that_came_to_it_at_once() {
+    let mut cluster = Cluster::new(3);
+    cluster.freeze(0);
+    cluster.pass(SECOND * 600);
+    // To the others it is dead.
+    let moved = cluster.desk(1).submit(HELD);
+    cluster.pass(SECOND * 3);
+    cluster.thaw(0);
+    let mut w = cluster.desk(0).worker("w", "script", 1);
+    let job = cluster.desk(0).submit(ONE);
+    cluster.desk(0).start(&mut w);
+    cluster.desk(0).check(job, "running: running");
+    // Two decide on the same job: the slower one looks around, before it is its time to look who is there.
+    let cancel = || Event::Cancel { by: "ann".to_owned(), force: false };
+    cluster.desk(2).event(moved, cancel()).expect("it can be cancelled");
+    cluster.desk(1).event(moved, cancel()).expect_err("it is over");
+    cluster.desk(1).check(job, "running: running");
+    cluster.pass(SECOND * 5);
+    cluster.desk(1).check(job, "running: running");
+    w.none();
 }
 
 #[test]
