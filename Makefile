@@ -6,8 +6,9 @@ DATA ?= $(HOME)/.local/share/bowline
 FUZZ_SECONDS ?= 600
 SOAK_SECONDS ?= 3600
 SIM_MINUTES ?= 5
+COVERAGE_SEEDS ?= 1000
 
-.PHONY: run build test test-tools sim sim-planted soak demo lint fmt bench fuzz mutants
+.PHONY: run build test test-tools sim sim-planted sim-coverage soak demo lint fmt bench fuzz mutants
 
 run: ## Build and start server, worker and page, with the example tasks.
 	$(CARGO) build --release --locked -p bowline
@@ -34,6 +35,17 @@ sim: ## A simulated cluster with everything that fails: fresh seeds for SIM_MINU
 sim-planted: ## Plants bugs, one at a time, and shows that the simulator finds each from a fresh seed; writes docs/planted.md.
 	$(CARGO) build --release --locked -p sim --features planted
 	./target/release/sim --planted all --write $(if $(SEED),--seed $(SEED)) $(SIM)
+
+# Profiles lie in a folder of their own: one run leaves one.
+sim-coverage: ## Which regions of what decides COVERAGE_SEEDS worlds reach; SIM="--missed" shows the others.
+	RUSTC_WORKSPACE_WRAPPER=$(CURDIR)/coverage/rustc.sh CARGO_TARGET_DIR=target/coverage $(CARGO) build --release --locked -p sim
+	rm -rf target/coverage/profiles
+	LLVM_PROFILE_FILE=target/coverage/profiles/one.profraw ./target/coverage/release/sim \
+		--seed 1 --count $(COVERAGE_SEEDS) --jobs 2 --keep-going --shrink 0
+	LLVM_PROFILE_FILE=target/coverage/profiles/lost.profraw ./target/coverage/release/sim --with lose-commits \
+		--seed 1 --count $(COVERAGE_SEEDS) --jobs 2 --keep-going --shrink 0
+	$(CARGO) run --release --locked --manifest-path coverage/Cargo.toml --target-dir target/coverage/reader -- \
+		target/coverage/release/sim target/coverage/profiles $(SIM)
 
 soak: ## Kills, cuts and pauses at random, with a new seed each time, for SOAK_SECONDS; a failure prints its seed.
 	@end=$$((SECONDS + $(SOAK_SECONDS))); while ((SECONDS < end)); \
