@@ -162,22 +162,21 @@ fn accept(listener: &TcpListener, shared: &Weak<Mutex<Shared>>) {
 }
 
 fn connect(worker: TcpStream, alive: &Mutex<Shared>, shared: &Weak<Mutex<Shared>>) {
-    let (refuse, server) = {
-        let mut shared = lock(alive);
-        shared.accepted += 1;
-        (shared.refuse, shared.server.clone())
-    };
-    if refuse {
+    // Held until the connection is known: whoever cuts what is connected cuts this one, too, as soon as the server has it.
+    let mut known = lock(alive);
+    known.accepted += 1;
+    if known.refuse {
         return;
     }
     // A server that is away is away behind the proxy as well: the worker's connection closes.
-    let Ok(server) = TcpStream::connect(server) else { return };
+    let Ok(server) = TcpStream::connect(&known.server) else { return };
     for end in [&worker, &server] {
         end.set_nonblocking(false).and_then(|()| end.set_nodelay(true)).expect("set");
         end.set_read_timeout(Some(LOOK)).expect("set");
     }
     let connection = Arc::new(Connection { worker, server, dead: Default::default(), reset: AtomicBool::new(false) });
-    lock(alive).connections.push(connection.clone());
+    known.connections.push(connection.clone());
+    drop(known);
     for direction in [Direction::ToServer, Direction::ToWorker] {
         let (connection, shared) = (connection.clone(), shared.clone());
         std::thread::spawn(move || connection.carry(direction, &shared));
