@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::ids::{Epoch, StepIx};
 use crate::state::{Cancelling, Cut, End, Ground, Live, Recovering, State};
 use crate::table::Verb;
-use crate::time::Heard;
+use crate::time::{Heard, Time};
 
 use super::draft::Draft;
 
@@ -27,7 +27,10 @@ impl Draft<'_> {
     /// The server was found dead only now: what it held is waited for since it was last heard.
     pub(super) fn server_lost(&mut self, ticket: Ticket, epoch: Epoch, since: Heard) -> Result<(), Rejection> {
         let reason = format!("is gone with its server (link {})", epoch.0);
-        self.link_lost_since(ticket, epoch, since.min(self.ctx.heard), &reason)
+        // The server that was last heard then may have started it later, before it was gone again.
+        let started_at = self.live(ticket.step, "recover")?.started_at;
+        let started = Heard((Time(self.ctx.heard.0) - self.ctx.now.since(started_at)).0);
+        self.link_lost_since(ticket, epoch, since.max(started).min(self.ctx.heard), &reason)
     }
 
     fn link_lost_since(&mut self, ticket: Ticket, epoch: Epoch, since: Heard, why: &str) -> Result<(), Rejection> {

@@ -118,6 +118,20 @@ fn by_the_clocks_of_another_server() {
     }
 }
 
+/// A server that was silent for long may have started it a moment ago, before it was found to be gone.
+#[test]
+fn nothing_is_lost_before_it_began() {
+    for (story, left) in [("pass 9m; go a", 120), ("pass 9m; go a; pass 20s", 100)] {
+        let mut world = world("a", story);
+        let step = world.step_named("a");
+        let (ticket, epoch) = (world.ticket(step), world.epoch_of(step));
+        let since = Heard(world.heard().0 - 500_000_000);
+        world.play(&engine::Event::ServerLost { ticket, epoch, since }).expect("it runs");
+        let due = world.next_check().expect("its window");
+        assert_eq!(due, world.now + Duration::from_secs(left), "{story}");
+    }
+}
+
 /// The lease ends well before the window, after which somebody else may get the step.
 #[test]
 fn a_lease_is_four_fifths_of_the_window() {
