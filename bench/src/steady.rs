@@ -125,7 +125,8 @@ impl SteadyWorker {
                     self.processed = number;
                     let (ticket, job, step) = (spec.ticket, spec.job, spec.step);
                     let (state, log_first_seq, log_last_seq, events) = (HeldState::Waiting, 0, 0, 0);
-                    let held = HeldAttempt { ticket, job, step, state, log_first_seq, log_last_seq, events };
+                    let held =
+                        HeldAttempt { ticket, job, step, state, log_first_seq, log_last_seq, events, unsure: false };
                     self.held.insert(ticket, held);
                     answers.push(WorkerMessage::Accept { ticket });
                 }

@@ -187,6 +187,9 @@ pub struct HeldAttempt {
     /// Reports about it that wait to be heard.
     #[serde(default)]
     pub events: u32,
+    /// Its folder cannot be read now, so that nobody can say whether it has started.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unsure: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

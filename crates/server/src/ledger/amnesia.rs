@@ -71,13 +71,7 @@ impl<S: Store> Core<S> {
 
     /// This server remembers what the rows do not say any more. Memory is dropped, and everyone connected here asked to
     /// say again what they have.
-    pub(super) fn rows_fell_behind(&mut self, evidence: &'static str, round: &mut Round) {
-        self.cache.clear();
-        if let Err(error) = self.rebuild_index() {
-            tracing::warn!(%error, "the rows that are left cannot be read; they are tried again");
-            self.forgotten = Some(evidence);
-            return;
-        }
+    pub(super) fn rows_fell_behind(&mut self, evidence: &str, round: &mut Round) {
         self.commits_were_lost(evidence, round);
         let links: Vec<LinkId> = self.links.keys().copied().collect();
         for link in links {
@@ -91,6 +85,10 @@ impl<S: Store> Core<S> {
             });
         }
         self.count_connected();
+        self.cache.clear();
+        if let Err(error) = self.rebuild_index() {
+            tracing::warn!(%error, "the dispatcher's queue could not be read again");
+        }
         self.check_soon(round.now);
         self.must_look_around = true;
     }
@@ -132,13 +130,7 @@ impl<S: Store> Core<S> {
         if self.amnesia.is_none() {
             return false;
         }
-        let cached = match self.cache.load(place.job, &mut self.store, &self.definitions) {
-            Ok(cached) => cached,
-            Err(error) => {
-                self.not_read(place.job, &error);
-                return true;
-            }
-        };
+        let Ok(cached) = self.cache.load(place.job, &mut self.store, &self.definitions) else { return true };
         let safe = cached.job.definition.step(place.step).effects == Effects::None;
         if !safe && let Some(amnesia) = &mut self.amnesia {
             amnesia.withheld.insert(place.job);
@@ -158,6 +150,11 @@ impl<S: Store> Core<S> {
     /// An attempt that is not on record, of a step that is: it had leave to start, so the word of that was lost.
     pub(super) fn adopt(&mut self, link: LinkId, held: &HeldAttempt, epoch: Epoch, round: &mut Round) -> Option<Place> {
         if planted::is(Bug::StrangerNotAdopted) {
+            return None;
+        }
+        // It may be an offer that came to nothing, which nobody keeps on record. Where commits are known to be lost, it is
+        // safer to take it for what may run.
+        if held.unsure && self.amnesia.is_none() {
             return None;
         }
         let worker = self.links.get(&link)?.worker;

@@ -155,8 +155,10 @@ impl<S: Store> Core<S> {
         let last_mark = reader.hearing()?;
         let there =
             |row: &ServerRow| last_mark.is_some_and(|mark| siblings::marked_to_the_end(row, &mark, &hearing_rules));
-        let alone = !shared || !reader.servers()?.iter().any(there);
-        let started = Hearing::start(last_mark, strangers, alone, tick, &hearing_rules);
+        let servers = reader.servers()?;
+        let alone = !shared || !servers.iter().any(there);
+        let beside = if alone { None } else { hearing_rules.last_well(&servers) };
+        let started = Hearing::start(last_mark, strangers, beside, tick, &hearing_rules);
         told(&started, &metrics);
         let id = ServerId(random.uuid(tick.now));
         let me = siblings::register(&mut store, id, &config.address, started.hearing.clocks(tick.now))?;
@@ -218,18 +220,20 @@ impl<S: Store> Core<S> {
         if self.must_rebuild
             && let Err(error) = self.rebuild()
         {
-            tracing::error!(%error, "the ledger's state could not be read again; it is tried until it can");
-            self.waiting = Some(commands);
-            return;
+            return self.wait_for_rows(commands, &error);
         }
         if self.siblings.is_shared() {
             self.fences = 0..0;
         }
-        let mut round = self.listen();
+        let mut round = match self.listen() {
+            Ok(round) => round,
+            Err(error) => return self.wait_for_rows(commands, &error),
+        };
         let now = round.now;
         // Also of those that nobody asks for any more: they may be over.
         self.aside.retain(|_, until| *until > now);
-        if let Some(evidence) = self.forgotten.take() {
+        let forgotten = self.forgotten.take();
+        if let Some(evidence) = forgotten {
             self.rows_fell_behind(evidence, &mut round);
         }
         // First of all: it reads jobs again, and what this round decides must not be read over.
@@ -239,6 +243,11 @@ impl<S: Store> Core<S> {
         {
             tracing::warn!(%error, "the workers' rows could not be read; they are tried again");
             self.must_look_around = true;
+            // One that its siblings may take for dead does not know whether its links are still its own.
+            if !self.hearing.is_fresh(now, &self.hearing_rules) {
+                self.forgotten = forgotten;
+                return self.wait_for_rows(commands, &error);
+            }
         }
         self.settle_amnesia(&mut round);
         round.hung_up = commands.iter().filter_map(hung_up).collect();
@@ -272,6 +281,13 @@ impl<S: Store> Core<S> {
             self.dispatch(&mut round);
         }
         self.prepare(kept, round);
+    }
+
+    /// Nothing is decided before everything has been read again.
+    fn wait_for_rows(&mut self, commands: Vec<Command>, error: &StoreError) {
+        tracing::error!(%error, "the ledger's state could not be read again; it is tried until it can");
+        self.forget_everything();
+        self.waiting = Some(commands);
     }
 
     /// Writes what was decided, then answers and sends.
@@ -338,12 +354,12 @@ impl<S: Store> Core<S> {
     }
 
     /// A round at this tick, by the clocks as they stand.
-    fn listen(&mut self) -> Round {
-        self.look_up();
+    fn listen(&mut self) -> Result<Round, StoreError> {
+        self.look_up()?;
         let listened = self.hearing.listen(self.tick, self.siblings.alone(), &self.hearing_rules);
         let mut round = Round::new(listened.hearing.clocks(self.tick.now));
         self.put_mark(listened, &mut round);
-        round
+        Ok(round)
     }
 
     fn put_mark(&self, listened: Listened, round: &mut Round) {
@@ -542,12 +558,11 @@ impl<S: Store> Core<S> {
 
     /// Answers the poison event with `internal`, keeps it, and fails the step that it was about.
     fn quarantine(&mut self, commands: Vec<Command>, error: &StoreError) {
-        if self.rebuild().is_err() {
+        let Ok(mut round) = self.rebuild().and_then(|()| self.listen()) else {
             // The database went away in between: once it is back this piece is refused again, and comes here again.
             self.split.push_front(commands);
             return;
-        }
-        let mut round = self.listen();
+        };
         let now = round.now;
         let message = error.to_string();
         for command in &commands {
@@ -596,7 +611,7 @@ impl<S: Store> Core<S> {
     fn rebuild(&mut self) -> Result<(), StoreError> {
         self.load_amnesia()?;
         self.rebuild_index()?;
-        let mut round = self.listen();
+        let mut round = self.listen()?;
         self.look_around(&mut round)?;
         match self.commit_alone(round) {
             Ok(()) => {}
@@ -613,7 +628,7 @@ impl<S: Store> Core<S> {
         self.cache.clear();
         self.rebuild_index()?;
         for CutOff { attempt, place, epoch, .. } in self.cut_off() {
-            let mut round = self.listen();
+            let mut round = self.listen()?;
             self.link_gone(attempt, place, Seen::UpTo(epoch), &mut round);
             // What was said before is not to blame for anything; a mark is made with the next round.
             if round.jobs().next().is_none() {

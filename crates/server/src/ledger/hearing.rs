@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use engine::{Clocks, Heard, Time};
 use planted::Bug;
-use store::rows::HearingRow;
+use store::rows::{HearingRow, ServerRow};
 
 use crate::clock::Tick;
 
@@ -62,6 +62,14 @@ impl HearingRules {
             afterlife: (mark_every + late).saturating_sub(window / LEASE_ROOM),
         }
     }
+
+    /// Up to when a server was last there that had listened for long enough; if none ever had, when the first one was
+    /// last there.
+    pub(super) fn last_well(&self, servers: &[ServerRow]) -> Option<Heard> {
+        let well = servers.iter().filter(|row| row.beat_at.since(row.started_at) >= self.stretch);
+        let last = well.map(|row| row.beat_heard).max();
+        last.or_else(|| servers.iter().map(|row| row.beat_heard).min())
+    }
 }
 
 /// What is known at the last committed mark, and what this server heard of the time since.
@@ -105,10 +113,11 @@ impl Hearing {
     /// A server starts. Alone, all links are gone, so nothing was heard since the last mark, however short ago that is;
     /// beside others it only has to listen itself before it judges.
     /// `strangers`: someone may be out there who was here before there were marks.
+    /// `beside`: others are there, and one of all had listened for long enough up to then.
     pub(super) fn start(
         stored: Option<HearingRow>,
         strangers: bool,
-        alone: bool,
+        beside: Option<Heard>,
         tick: Tick,
         rules: &HearingRules,
     ) -> Listened {
@@ -126,9 +135,11 @@ impl Hearing {
         if stored.is_none() && !strangers {
             return Listened { hearing, before: None, mark: true, deaf, alarm: false };
         }
-        if !alone {
+        if let Some(last_well) = beside {
             hearing.age = deaf;
             hearing.missed(tick, rules);
+            // Servers that start again and again, one beside the other, must not leave every verdict to the next one.
+            hearing.own.verdicts_from = hearing.own.verdicts_from.min(last_well + rules.at_last);
             return Listened { mark: true, ..hearing.listen(tick, false, rules) };
         }
         Listened { before: stored, ..hearing.after(tick, deaf, None, rules) }
@@ -165,6 +176,11 @@ impl Hearing {
     pub(super) fn wake(&mut self, tick: Tick, rules: &HearingRules) -> Duration {
         let Tick { now, mono } = std::mem::replace(&mut self.own.awake, tick);
         between(now, tick.mono.saturating_sub(mono), tick, rules)
+    }
+
+    /// It woke and could not look around: what it missed, it has missed still.
+    pub(super) fn sleep_on(&mut self, before: &Hearing) {
+        self.own.awake = before.own.awake;
     }
 
     /// It showed that it is there, though the common mark is another server's.
@@ -278,7 +294,7 @@ mod tests {
     impl Server {
         fn new() -> Server {
             let tick = Tick { now: Time(1_000_000_000_000), mono: Duration::ZERO };
-            let started = Hearing::start(None, false, true, tick, &rules());
+            let started = Hearing::start(None, false, None, tick, &rules());
             assert!(started.mark);
             Server { hearing: started.hearing, tick, alarms: 0 }
         }
@@ -311,7 +327,7 @@ mod tests {
 
         fn restart(&mut self, down: Duration) -> Duration {
             self.tick = Tick { now: self.tick.now + down, mono: Duration::ZERO };
-            let started = Hearing::start(Some(self.hearing.row), false, true, self.tick, &rules());
+            let started = Hearing::start(Some(self.hearing.row), false, None, self.tick, &rules());
             self.take(started)
         }
 
@@ -336,7 +352,7 @@ mod tests {
     #[test]
     fn what_came_before_the_first_mark_is_given_time_to_call_in() {
         let tick = Tick { now: Time(5), mono: Duration::ZERO };
-        let started = Hearing::start(None, true, true, tick, &rules()).hearing;
+        let started = Hearing::start(None, true, None, tick, &rules()).hearing;
         assert_eq!(started.row.deaf_us, 0, "what is stored in wall time stays what it is");
         assert!(started.clocks(tick.now).is_quiet_stretch());
     }
@@ -447,7 +463,7 @@ mod tests {
         /// A second server starts.
         fn sibling(&self) -> Server {
             let tick = Tick { now: self.tick.now, mono: Duration::ZERO };
-            let started = Hearing::start(Some(self.hearing.row), true, false, tick, &rules());
+            let started = Hearing::start(Some(self.hearing.row), true, Some(self.heard()), tick, &rules());
             assert_eq!(started.deaf, Duration::ZERO);
             Server { hearing: started.hearing, tick, alarms: 0 }
         }
@@ -497,6 +513,31 @@ mod tests {
         assert!(!second.judges());
         second.run(90 * SECOND);
         assert!(second.judges());
+    }
+
+    #[test]
+    fn servers_that_start_again_and_again_beside_each_other_judge_at_last() {
+        let server = |started: i64, beat: i64| ServerRow {
+            id: store::rows::ServerId(uuid::Uuid::nil()),
+            generation: 0,
+            address: String::new(),
+            started_at: Time(started * 1_000_000),
+            beat_at: Time(beat * 1_000_000),
+            beat_heard: Heard(beat * 1_000_000),
+            left_at: None,
+        };
+        let well = |rows: &[ServerRow]| rules().last_well(rows).map(|heard| heard.0 / 1_000_000);
+        assert_eq!(well(&[server(0, 89), server(60, 149)]), Some(89), "none ever was");
+        assert_eq!(well(&[server(0, 90), server(500, 900), server(901, 980)]), Some(900));
+
+        let tick = Tick { now: Time(10_000_000_000), mono: Duration::ZERO };
+        let row = Hearing::start(None, false, None, tick, &rules()).hearing.row;
+        let starts = |well_ago: Duration| {
+            let last_well = Heard((tick.now - well_ago).0);
+            let hearing = Hearing::start(Some(row), true, Some(last_well), tick, &rules()).hearing;
+            hearing.clocks(tick.now).may_judge(Heard::MIN)
+        };
+        assert!(!starts(20 * MINUTE - SECOND) && starts(20 * MINUTE));
     }
 
     #[test]

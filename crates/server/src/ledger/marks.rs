@@ -198,6 +198,7 @@ mod tests {
             log_first_seq: first,
             log_last_seq: last,
             events,
+            unsure: false,
         }
     }
 

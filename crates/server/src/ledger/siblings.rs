@@ -164,22 +164,27 @@ impl<S: Store> Core<S> {
     }
 
     /// Looks up: who is there, and what was the last mark? Observations of this server's own links do not age while it
-    /// did not listen.
-    pub(super) fn look_up(&mut self) {
+    /// did not listen. Fails where it did not and cannot read what became of them meanwhile: nothing may be decided then.
+    pub(super) fn look_up(&mut self) -> Result<(), StoreError> {
         if !self.siblings.shared {
-            return;
+            return Ok(());
         }
         let rules = self.hearing_rules;
         self.catch_up();
+        let before = self.hearing;
         let missed = self.hearing.wake(self.tick, &rules);
         // After commits were lost only what the rows say was heard: the time since their mark was deaf, for all of them.
         let fell_behind = self.forgotten.is_some();
         if missed.is_zero() && !fell_behind && !self.hearing.is_due(self.tick.now, &rules) {
-            return;
+            return Ok(());
         }
         if let Err(error) = self.meet_siblings() {
             tracing::warn!(%error, "the other servers' rows could not be read; they are tried again");
-            return;
+            if missed.is_zero() {
+                return Ok(());
+            }
+            self.hearing.sleep_on(&before);
+            return Err(error);
         }
         let tick = self.tick;
         let deaf = self.hearing.listen(tick, self.siblings.alone(), &rules).deaf;
@@ -192,6 +197,7 @@ impl<S: Store> Core<S> {
             self.hearing.missed(tick, &rules);
             self.own_links_grow_younger(alone_missed);
         }
+        Ok(())
     }
 
     fn meet_siblings(&mut self) -> Result<(), StoreError> {
@@ -295,11 +301,11 @@ impl<S: Store> Core<S> {
             match self.roster.get(row.id).and_then(|w| w.link) {
                 Some(link) if self.has_outlived(link, &row) => {
                     self.let_go(link, &row);
-                    self.note_absent(&row, round);
+                    self.note_absent(row, round);
                 }
                 Some(link) if row.removed_at.is_some() => self.dismiss_removed(link, row.id, round),
                 Some(_) => {}
-                None => self.note_absent(&row, round),
+                None => self.note_absent(row, round),
             }
         }
         self.links_gone(round);
@@ -328,16 +334,16 @@ impl<S: Store> Core<S> {
     }
 
     /// A worker without a link here: another server has it, or nobody.
-    fn note_absent(&mut self, row: &WorkerRow, round: &mut Round) {
+    fn note_absent(&mut self, row: WorkerRow, round: &mut Round) {
         let never_here = row.epoch == Epoch::default();
         if never_here || row.removed_at.is_some() {
             return;
         }
-        if self.siblings.has_link_of(row) {
+        if self.siblings.has_link_of(&row) {
             return self.roster.know_elsewhere(row, round.clocks.heard);
         }
         let (heard, window) = (round.clocks.heard, self.config.rules.recovery_window);
-        let left = row.left_heard.unwrap_or_else(|| self.died_at(row, heard));
+        let left = row.left_heard.unwrap_or_else(|| self.died_at(&row, heard));
         if row.left_heard.is_none() {
             round.left.insert(row.id, (row.epoch, left));
         }

@@ -68,6 +68,7 @@ impl Hand {
             log_first_seq: lines.0,
             log_last_seq: lines.1,
             events: 0,
+            unsure: false,
         };
         let hello = Hello { held: vec![held], offline_ms, ..hello("w", 1) };
         Hand::connect(site, self.worker, hello).await

@@ -22,6 +22,7 @@ fn held(spec: &AttemptSpec, state: HeldState) -> HeldAttempt {
         log_first_seq: 0,
         log_last_seq: 0,
         events: 0,
+        unsure: false,
     }
 }
 
@@ -64,6 +65,30 @@ fn a_started_step_that_is_not_on_record_is_adopted_and_its_end_counts() {
         cluster.desk(place).check(job, "running: running");
         cluster.desk(place).ends(&back, spec.ticket, 0);
         cluster.desk(place).check(job, "success: success");
+    }
+}
+
+#[test]
+fn what_may_never_have_started_is_adopted_only_where_commits_are_known_to_be_lost() {
+    for loss_is_known in [false, true] {
+        let mut cluster = Cluster::new(1);
+        let mut w = cluster.desk(0).worker("w", "script", 1);
+        let job = cluster.desk(0).submit(ONE);
+        let spec = w.offer();
+        // It leaves with the offer in hand; the offer is taken back, and nobody keeps it on record.
+        cluster.desk(0).hang_up(&w);
+        let last_epoch = w.welcome.epoch + u64::from(loss_is_known);
+        let unsure = HeldAttempt { unsure: true, ..held(&spec, HeldState::Running) };
+        let back = Hello { last_epoch, ..hello("w", "script", 1, vec![unsure]) };
+        let mut back = cluster.desk(0).knock(w.worker, back).welcomed();
+        if loss_is_known {
+            assert_eq!(back.welcome.verdicts[0].verdict, VerdictKind::Continue);
+            cluster.desk(0).check(job, "running: running");
+        } else {
+            assert_eq!(back.welcome.verdicts[0].verdict, VerdictKind::Finish);
+            cluster.desk(0).check(job, "pending: queued");
+            back.none();
+        }
     }
 }
 

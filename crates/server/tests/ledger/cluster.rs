@@ -91,5 +91,6 @@ pub(crate) fn running(spec: &AttemptSpec) -> HeldAttempt {
         log_first_seq: 0,
         log_last_seq: 0,
         events: 0,
+        unsure: false,
     }
 }

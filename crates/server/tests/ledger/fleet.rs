@@ -31,6 +31,7 @@ fn held(spec: &AttemptSpec) -> HeldAttempt {
         log_first_seq: 0,
         log_last_seq: 0,
         events: 0,
+        unsure: false,
     }
 }
 

@@ -76,6 +76,7 @@ fn a_log_goes_on_after_a_restart_of_the_server() {
         log_first_seq: 1,
         log_last_seq: 5,
         events: 0,
+        unsure: false,
     };
     let mut w = desk.connect(w.worker, "w", "script", 1, vec![held]);
     assert_eq!(w.welcome.verdicts[0].log_acked_seq, 3);
@@ -132,6 +133,7 @@ fn held(spec: &AttemptSpec, first: u64, last: u64, events: u32) -> HeldAttempt {
         log_first_seq: first,
         log_last_seq: last,
         events,
+        unsure: false,
     }
 }
 

@@ -16,6 +16,7 @@ pub(crate) fn held(spec: &AttemptSpec, state: HeldState) -> HeldAttempt {
         log_first_seq: 0,
         log_last_seq: 0,
         events: 0,
+        unsure: false,
     }
 }
 

@@ -54,6 +54,7 @@ fn a_return_is_told_with_true_values() {
             log_first_seq: 1,
             log_last_seq: 238,
             events: 2,
+            unsure: false,
         };
         let w = desk.connect(w.worker, "w", "script", 1, vec![held]);
         ids = Some((job, spec.ticket.attempt, w.worker));

@@ -186,6 +186,7 @@ impl Held {
             log_first_seq: self.log_first_seq,
             log_last_seq: self.log_last_seq,
             events: u32::from(self.report(ticket).is_some()),
+            unsure: self.phase == Phase::Unreadable,
         }
     }
 }

@@ -140,6 +140,12 @@ impl Agent {
         }
         match finding {
             // The shell has connected to it again, and it says itself how far it is.
+            Finding::Waiting if held.phase == Phase::Unreadable => {
+                // It counted as running until now, so the server has not been asked.
+                held.phase = Phase::Waiting;
+                self.tell_rules(ticket);
+                self.ask_when_free(ticket, now);
+            }
             Finding::Waiting | Finding::Running => {
                 if held.phase == Phase::Unreadable {
                     held.phase = Phase::Running { pid: None };

@@ -73,6 +73,22 @@ fn what_cannot_be_read_is_named_and_left_alone() {
     assert!(!story.hear(stop(1)).is_empty(), "it could be read after all");
 }
 
+/// Nobody has told its runner to go, and nobody would, if it went on to count as running.
+#[test]
+fn what_could_not_be_read_and_turns_out_to_wait_is_asked_for() {
+    let mut story = Story::new(2, vec![found(1, Finding::Unreadable)]);
+    let actions = story.give(Input::LinkUp);
+    let [Action::Send(WorkerMessage::Hello(hello))] = &actions[..] else { panic!("{actions:?}") };
+    assert!(hello.held[0].unsure);
+    story.hear(welcome(vec![verdict(1, VerdictKind::Finish, 0)]));
+    let actions = story.give(Input::Examined { ticket: ticket(1), finding: Finding::Waiting });
+    assert!(actions.contains(&Action::Send(WorkerMessage::Accept { ticket: ticket(1) })), "{actions:?}");
+    story.give(Input::LinkDown);
+    let actions = story.give(Input::LinkUp);
+    let [Action::Send(WorkerMessage::Hello(hello))] = &actions[..] else { panic!("{actions:?}") };
+    assert_eq!((hello.held[0].state, hello.held[0].unsure), (HeldState::Waiting, false));
+}
+
 /// The server says with its welcome, and only there, from where it wants the log.
 #[test]
 fn the_log_of_what_could_not_be_read_follows_when_it_can() {
