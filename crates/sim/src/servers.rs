@@ -149,9 +149,8 @@ impl World {
         if life == 1 {
             self.database.begin();
         }
-        if self.servers.iter().all(|node| node.process.is_none()) {
-            self.check(Checks::server_starts);
-        }
+        let alone = self.servers.iter().all(|node| node.process.is_none());
+        self.check(|checks| checks.server_starts(at, alone));
         let process = ServerProcess {
             life,
             core,

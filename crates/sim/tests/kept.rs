@@ -51,6 +51,9 @@ kept! {
     judged_by_rows_of_the_past => "judged-by-rows-of-the-past",
     due_after_a_loss => "due-after-a-loss",
     back_since_that_look => "back-since-that-look",
+    a_folder_read_as_running => "a-folder-read-as-running",
+    awake_and_blind => "awake-and-blind",
+    seen_by_one_that_slept => "seen-by-one-that-slept",
 }
 
 #[test]

@@ -27,8 +27,19 @@ pub(crate) struct Ears {
     /// What had been listened to at the end of the last pause, and at the end of the first one since it was last well.
     unbroken_from: Duration,
     unwell_from: Option<Duration>,
+    /// Each server judges only after it has listened by itself.
+    servers: BTreeMap<usize, Listener>,
+    /// What had been listened to when the last one went that had listened for long enough.
+    nobody_judges_from: Option<Duration>,
     workers: BTreeMap<WorkerId, Voice>,
     frozen: BTreeMap<AttemptId, Freeze>,
+}
+
+/// A server: when it last committed, and what had been listened to when it began to.
+#[derive(Debug, Clone, Copy)]
+struct Listener {
+    last: Duration,
+    from: Duration,
 }
 
 /// When a worker was last heard.
@@ -61,12 +72,19 @@ impl Ears {
             listened: Duration::ZERO,
             unbroken_from: Duration::ZERO,
             unwell_from: None,
+            servers: BTreeMap::new(),
+            nobody_judges_from: None,
             workers: BTreeMap::new(),
             frozen: BTreeMap::new(),
         }
     }
 
-    pub(crate) fn committed(&mut self, now: Duration, batch: &Batch) {
+    /// A server starts, whoever else is there.
+    pub(super) fn server_starts_anew(&mut self, server: usize) {
+        self.servers.remove(&server);
+    }
+
+    pub(crate) fn committed(&mut self, now: Duration, server: usize, batch: &Batch) {
         match self.pulse.beat(now, PAUSE_MAX) {
             Some(more) => self.listened += more,
             None => {
@@ -77,12 +95,36 @@ impl Ears {
         if self.unbroken() >= self.stretch {
             self.unwell_from = None;
         }
+        self.server_listens(now, server);
         for hello in &batch.hellos {
             self.workers.insert(hello.id, Voice { hello: now, seen: now });
         }
         for (worker, _) in &batch.seen {
             self.workers.entry(*worker).or_default().seen = now;
         }
+    }
+
+    fn server_listens(&mut self, now: Duration, server: usize) {
+        let begins = Listener { last: now, from: self.listened };
+        let listener = self.servers.entry(server).or_insert(begins);
+        *listener = if now - listener.last > PAUSE_MAX { begins } else { Listener { last: now, ..*listener } };
+        self.servers.retain(|_, listener| now - listener.last <= PAUSE_MAX);
+        if self.longest() >= self.stretch {
+            self.nobody_judges_from = None;
+        } else {
+            self.nobody_judges_from.get_or_insert(self.listened);
+        }
+    }
+
+    /// For how long the one server that has listened for longest has.
+    fn longest(&self) -> Duration {
+        self.servers.values().map(|listener| self.listened - listener.from).max().unwrap_or_default()
+    }
+
+    /// No server has listened for long enough by itself, give or take `slack`, and that has not been so for too long.
+    pub(crate) fn is_without_judge(&self, slack: Duration) -> bool {
+        let young = self.longest() < self.stretch + slack;
+        young && self.nobody_judges_from.is_none_or(|from| self.listened - from < self.at_last + slack)
     }
 
     pub(crate) fn runner_freezes(&mut self, attempt: AttemptId, from: Duration, until: Duration) {

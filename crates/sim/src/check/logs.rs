@@ -124,7 +124,9 @@ impl Stored {
             let at = self.state.last_seq;
             return Some(format!("was closed at line {at}, and its worker never sent the rest: {said:?}"));
         }
-        self.wrong_line(printed).or_else(|| self.wrong_gap(printed, attempt)).or_else(|| self.wrong_mark())
+        self.wrong_line(printed)
+            .or_else(|| self.wrong_gap(printed, attempt))
+            .or_else(|| self.wrong_mark(printed, attempt))
     }
 
     fn wrong_line(&self, printed: &[Line]) -> Option<String> {
@@ -171,7 +173,7 @@ impl Stored {
     }
 
     /// What a mark counts it also says in words.
-    fn wrong_mark(&self) -> Option<String> {
+    fn wrong_mark(&self, printed: &[Line], attempt: &AttemptSeen) -> Option<String> {
         let silent = |mark: &&LogMarkView| mark.missing > 0 && !mark.text.contains(&mark.missing.to_string());
         if let Some(mark) = self.marks.iter().find(silent) {
             return Some(format!("counts {} missing lines and says `{}`", mark.missing, mark.text));
@@ -181,7 +183,10 @@ impl Stored {
             // Lines that waited for a disk with room are counted, and said to be lost when they turn out to be.
             let lost: u64 =
                 self.marks.iter().filter(|other| other.after_seq >= mark.after_seq).map(|m| m.missing).sum();
-            replayed(&mark.text).is_some_and(|lines| lines > after + lost)
+            let unwritten = || printed.iter().skip(mark.after_seq as usize).filter(|line| !line.written).count() as u64;
+            // A runner that died took the word of what its disk had not taken with it.
+            let untold = if attempt.state == "ended" { 0 } else { unwritten() };
+            replayed(&mark.text).is_some_and(|lines| lines > after + lost + untold)
         };
         self.marks.iter().find(more).map(|mark| format!("has fewer lines than `{}` after it", mark.text))
     }

@@ -327,9 +327,12 @@ impl Checks {
         self.ears.pulse.start_failed();
     }
 
-    /// The only server starts.
-    pub(crate) fn server_starts(&mut self) {
-        self.ears.server_starts();
+    /// `alone`: no other one is there.
+    pub(crate) fn server_starts(&mut self, server: usize, alone: bool) {
+        self.ears.server_starts_anew(server);
+        if alone {
+            self.ears.server_starts();
+        }
     }
 
     pub(crate) fn server_at_the_end(&mut self, server: usize, connected: usize, sockets: usize, census: &Census) {
@@ -355,7 +358,7 @@ impl Checks {
 }
 
 impl Witness for Checks {
-    fn committed(&mut self, _server: usize, batch: &Batch, committed: &Committed) {
+    fn committed(&mut self, server: usize, batch: &Batch, committed: &Committed) {
         let accepted = Accepted { batch, committed };
         if self.past.expected {
             let before = self.before(batch, &accepted);
@@ -371,7 +374,7 @@ impl Witness for Checks {
             self.lives.granted(*now, row, rows, plans, found);
         }
         self.times.committed(*now, batch, &accepted, found);
-        self.ears.committed(*now, batch);
+        self.ears.committed(*now, server, batch);
         let lives = |attempt| self.lives.is_alive(attempt);
         self.silence.committed(*now, &self.ears, rows, &accepted, lives, found);
         self.supply.committed(*now, &self.ears, (rows, plans), (batch, &accepted), found);
