@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use server::bus::Bus;
 use server::clock::{Reading, Tick, follow};
 use server::dispatch::LinkId;
-use server::ledger::{Command, Commit, Core, Definitions, LinkEvent, LinkOut, LinkSender, LogFrame};
+use server::ledger::{Command, Commit, Core, LinkEvent, LinkOut, LinkSender, LogFrame};
 use server::link::{Inbound, Machine, Silence};
 use server::metrics::Metrics;
 use server::random::Random;
@@ -130,7 +130,7 @@ impl World {
             Core::new(
                 self.database.open(at),
                 self.setup.core.clone(),
-                Arc::new(Definitions::default()),
+                self.definitions.clone(),
                 Bus::default(),
                 Arc::new(Metrics::default()),
                 Random::from_seed(seed),

@@ -144,12 +144,14 @@ impl World {
         let Some(server) = self.a_server() else { return self.submit_later(plan) };
         let text = self.users.plans[plan].text();
         let settings = DefinitionSettings::default();
-        let (task, problems) = spec::task::parse(&text, "plan", &settings.options());
-        let Some(task) = task else { panic!("the world made a bad task: {problems:?}\n{text}") };
         let hash = *blake3::hash(text.as_bytes()).as_bytes();
         let row = DefinitionRow { hash, source: text, settings: settings.to_json() };
+        let definition = match self.definitions.get(&row) {
+            Ok(definition) => definition,
+            Err(problem) => panic!("the world made a bad task: {problem}\n{}", row.source),
+        };
         let submit = Submit {
-            definition: task.definition,
+            definition,
             row,
             input: serde_json::json!({}),
             submitted_by: ann(),

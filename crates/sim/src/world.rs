@@ -50,7 +50,8 @@ pub struct World {
     /// When an explanation is asked for next, and of what.
     next_why: Duration,
     pub(crate) curiosity: Dice,
-    pub(crate) definitions: Definitions,
+    /// What the texts of tasks say. All servers share it: a text means the same to each, and they read it from its row anyway.
+    pub(crate) definitions: Arc<Definitions>,
     /// Since when every job is over.
     over_since: Option<Duration>,
     /// Faults that had an effect, by name.
@@ -149,7 +150,7 @@ impl World {
             at_peace: false,
             next_why: Duration::ZERO,
             curiosity: Dice::new(seed, "curiosity"),
-            definitions: Definitions::default(),
+            definitions: Arc::default(),
             over_since: None,
             fired: BTreeMap::new(),
             armed: Vec::new(),
