@@ -120,7 +120,7 @@ pub struct CoreConfig {
 /// A round that is decided and waits for its commit.
 struct Prepared {
     commands: Vec<Command>,
-    round: Round,
+    round: Box<Round>,
     batch: Batch,
     /// It was tried, and nobody knows what became of it.
     unsure: bool,
@@ -354,10 +354,11 @@ impl<S: Store> Core<S> {
     }
 
     /// A round at this tick, by the clocks as they stand.
-    fn listen(&mut self) -> Result<Round, StoreError> {
+    fn listen(&mut self) -> Result<Box<Round>, StoreError> {
         self.look_up()?;
         let listened = self.hearing.listen(self.tick, self.siblings.alone(), &self.hearing_rules);
-        let mut round = Round::new(listened.hearing.clocks(self.tick.now));
+        // In a box: a round is large, and goes through many hands.
+        let mut round = Box::new(Round::new(listened.hearing.clocks(self.tick.now)));
         self.put_mark(listened, &mut round);
         Ok(round)
     }
@@ -374,7 +375,7 @@ impl<S: Store> Core<S> {
     fn first_mark(&mut self, started: Listened) -> Result<(), StoreError> {
         let mut round = Round::new(started.hearing.clocks(self.tick.now));
         self.put_mark(started, &mut round);
-        self.commit_alone(round)
+        self.commit_alone(&mut round)
     }
 
     /// A change that concerns no job, or a look: done at once, outside the batch.
@@ -478,7 +479,7 @@ impl<S: Store> Core<S> {
         self.aside.contains_key(&job)
     }
 
-    fn prepare(&mut self, commands: Vec<Command>, mut round: Round) {
+    fn prepare(&mut self, commands: Vec<Command>, mut round: Box<Round>) {
         self.set_log_deadlines(&mut round);
         let batch = round.batch(&self.cache);
         self.metrics.queued.set(i64::try_from(self.queue.len()).unwrap_or(i64::MAX));
@@ -613,7 +614,7 @@ impl<S: Store> Core<S> {
         self.rebuild_index()?;
         let mut round = self.listen()?;
         self.look_around(&mut round)?;
-        match self.commit_alone(round) {
+        match self.commit_alone(&mut round) {
             Ok(()) => {}
             Err(error @ StoreError::Unavailable { .. }) => return Err(error),
             Err(_) => self.links_gone_one_by_one()?,
@@ -634,7 +635,7 @@ impl<S: Store> Core<S> {
             if round.jobs().next().is_none() {
                 continue;
             }
-            match self.commit_alone(round) {
+            match self.commit_alone(&mut round) {
                 Ok(()) => {}
                 Err(error @ StoreError::Unavailable { .. }) => return Err(error),
                 Err(error) => {
@@ -648,13 +649,13 @@ impl<S: Store> Core<S> {
     }
 
     /// Writes a round that nobody waits for.
-    pub(super) fn commit_alone(&mut self, mut round: Round) -> Result<(), StoreError> {
-        self.set_log_deadlines(&mut round);
+    pub(super) fn commit_alone(&mut self, round: &mut Round) -> Result<(), StoreError> {
+        self.set_log_deadlines(round);
         let batch = round.batch(&self.cache);
         if !batch.is_empty() {
             let committed = self.store.commit(&batch)?;
             self.overtaken(&committed);
-            self.heard(&round, &committed);
+            self.heard(round, &committed);
             self.cache.trim(finished(&batch));
         }
         Ok(())

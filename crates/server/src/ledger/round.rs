@@ -400,7 +400,12 @@ impl<S: Store> Core<S> {
     }
 
     /// Replies to everyone and sends what was decided. Returns the commands that must be decided anew.
-    pub(super) fn answer(&mut self, commands: Vec<Command>, mut round: Round, committed: &Committed) -> Vec<Command> {
+    pub(super) fn answer(
+        &mut self,
+        commands: Vec<Command>,
+        mut round: Box<Round>,
+        committed: &Committed,
+    ) -> Vec<Command> {
         let mut again = Vec::new();
         for command in commands {
             match command {

@@ -366,6 +366,6 @@ impl<S: Store> Core<S> {
         // It was there until now: its workers' windows begin here, not when it started.
         let (beat_at, beat_heard) = (clocks.now, clocks.heard);
         round.server = Some(ServerRow { beat_at, beat_heard, left_at: Some(clocks.now), ..self.siblings.me.clone() });
-        self.commit_alone(round)
+        self.commit_alone(&mut round)
     }
 }
