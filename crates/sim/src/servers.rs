@@ -323,7 +323,8 @@ impl World {
     fn send_what_was_said(&mut self, at: usize) {
         let Some(process) = &mut self.servers[at].process else { return };
         let mut parcels = Vec::new();
-        for (conn, socket) in &mut process.sockets {
+        // Hardly any link has something to say at a time.
+        for (conn, socket) in process.sockets.iter_mut().filter(|(_, socket)| !socket.outgoing.is_empty()) {
             let (messages, close) = socket.take_outgoing();
             if !messages.is_empty() {
                 parcels.push((*conn, Parcel::Text(encode_text(&messages))));
@@ -349,8 +350,11 @@ impl World {
         let ahead = process.core.wake_at().since(process.tick(now, skew).now);
         // The ledger's thread never sleeps for longer than a minute, nor for less than it takes to turn around.
         let pause = ahead.clamp(Duration::from_millis(1), Duration::from_secs(60));
-        process.wake_at = now + pause;
-        self.later_at_server(at, pause, ServerEvent::Wake);
+        // Most calls change nothing about it, and it is on the agenda already.
+        if process.wake_at != now + pause {
+            process.wake_at = now + pause;
+            self.later_at_server(at, pause, ServerEvent::Wake);
+        }
     }
 
     fn later_at_server(&mut self, at: usize, pause: Duration, what: ServerEvent) {
