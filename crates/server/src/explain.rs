@@ -31,7 +31,7 @@ pub fn explain(
 ) -> Result<Option<Why>, StoreError> {
     let Some(stored) = reader.job(id)? else { return Ok(None) };
     let (job, _) = definitions.load(&stored)?;
-    let mut fleet = Fleet::new(live, reader.workers()?);
+    let mut fleet = Fleet::new(live, &reader.workers()?);
     if fleet.members.values().any(|member| member.blocked) {
         fleet.hear_refusals(reader, id)?;
     }
@@ -103,11 +103,11 @@ impl Member {
         }
     }
 
-    fn away(row: WorkerRow) -> Member {
+    fn away(row: &WorkerRow) -> Member {
         Member {
-            tags: TagSet::new(row.tags.into_iter().map(Arc::from)),
-            name: row.name,
-            host: row.hostname,
+            tags: TagSet::of_row(row),
+            name: row.name.clone(),
+            host: row.hostname.clone(),
             connected: false,
             unwilling: dispatch::unwilling(false, row.draining),
             has_room: false,
@@ -121,8 +121,8 @@ impl Member {
 }
 
 impl Fleet {
-    fn new(mut live: Live, rows: Vec<WorkerRow>) -> Fleet {
-        let here = rows.into_iter().filter(|row| row.removed_at.is_none());
+    fn new(mut live: Live, rows: &[Arc<WorkerRow>]) -> Fleet {
+        let here = rows.iter().filter(|row| row.removed_at.is_none());
         let members = here.map(|row| {
             let id = row.id;
             // The ledger knows some only by what they hold; without a link the row says more.

@@ -1,6 +1,7 @@
 //! Looking at the tables. Each call sees one moment.
 
 use std::ops::Bound;
+use std::sync::Arc;
 
 use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
 use store::codec::Corrupt;
@@ -208,10 +209,10 @@ impl Reader for MemoryReader {
         })
     }
 
-    fn workers(&self) -> Result<Vec<WorkerRow>, StoreError> {
+    fn workers(&self) -> Result<Vec<Arc<WorkerRow>>, StoreError> {
         self.look(|t| {
             let mut workers: Vec<_> = t.workers.iter().map(|(_, record)| record.row.clone()).collect();
-            workers.sort_by(|a, b| (&a.name, a.id).cmp(&(&b.name, b.id)));
+            workers.sort_unstable_by(|a, b| (&a.name, a.id).cmp(&(&b.name, b.id)));
             workers
         })
     }

@@ -93,7 +93,7 @@ impl<'a> Rows<'a> {
     }
 
     pub fn workers(&self) -> impl Iterator<Item = &WorkerRow> {
-        self.tables.workers.iter().map(|(_, record)| &record.row)
+        self.tables.workers.iter().map(|(_, record)| &*record.row)
     }
 
     pub fn hearing(&self) -> Option<&HearingRow> {

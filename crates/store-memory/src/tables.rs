@@ -1,5 +1,7 @@
 //! All tables of a database, and transactions over them.
 
+use std::sync::Arc;
+
 use engine::{AttemptId, Time, WorkerId};
 use store::StoreError;
 use store::read::LogState;
@@ -90,7 +92,7 @@ pub(crate) struct PastBeat(pub(crate) BeatRow);
 
 #[derive(Debug, Clone)]
 pub(crate) struct WorkerRecord {
-    pub(crate) row: WorkerRow,
+    pub(crate) row: Arc<WorkerRow>,
     pub(crate) credential_hash: [u8; 32],
 }
 
@@ -146,7 +148,7 @@ impl Tables {
     }
 
     pub(crate) fn worker(&self, id: WorkerId) -> Option<&WorkerRow> {
-        self.workers.get(&id).map(|record| &record.row)
+        self.workers.get(&id).map(|record| &*record.row)
     }
 
     fn undo_from(&mut self, transaction: u64) {

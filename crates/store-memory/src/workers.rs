@@ -1,5 +1,7 @@
 //! What a batch says of workers: an operator's word, who came, who was heard from, who is gone.
 
+use std::sync::Arc;
+
 use engine::{Epoch, Time, WorkerId};
 use store::rows::{FleetChange, NewWorker, WorkerHello, WorkerRow};
 use store::{Batch, Enrolled, StoreError};
@@ -112,7 +114,7 @@ pub(crate) fn enroll(
         return Err(refused(format!("there is a worker {} or one with its credential", worker.id)));
     }
     token.uses_left = token.uses_left.map(|left| left - 1);
-    let row = fresh(worker, now, token.tags.clone());
+    let row = Arc::new(fresh(worker, now, token.tags.clone()));
     tables.tokens.put(token.id, token);
     tables.workers.put(worker.id, WorkerRecord { row, credential_hash });
     Ok(Enrolled::Yes)
@@ -150,6 +152,6 @@ fn fresh(worker: &NewWorker, now: Time, allowed_tags: Vec<String>) -> WorkerRow 
 
 fn update(tables: &mut Tables, worker: WorkerId, change: impl FnOnce(&WorkerRow) -> Option<WorkerRow>) -> bool {
     tables.workers.update(&worker, |record| {
-        change(&record.row).map(|row| WorkerRecord { row, credential_hash: record.credential_hash })
+        change(&record.row).map(|row| WorkerRecord { row: Arc::new(row), credential_hash: record.credential_hash })
     })
 }

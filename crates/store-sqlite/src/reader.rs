@@ -1,5 +1,7 @@
 //! Looking, beside the writer. Each call sees one moment.
 
+use std::sync::Arc;
+
 use engine::{AttemptId, Heard, JobId, StepIx, Time};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use store::codec::Corrupt;
@@ -230,8 +232,8 @@ impl Reader for SqliteReader {
         self.look(|c| c.prepare_cached(sql::SERVERS)?.query_map([], servers::server_row)?.collect())
     }
 
-    fn workers(&self) -> Result<Vec<WorkerRow>, StoreError> {
-        self.look(|c| c.prepare_cached(sql::WORKERS)?.query_map([], worker_row)?.collect())
+    fn workers(&self) -> Result<Vec<Arc<WorkerRow>>, StoreError> {
+        self.look(|c| c.prepare_cached(sql::WORKERS)?.query_map([], |row| worker_row(row).map(Arc::new))?.collect())
     }
 
     fn worker_by_credential(&self, hash: &[u8; 32]) -> Result<Option<WorkerRow>, StoreError> {

@@ -1,5 +1,7 @@
 //! Looking at what is stored, beside the writer.
 
+use std::sync::Arc;
+
 use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
 use uuid::Uuid;
 
@@ -74,7 +76,8 @@ pub trait Reader: Send + Sync {
     /// Every server that was here of late, the oldest start first.
     fn servers(&self) -> Result<Vec<ServerRow>, StoreError>;
 
-    fn workers(&self) -> Result<Vec<WorkerRow>, StoreError>;
+    /// By name. Servers that share a database read all of them with every mark: a store that has rows in memory shares them.
+    fn workers(&self) -> Result<Vec<Arc<WorkerRow>>, StoreError>;
 
     fn worker_by_credential(&self, hash: &[u8; 32]) -> Result<Option<WorkerRow>, StoreError>;
 

@@ -1,7 +1,6 @@
 //! The workers that this server knows: who is connected, what each holds, and who has a slot free.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Arc;
 use std::time::Duration;
 
 use engine::workers::{Label, Unwilling, Workers};
@@ -108,12 +107,28 @@ impl Worker {
     /// Whether it is known to be connected elsewhere, with all that its row says.
     fn is_as_elsewhere(&self, row: &WorkerRow) -> bool {
         let drain = Drain { operator: row.draining, own: row.unwilling, caretaker: false };
-        let tagged = self.tags.iter().count() == row.tags.len()
-            && row.tags.iter().all(|wanted| self.tags.iter().any(|tag| tag == wanted));
         let link = self.elsewhere && !self.left_with_server && self.left.is_some() != self.takes_work();
         let named = self.name == row.name && self.hostname == row.hostname && self.ephemeral == (row.kind == EPHEMERAL);
         let alive = self.epoch >= row.epoch && self.last_seen == row.last_seen_at;
-        link && named && tagged && alive && self.slots == row.slots && self.drain == drain
+        link && named && self.is_tagged_as(row) && alive && self.slots == row.slots && self.drain == drain
+    }
+
+    fn is_tagged_as(&self, row: &WorkerRow) -> bool {
+        let has = |wanted: &String| self.tags.iter().any(|tag| tag == wanted);
+        self.tags.iter().count() == row.tags.len() && row.tags.iter().all(has)
+    }
+
+    /// What its row says of it, whoever has its link.
+    fn take_over(&mut self, row: &WorkerRow) {
+        self.name.clone_from(&row.name);
+        self.hostname.clone_from(&row.hostname);
+        if !self.is_tagged_as(row) {
+            self.tags = TagSet::of_row(row);
+        }
+        self.slots = row.slots;
+        self.epoch = self.epoch.max(row.epoch);
+        self.last_seen = row.last_seen_at;
+        self.ephemeral = row.kind == EPHEMERAL;
     }
 
     /// One that is not connected, and of which little is known yet.
@@ -186,17 +201,11 @@ pub fn unwilling(connected: bool, draining: bool) -> Option<&'static str> {
 
 impl Roster {
     /// Takes over what a worker's row says of it, while it has no link.
-    pub fn know(&mut self, row: WorkerRow, left: Heard) {
+    pub fn know(&mut self, row: &WorkerRow, left: Heard) {
         self.update(row.id, |worker| {
             let worker = worker.get_or_insert_with(|| Worker::away(row.name.clone()));
-            worker.name = row.name;
-            worker.hostname = row.hostname;
-            worker.tags = TagSet::new(row.tags.into_iter().map(Arc::from));
-            worker.slots = row.slots;
-            worker.epoch = worker.epoch.max(row.epoch);
+            worker.take_over(row);
             worker.drain.operator = row.draining;
-            worker.last_seen = row.last_seen_at;
-            worker.ephemeral = row.kind == EPHEMERAL;
             // A link that this server saw end by itself is not one that ended with a server.
             if worker.left.is_none() || worker.elsewhere {
                 worker.left_with_server = true;
@@ -207,20 +216,14 @@ impl Roster {
     }
 
     /// Takes over what the row of a worker says whose link another server has.
-    pub fn know_elsewhere(&mut self, row: WorkerRow, heard: Heard) {
+    pub fn know_elsewhere(&mut self, row: &WorkerRow, heard: Heard) {
         // Every row is read with every mark, and hardly ever says anything new.
-        if self.get(row.id).is_some_and(|worker| worker.is_as_elsewhere(&row)) {
+        if self.get(row.id).is_some_and(|worker| worker.is_as_elsewhere(row)) {
             return;
         }
         self.update(row.id, |worker| {
             let worker = worker.get_or_insert_with(|| Worker::away(row.name.clone()));
-            worker.name = row.name;
-            worker.hostname = row.hostname;
-            worker.tags = TagSet::new(row.tags.into_iter().map(Arc::from));
-            worker.slots = row.slots;
-            worker.epoch = worker.epoch.max(row.epoch);
-            worker.last_seen = row.last_seen_at;
-            worker.ephemeral = row.kind == EPHEMERAL;
+            worker.take_over(row);
             let took_work = worker.takes_work();
             worker.drain = Drain { operator: row.draining, own: row.unwilling, caretaker: false };
             worker.elsewhere = true;

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use store::rows::WorkerRow;
+
 /// Sorted, without repeats. Steps with equal needs, and workers with equal gifts, share one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct TagSet(Arc<[Arc<str>]>);
@@ -12,6 +14,11 @@ impl TagSet {
         tags.sort();
         tags.dedup();
         TagSet(tags.into())
+    }
+
+    /// The tags that a worker's row has.
+    pub fn of_row(row: &WorkerRow) -> TagSet {
+        TagSet::new(row.tags.iter().map(|tag| Arc::from(tag.as_str())))
     }
 
     /// Whether every tag of `wanted` is here. Both are sorted, so one walk is enough.

@@ -40,8 +40,8 @@ pub(super) async fn remove(
     let done = order(&app, FleetOrder::Remove { worker: row.id, by: caller.name.to_string() }).await?;
     let removal = Removal {
         id: row.id.0,
-        name: row.name,
-        hostname: Some(row.hostname).filter(|host| !host.is_empty()),
+        name: row.name.clone(),
+        hostname: Some(&row.hostname).filter(|host| !host.is_empty()).cloned(),
         offers: done.offers,
         attempts: done.attempts,
     };
@@ -87,9 +87,9 @@ async fn order(app: &App, order: FleetOrder) -> Result<FleetAnswer, ApiError> {
 }
 
 /// A worker by its id, or by a name that only one has.
-fn find(app: &App, text: &str) -> Result<WorkerRow, ApiError> {
+fn find(app: &App, text: &str) -> Result<Arc<WorkerRow>, ApiError> {
     let id = text.parse::<WorkerId>().ok();
-    let mut found: Vec<WorkerRow> = app.reader.workers()?;
+    let mut found = app.reader.workers()?;
     found.retain(|row| row.removed_at.is_none() && (Some(row.id) == id || row.name == text));
     match found.len() {
         0 => Err(no_such_worker(text)),

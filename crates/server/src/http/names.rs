@@ -29,7 +29,7 @@ impl WorkerNames {
         let now = app.clock.now();
         if !known.names.contains_key(&id) || now.since(known.read_at) > FRESH {
             match app.reader.workers() {
-                Ok(rows) => known.names = rows.into_iter().map(|row| (row.id, row.name)).collect(),
+                Ok(rows) => known.names = rows.iter().map(|row| (row.id, row.name.clone())).collect(),
                 Err(error) => tracing::debug!(%error, "the names of workers cannot be read"),
             }
             known.read_at = now;

@@ -29,7 +29,7 @@ async fn all(app: &Arc<App>) -> Result<Vec<Worker>, ApiError> {
     let live = app.ledger.inspect(|roster| roster.iter().map(|(id, worker)| (id, Live::of(worker))).collect()).await?;
     let live: HashMap<WorkerId, Live> = live;
     let (rows, clocks) = app.read(|app| Ok((app.reader.workers()?, app.clocks()?))).await?;
-    let here = rows.into_iter().filter(|row| row.removed_at.is_none());
+    let here = rows.iter().filter(|row| row.removed_at.is_none());
     let workers = here.map(|row| {
         let live = live.get(&row.id).copied().unwrap_or_default();
         // Who was cut off a moment ago is waited for, and not written off yet.
@@ -60,12 +60,12 @@ impl Live {
     }
 }
 
-fn worker(row: WorkerRow, mut live: Live, awaited: bool) -> Worker {
+fn worker(row: &WorkerRow, mut live: Live, awaited: bool) -> Worker {
     live.drain.operator |= row.draining;
-    let said = |text: String| Some(text).filter(|text| !text.is_empty());
+    let said = |text: &String| Some(text).filter(|text| !text.is_empty()).cloned();
     Worker {
         id: row.id.0,
-        name: row.name,
+        name: row.name.clone(),
         status: match (live.connected || awaited, live.drain.is_on()) {
             (true, false) => WorkerStatus::Active,
             (true, true) => WorkerStatus::Draining,
@@ -73,16 +73,16 @@ fn worker(row: WorkerRow, mut live: Live, awaited: bool) -> Worker {
         },
         connected: live.connected,
         kind: if row.kind == "ephemeral" { WorkerKind::Ephemeral } else { WorkerKind::Static },
-        tags: row.tags,
+        tags: row.tags.clone(),
         slots: row.slots,
         busy: live.busy,
         session_id: row.session,
-        boot_id: said(row.boot_id),
+        boot_id: said(&row.boot_id),
         started_at: row.started_at.map(Timestamp::from),
         last_seen_at: row.last_seen_at.max(live.seen).map(Timestamp::from),
-        version: said(row.version),
-        platform: said(row.platform),
-        hostname: said(row.hostname),
+        version: said(&row.version),
+        platform: said(&row.platform),
+        hostname: said(&row.hostname),
         pid: Some(row.pid).filter(|pid| *pid > 0),
         draining_by: draining_by(live.drain),
     }

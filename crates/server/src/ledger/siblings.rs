@@ -301,11 +301,11 @@ impl<S: Store> Core<S> {
             match self.roster.get(row.id).and_then(|w| w.link) {
                 Some(link) if self.has_outlived(link, &row) => {
                     self.let_go(link, &row);
-                    self.note_absent(row, round);
+                    self.note_absent(&row, round);
                 }
                 Some(link) if row.removed_at.is_some() => self.dismiss_removed(link, row.id, round),
                 Some(_) => {}
-                None => self.note_absent(row, round),
+                None => self.note_absent(&row, round),
             }
         }
         self.links_gone(round);
@@ -334,16 +334,16 @@ impl<S: Store> Core<S> {
     }
 
     /// A worker without a link here: another server has it, or nobody.
-    fn note_absent(&mut self, row: WorkerRow, round: &mut Round) {
+    fn note_absent(&mut self, row: &WorkerRow, round: &mut Round) {
         let never_here = row.epoch == Epoch::default();
         if never_here || row.removed_at.is_some() {
             return;
         }
-        if self.siblings.has_link_of(&row) {
+        if self.siblings.has_link_of(row) {
             return self.roster.know_elsewhere(row, round.clocks.heard);
         }
         let (heard, window) = (round.clocks.heard, self.config.rules.recovery_window);
-        let left = row.left_heard.unwrap_or_else(|| self.died_at(&row, heard));
+        let left = row.left_heard.unwrap_or_else(|| self.died_at(row, heard));
         if row.left_heard.is_none() {
             round.left.insert(row.id, (row.epoch, left));
         }

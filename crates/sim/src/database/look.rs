@@ -118,7 +118,7 @@ impl Reader for Look {
         self.reach()?.servers()
     }
 
-    fn workers(&self) -> Result<Vec<WorkerRow>, StoreError> {
+    fn workers(&self) -> Result<Vec<Arc<WorkerRow>>, StoreError> {
         self.reach()?.workers()
     }
 
