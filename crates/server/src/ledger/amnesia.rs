@@ -71,7 +71,13 @@ impl<S: Store> Core<S> {
 
     /// This server remembers what the rows do not say any more. Memory is dropped, and everyone connected here asked to
     /// say again what they have.
-    pub(super) fn rows_fell_behind(&mut self, evidence: &str, round: &mut Round) {
+    pub(super) fn rows_fell_behind(&mut self, evidence: &'static str, round: &mut Round) {
+        self.cache.clear();
+        if let Err(error) = self.rebuild_index() {
+            tracing::warn!(%error, "the rows that are left cannot be read; they are tried again");
+            self.forgotten = Some(evidence);
+            return;
+        }
         self.commits_were_lost(evidence, round);
         let links: Vec<LinkId> = self.links.keys().copied().collect();
         for link in links {
@@ -85,10 +91,6 @@ impl<S: Store> Core<S> {
             });
         }
         self.count_connected();
-        self.cache.clear();
-        if let Err(error) = self.rebuild_index() {
-            tracing::warn!(%error, "the dispatcher's queue could not be read again");
-        }
         self.check_soon(round.now);
         self.must_look_around = true;
     }
@@ -130,7 +132,13 @@ impl<S: Store> Core<S> {
         if self.amnesia.is_none() {
             return false;
         }
-        let Ok(cached) = self.cache.load(place.job, &mut self.store, &self.definitions) else { return true };
+        let cached = match self.cache.load(place.job, &mut self.store, &self.definitions) {
+            Ok(cached) => cached,
+            Err(error) => {
+                self.not_read(place.job, &error);
+                return true;
+            }
+        };
         let safe = cached.job.definition.step(place.step).effects == Effects::None;
         if !safe && let Some(amnesia) = &mut self.amnesia {
             amnesia.withheld.insert(place.job);

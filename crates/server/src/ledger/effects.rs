@@ -13,8 +13,9 @@ use store::{Store, StoreError};
 
 use crate::dispatch::{Place, Queue, QueueKey, Roster, TagSet};
 
+use super::cache::LoadError;
 use super::core::Core;
-use super::notice::Noticed;
+use super::notice::{LOOK_EVERY, Noticed};
 use super::round::{Round, wire_ticket};
 
 /// What is derived from steps' rows: who may be offered, now or later, and who has what in hand.
@@ -147,21 +148,34 @@ impl<S: Store> Core<S> {
         self.queue.clear();
         self.roster.clear_held();
         for entry in self.store.queued()? {
-            // A job that cannot be read stays out; its own check says so, in quarantine.
-            if let Ok(cached) = self.cache.load(entry.job, &mut self.store, &self.definitions) {
-                let mut indexes =
-                    Indexes { queue: &mut self.queue, roster: &mut self.roster, noticed: &mut self.noticed };
-                indexes.enter(&cached.job, entry.ix, cached.job.step(entry.ix), self.tick.now);
+            match self.cache.load(entry.job, &mut self.store, &self.definitions) {
+                Ok(cached) => {
+                    let mut indexes =
+                        Indexes { queue: &mut self.queue, roster: &mut self.roster, noticed: &mut self.noticed };
+                    indexes.enter(&cached.job, entry.ix, cached.job.step(entry.ix), self.tick.now);
+                }
+                Err(error) => self.not_read(entry.job, &error),
             }
         }
         for (job, ix) in self.store.held()? {
-            if let Ok(cached) = self.cache.load(job, &mut self.store, &self.definitions)
-                && let Some((holder, attempt)) = holder(&cached.job.step(ix).state)
-            {
-                self.roster.hold(holder, attempt, Place { job, step: ix });
+            match self.cache.load(job, &mut self.store, &self.definitions) {
+                Ok(cached) => {
+                    if let Some((holder, attempt)) = holder(&cached.job.step(ix).state) {
+                        self.roster.hold(holder, attempt, Place { job, step: ix });
+                    }
+                }
+                Err(error) => self.not_read(job, &error),
             }
         }
         Ok(())
+    }
+
+    /// Where the database was away it is read again soon: nobody else may have a word for it. A job that can never be
+    /// read stays out; its own check says so, in quarantine.
+    pub(super) fn not_read(&mut self, job: JobId, error: &LoadError) {
+        if let LoadError::Store(StoreError::Unavailable { .. }) = error {
+            self.noticed.look_at(job, self.tick.now + LOOK_EVERY);
+        }
     }
 }
 

@@ -324,6 +324,22 @@ fn a_job_is_not_set_aside_because_the_database_was_away() {
     w.offer();
 }
 
+/// Its step is in no queue then, and nobody else may have a word for it.
+#[test]
+fn a_job_that_could_not_be_read_when_the_rest_was_is_read_later() {
+    let (moody, absent) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+    let (moods, absences) = (moody.clone(), absent.clone());
+    let mut desk = Desk::with(|inner| Faulty { moody: moods, absent: absences, ..Faulty::kind(inner) });
+    let job = desk.submit("name: patient\nsteps:\n  a: { run: 'true', unmatched: 1h }\n");
+    // A refusal empties the memory, and all is read again.
+    moody.store(1, Ordering::Relaxed);
+    absent.store(1, Ordering::Relaxed);
+    desk.pass(Duration::from_secs(5));
+    assert_eq!(absent.load(Ordering::Relaxed), 0);
+    let mut w = desk.worker("w", "script", 1);
+    assert_eq!(w.offer().job, job.0);
+}
+
 /// A worker has every frame of a log answered, or it waits for ever and keeps the attempt.
 #[test]
 fn a_piece_of_a_log_that_was_refused_is_asked_for_once_more() {
