@@ -187,7 +187,7 @@ pub struct HeldAttempt {
     /// Reports about it that wait to be heard.
     #[serde(default)]
     pub events: u32,
-    /// Its folder cannot be read now, so that nobody can say whether it has started.
+    /// Its folder cannot be read now, or a power cut took what would tell: nobody can say whether it has started.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unsure: bool,
 }

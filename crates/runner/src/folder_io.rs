@@ -102,9 +102,22 @@ pub(crate) fn try_claim(folder: &Path, wanted: Claim, durable: bool) -> Result<C
         Err(error) => return Err(cannot("create the claim")(error)),
     }
     if durable {
-        File::open(folder).and_then(|folder| folder.sync_all()).map_err(cannot("sync the claim to disk"))?;
+        sync(folder).map_err(cannot("sync the claim to disk"))?;
     }
     Ok(Claimed::Ours)
+}
+
+/// Takes the claim to disk, and all that it is worth nothing without: the spec, and the folder's own name.
+///
+/// Syncing the spec takes the new names along on most file systems, and the rest then costs nothing.
+fn sync(folder: &Path) -> io::Result<()> {
+    match File::open(folder.join(SPEC_FILE)) {
+        Ok(spec) => spec.sync_all()?,
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    File::open(folder)?.sync_all()?;
+    File::open(folder.join(".."))?.sync_all()
 }
 
 /// `None`: nobody has decided yet.

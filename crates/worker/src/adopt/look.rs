@@ -7,6 +7,7 @@ use std::io::ErrorKind;
 use std::time::Duration;
 
 use planted::Bug;
+use protocol::attempt::Effects;
 use protocol::folder::{Claim, FolderSpec};
 use protocol::link::Loss;
 use runner::folder_io::{FolderError, Recorded};
@@ -19,6 +20,8 @@ use crate::agent::Finding;
 pub const RETRY_PAUSE: Duration = Duration::from_millis(200);
 /// The same for a folder that cannot be read: a disk may come back, another version's format will not.
 pub const UNREADABLE_PAUSE: Duration = Duration::from_secs(5);
+
+const REBOOTED: &str = "the machine was restarted while it ran";
 
 #[derive(Debug)]
 pub enum Look {
@@ -38,18 +41,20 @@ pub enum Look {
 pub fn look(folder: &mut impl Folder, rebooted: bool) -> Result<Look, FolderError> {
     let spec = match folder.read_spec() {
         Ok(spec) => Box::new(spec),
-        Err(error) if is_half_made(folder, &error)? => return Ok(Look::HalfMade),
+        Err(error) if is_half_made(folder, &error, rebooted)? => return Ok(Look::HalfMade),
         Err(error) => return Err(error),
     };
     if folder.runner_lives()? {
         return Ok(Look::Clear { finding: living(folder)?, spec });
     }
+    // The claim of a step without effects is not synced: after a power cut its absence says nothing.
+    let in_doubt = rebooted && spec.attempt.effects == Effects::None && folder.read_claim()?.is_none();
+    if in_doubt {
+        note(folder, &spec, &rebooted_loss(Loss::MachineRebooted, String::new()));
+    }
     // A runner that has not come to its lock yet is kept from starting by the claim.
     match folder.claim_void()? {
-        Claim::Void => {
-            let detail = "its runner is gone and had not started it".to_owned();
-            Ok(Look::Clear { spec, finding: Finding::NeverStarted { detail } })
-        }
+        Claim::Void => Ok(Look::Clear { finding: unclaimed(folder, in_doubt)?, spec }),
         // It may have come to its lock meanwhile, claimed the start, and live.
         Claim::Intent if folder.runner_lives()? => Ok(Look::Clear { finding: living(folder)?, spec }),
         Claim::Intent if planted::is(Bug::IntentCountsAsVoid) => {
@@ -65,6 +70,18 @@ fn living(folder: &mut impl Folder) -> Result<Finding, FolderError> {
         Some(Claim::Intent) => Ok(Finding::Running),
         // With `void` it is about to leave, and will be found gone.
         Some(Claim::Void) | None => Ok(Finding::Waiting),
+    }
+}
+
+/// Nobody has claimed its start, as far as the disk says.
+fn unclaimed(folder: &mut impl Folder, in_doubt: bool) -> Result<Finding, FolderError> {
+    if !in_doubt && folder.read_loss().is_none() {
+        return Ok(Finding::NeverStarted { detail: "its runner is gone and had not started it".to_owned() });
+    }
+    match folder.read_record() {
+        Ok(Recorded { end: Some(end), .. }) => Ok(Finding::Ended(Box::new(end))),
+        Ok(_) | Err(FolderError::Exit(_)) => Ok(Finding::Unsure { detail: REBOOTED.to_owned() }),
+        Err(error) => Err(error),
     }
 }
 
@@ -90,10 +107,7 @@ fn dead(folder: &mut impl Folder, spec: Box<FolderSpec>, rebooted: bool) -> Resu
     }
     if rebooted {
         let noted = rebooted_loss(loss, detail);
-        if let Err(error) = folder.write_loss(&noted) {
-            let attempt = spec.attempt.ticket.attempt;
-            tracing::warn!(%attempt, %error, "that the machine was restarted cannot be noted");
-        }
+        note(folder, &spec, &noted);
         return Ok(Look::Clear { spec, finding: noted.into() });
     }
     let remains = if planted::is(Bug::RemainsLeftAlive) { Remains::None } else { folder.kill_remains(&spec, tally) };
@@ -106,23 +120,31 @@ fn dead(folder: &mut impl Folder, spec: Box<FolderSpec>, rebooted: bool) -> Resu
     }
 }
 
+fn note(folder: &mut impl Folder, spec: &FolderSpec, noted: &NotedLoss) {
+    if let Err(error) = folder.write_loss(noted) {
+        let attempt = spec.attempt.ticket.attempt;
+        tracing::warn!(%attempt, %error, "that the machine was restarted cannot be noted");
+    }
+}
+
 /// A record that was torn is worth saying even then: it tells that the step had ended.
 fn rebooted_loss(loss: Loss, detail: String) -> NotedLoss {
     match loss {
         Loss::ResultNotAvailable => NotedLoss { loss, detail },
-        _ => NotedLoss { loss: Loss::MachineRebooted, detail: "the machine was restarted while it ran".to_owned() },
+        _ => NotedLoss { loss: Loss::MachineRebooted, detail: REBOOTED.to_owned() },
     }
 }
 
-/// Without a spec, or with half of one, and without a record there never was a runner.
-fn is_half_made(folder: &mut impl Folder, error: &FolderError) -> Result<bool, FolderError> {
+/// Without a spec, or with half of one, and without a claim there never was a runner. After a restart of the machine nothing of
+/// it lives whatever was claimed, and nobody can say whose it was: what its worker does not report counts as gone.
+fn is_half_made(folder: &mut impl Folder, error: &FolderError, rebooted: bool) -> Result<bool, FolderError> {
     let no_spec = match error {
         FolderError::Io { source, .. } => source.kind() == ErrorKind::NotFound,
         FolderError::BadSpec(_) => true,
         FolderError::UnknownFormat(_) | FolderError::Locked | FolderError::Exit(_) => false,
     };
-    let may_have_run = folder.read_claim()? == Some(Claim::Intent);
-    Ok(no_spec && !may_have_run && !folder.runner_lives()?)
+    let may_run = !rebooted && folder.read_claim()? == Some(Claim::Intent);
+    Ok(no_spec && !may_run && !folder.runner_lives()?)
 }
 
 /// Ends a step whose lease is over, and its runner, which should have done so and did not. If something is dying, or on

@@ -205,6 +205,10 @@ pub enum Finding {
     NeverStarted {
         detail: String,
     },
+    /// The machine was restarted, and whether the step had started is not on disk: it has no effects.
+    Unsure {
+        detail: String,
+    },
     /// It may have run, its runner is gone, nothing of it lives, and there is no result.
     Lost {
         loss: Loss,

@@ -30,6 +30,8 @@ pub(super) struct Held {
     pub(super) stop: Option<(StopMode, StopReason)>,
     /// The server has its log up to this line, and waits for the rest; there was nothing to read from yet.
     pub(super) log_wanted_after: Option<u64>,
+    /// It is lost, and whether it had started is not on disk.
+    unsure: bool,
 }
 
 #[derive(Debug, PartialEq)]
@@ -85,15 +87,17 @@ impl Held {
     }
 
     pub(super) fn found(found: Found) -> (Ticket, Self) {
+        let unsure = matches!(found.finding, Finding::Unsure { .. });
         let phase = match found.finding {
             Finding::Waiting => Phase::Waiting,
             Finding::Running => Phase::Running { pid: None },
             Finding::Unreadable => Phase::Unreadable,
             Finding::Ended(end) => Phase::Ended { end },
             Finding::NeverStarted { detail } => Phase::Lost { loss: Loss::Void, detail },
+            Finding::Unsure { detail } => Phase::Lost { loss: Loss::MachineRebooted, detail },
             Finding::Lost { loss, detail } => Phase::Lost { loss, detail },
         };
-        let mut held = Held::new(found.job, found.step, phase);
+        let mut held = Held { unsure, ..Held::new(found.job, found.step, phase) };
         held.log_first_seq = found.log_first_seq;
         held.log_last_seq = found.log_last_seq;
         held.guard = found.lease.map_or_else(Guard::default, Guard::found);
@@ -115,6 +119,7 @@ impl Held {
             sign: None,
             stop: None,
             log_wanted_after: None,
+            unsure: false,
         }
     }
 
@@ -186,7 +191,7 @@ impl Held {
             log_first_seq: self.log_first_seq,
             log_last_seq: self.log_last_seq,
             events: u32::from(self.report(ticket).is_some()),
-            unsure: self.phase == Phase::Unreadable,
+            unsure: self.unsure || self.phase == Phase::Unreadable,
         }
     }
 }

@@ -165,6 +165,7 @@ impl Agent {
                 }
                 _ => self.lost(ticket, Loss::Void, detail, now),
             },
+            Finding::Unsure { detail } => self.lost(ticket, Loss::MachineRebooted, detail, now),
             Finding::Lost { loss, detail } => self.lost(ticket, loss, detail, now),
         }
     }

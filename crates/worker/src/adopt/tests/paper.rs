@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
 use std::time::Duration;
 
-use protocol::attempt::{OnDisconnect, Ticket};
+use protocol::attempt::{Effects, OnDisconnect, Ticket};
 use protocol::folder::{Claim, ExitError, FolderSpec, Ownership, Tally};
 use protocol::link::Loss;
 use protocol::log::Span;
@@ -32,6 +32,8 @@ struct Paper {
     recorded: Recorded,
     torn: bool,
     unreadable: bool,
+    /// The spec's file is empty.
+    hollow: bool,
     loss: Option<NotedLoss>,
     remains: Remains,
     killed: u32,
@@ -48,6 +50,7 @@ impl Paper {
             recorded: Recorded::default(),
             torn: false,
             unreadable: false,
+            hollow: false,
             loss: None,
             remains: Remains::None,
             killed: 0,
@@ -76,6 +79,9 @@ impl Paper {
 
 impl Folder for Paper {
     fn read_spec(&mut self) -> Result<FolderSpec, FolderError> {
+        if self.hollow {
+            return serde_json::from_str("").map_err(FolderError::BadSpec);
+        }
         if self.unreadable { Err(FolderError::UnknownFormat(99)) } else { Ok(self.spec.clone()) }
     }
 
@@ -165,6 +171,32 @@ fn after_a_reboot_nobody_is_killed_by_an_old_number() {
 
     let mut torn = Paper { torn: true, ..Paper::dead() };
     assert_eq!(torn.loss(true), Some(Loss::ResultNotAvailable), "it had ended");
+}
+
+#[test]
+fn after_a_power_cut_a_missing_claim_of_a_step_without_effects_says_nothing() {
+    let reads = || {
+        let mut paper = Paper::new();
+        paper.spec.attempt.effects = Effects::None;
+        paper
+    };
+    let mut paper = reads();
+    assert!(matches!(paper.finding(true), Some(Finding::Unsure { .. })));
+    assert!(matches!(paper.finding(false), Some(Finding::Unsure { .. })), "the next worker of the new boot");
+    let recorded = Recorded { end: Some(end()), ..Recorded::default() };
+    let mut ended = Paper { recorded, ..reads() };
+    assert_eq!(ended.finding(true), Some(Finding::Ended(Box::new(end()))), "its record was synced");
+    assert!(matches!(reads().finding(false), Some(Finding::NeverStarted { .. })), "within one boot it does");
+    let mut void = Paper { claim: Some(Claim::Void), ..reads() };
+    assert!(matches!(void.finding(true), Some(Finding::NeverStarted { .. })), "it was claimed");
+    assert!(matches!(Paper::new().finding(true), Some(Finding::NeverStarted { .. })), "claims of others are synced");
+}
+
+#[test]
+fn a_folder_whose_spec_went_with_the_power_is_no_folder() {
+    let mut paper = Paper { hollow: true, ..Paper::dead() };
+    assert!(look(&mut paper, false).is_err(), "it may run");
+    assert!(matches!(look(&mut paper, true), Ok(Look::HalfMade)));
 }
 
 #[test]
