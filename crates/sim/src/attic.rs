@@ -42,6 +42,10 @@ impl Attic<'_> {
     fn doom(&mut self, with_runner: bool) -> Remains {
         let runner = self.host.disk.attempts.get(&self.ticket).and_then(|folder| folder.runner);
         let mut remains = Remains::None;
+        if self.host.beside.is_some() {
+            // The numbers in a copy's records are those of the original's processes.
+            self.host.doomed_beside.push(self.ticket);
+        }
         if let Some(group) = self.host.groups.get_mut(&self.ticket) {
             group.doomed = true;
             remains = Remains::Dying;
@@ -56,12 +60,17 @@ impl Attic<'_> {
 
 impl adopt::Folder for Attic<'_> {
     fn read_spec(&mut self) -> Result<FolderSpec, FolderError> {
-        self.folder().map(|folder| folder.spec.clone())
+        let folder = self.folder()?;
+        if folder.hollow {
+            return serde_json::from_str("").map_err(FolderError::BadSpec);
+        }
+        Ok(folder.spec.clone())
     }
 
     /// It is small, was just written, and is in memory: it can be read even where nothing else can.
     fn glimpse_spec(&mut self) -> Value {
         let folder = self.host.disk.attempts.get(&self.ticket);
+        let folder = folder.filter(|folder| !folder.hollow);
         folder.and_then(|folder| serde_json::to_value(&folder.spec).ok()).unwrap_or_default()
     }
 
@@ -76,7 +85,7 @@ impl adopt::Folder for Attic<'_> {
     }
 
     fn claim_void(&mut self) -> Result<Claim, FolderError> {
-        self.folder().map(|folder| folder.claim(Claim::Void))
+        self.folder().map(|folder| folder.claim(Claim::Void, true))
     }
 
     fn read_record(&mut self) -> Result<Recorded, FolderError> {
@@ -96,7 +105,7 @@ impl adopt::Folder for Attic<'_> {
             return Err(ErrorKind::Other.into());
         }
         if let Ok(folder) = self.folder() {
-            folder.loss = Some(loss.clone());
+            folder.note_loss(loss.clone());
         }
         Ok(())
     }

@@ -1,7 +1,10 @@
 //! A worker's disk: the state folder with its attempts, as far as decisions read and write it. What was not synced may be
-//! gone after a power cut.
+//! gone after a power cut (`unsynced`).
+
+mod unsynced;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use protocol::attempt::{End, Ticket};
 use protocol::folder::{Claim, FolderSpec, Ownership, Tally};
@@ -10,19 +13,52 @@ use protocol::state::NoCaretaker;
 use runner::folder_io::{Claimed, Recorded};
 use uuid::Uuid;
 use worker::adopt::NotedLoss;
+use worker::state::Mark;
+
+pub(crate) use unsynced::Shortened;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Disk {
     pub state_id: Uuid,
+    /// The machine and the mark of the folder, as it says itself.
     pub machine: String,
+    pub mark: Option<Mark>,
+    /// What its file system says of it.
+    pub lies_at: Mark,
+    /// It holds a credential.
+    pub enrolled: bool,
     /// The boot in which the attempts were last looked at.
     pub boot_id: String,
     pub last_epoch: u64,
     pub attempts: BTreeMap<Ticket, Folder>,
+    /// So many were set aside, since they may live elsewhere.
+    pub aside: usize,
+    /// Put away a moment ago, and when: the disk itself may still have them.
+    pub put_away: Vec<(Duration, Ticket, Folder)>,
     pub word: Option<NoCaretaker>,
     pub full: bool,
     /// Every look at it ends with an error.
     pub broken: bool,
+}
+
+impl Disk {
+    pub(crate) fn new(state_id: Uuid, machine: String, lies_at: Mark) -> Disk {
+        Disk {
+            state_id,
+            machine,
+            mark: None,
+            lies_at,
+            enrolled: true,
+            boot_id: String::new(),
+            last_epoch: 0,
+            attempts: BTreeMap::new(),
+            aside: 0,
+            put_away: Vec::new(),
+            word: None,
+            full: false,
+            broken: false,
+        }
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -37,6 +73,10 @@ pub(crate) struct Folder {
     pub loss: Option<NotedLoss>,
     /// The exit record was being written when the power went.
     pub torn: bool,
+    /// The power went before its spec was on disk: there is a file, and nothing in it.
+    pub hollow: bool,
+    /// Its name, its spec and its claim are on disk, and not only in memory.
+    synced: bool,
     pub log: LogFile,
 }
 
@@ -63,23 +103,35 @@ impl Folder {
             end: None,
             loss: None,
             torn: false,
+            hollow: false,
+            synced: false,
             log: LogFile::default(),
         }
     }
 
     /// Whoever comes first decides; everyone learns who that was.
-    pub(crate) fn claim(&mut self, wanted: Claim) -> Claim {
-        *self.claim.get_or_insert(wanted)
+    pub(crate) fn claim(&mut self, wanted: Claim, durable: bool) -> Claim {
+        match self.try_claim(wanted, durable) {
+            Claimed::Ours => wanted,
+            Claimed::Earlier(claim) => claim,
+        }
     }
 
-    pub(crate) fn try_claim(&mut self, wanted: Claim) -> Claimed {
+    pub(crate) fn try_claim(&mut self, wanted: Claim, durable: bool) -> Claimed {
         match self.claim {
             Some(earlier) => Claimed::Earlier(earlier),
             None => {
                 self.claim = Some(wanted);
+                self.synced |= durable;
                 Claimed::Ours
             }
         }
+    }
+
+    /// Durably, and the names in the folder with it.
+    pub(crate) fn note_loss(&mut self, loss: NotedLoss) {
+        self.loss = Some(loss);
+        self.synced = true;
     }
 
     pub(crate) fn recorded(&self) -> Recorded {

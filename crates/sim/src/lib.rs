@@ -31,5 +31,6 @@ mod runners;
 mod servers;
 mod users;
 
+pub use hosts::{Copied, Emptied};
 pub use servers::Ambush;
 pub use users::Act;

@@ -65,13 +65,15 @@ impl World {
         }
     }
 
-    /// Hosts whose disk was put back to before a link that their worker has used: it is an older copy of the state folder
-    /// to every server, so the worker is refused for good, and what lies there stays until people see to it.
+    /// Hosts whose disk was put back to before a link that their worker has used, or whose copy has used one since: it is an
+    /// older copy of the state folder to every server, so the worker is refused for good, and what lies there stays until
+    /// people see to it. And copies, which somebody has taken away.
     fn shut_out(&self) -> BTreeSet<usize> {
         let rows = self.database.reader().workers().unwrap_or_default();
         let used = |host: &Host| rows.iter().find(|row| row.id.0 == host.worker).map_or(0, |row| row.used_epoch.0);
         let is_older = |host: &Host| host.disk.last_epoch > 0 && host.disk.last_epoch < used(host);
-        (0..self.hosts.len()).filter(|at| is_older(&self.hosts[*at])).collect()
+        let is_out = |host: &Host| host.copy_of.is_some() || is_older(host);
+        (0..self.hosts.len()).filter(|at| is_out(&self.hosts[*at])).collect()
     }
 
     /// The server at the other end.

@@ -163,11 +163,11 @@ impl World {
         let host = &mut self.hosts[at];
         let Some(runner) = host.runners.get(&pid) else { return };
         let ticket = runner.ticket;
-        let written = !host.disk.full;
-        let Some(folder) = host.disk.attempts.get_mut(&ticket) else { return };
+        let written = !host.disk.full && host.disk.attempts.contains_key(&ticket);
+        let line = runner.line;
+        let Some(folder) = host.open_folder(ticket) else { return };
         folder.log.print(text.clone(), written, folder.spec.local.log_lines_max);
         let (seq, first) = (folder.log.last_seq, folder.log.first());
-        let line = runner.line;
         self.check(|checks| checks.printed(ticket, text, written));
         if let Some((line, life)) = line {
             let said = FromRunner::Log { first_seq: first, last_seq: seq, bytes: seq * 20 };
@@ -213,12 +213,12 @@ impl World {
                 self.say(at, pid, FromRunner::Status { status });
             }
             Action::SendLog => {
-                let Some(folder) = host.disk.attempts.get(&ticket) else { return };
+                let Some(folder) = host.open_folder(ticket) else { return };
                 let (first_seq, last_seq) = (folder.log.first(), folder.log.last_seq);
                 self.say(at, pid, FromRunner::Log { first_seq, last_seq, bytes: last_seq * 20 });
             }
             Action::LogAcked { seq } => {
-                if let Some(folder) = host.disk.attempts.get_mut(&ticket) {
+                if let Some(folder) = host.open_folder(ticket) {
                     folder.log.acked = folder.log.acked.max(seq);
                 }
             }
@@ -230,19 +230,19 @@ impl World {
             }
             Action::DeclareVoid => {
                 if let Some(folder) = host.disk.attempts.get_mut(&ticket) {
-                    folder.claim(Claim::Void);
+                    folder.claim(Claim::Void, false);
                 }
             }
-            Action::Claim { .. } => {
+            Action::Claim { durable } => {
                 let answer = match host.disk.attempts.get_mut(&ticket) {
-                    Some(folder) => Input::Claimed(folder.try_claim(Claim::Intent)),
+                    Some(folder) => Input::Claimed(folder.try_claim(Claim::Intent, durable)),
                     None => Input::StartFailed { message: "the folder is gone".to_owned() },
                 };
                 self.live(at, pid, answer);
             }
             Action::Spawn { guard_until } => self.spawn(at, pid, ticket, guard_until),
             Action::SetOwnership(ownership) => {
-                if let Some(folder) = host.disk.attempts.get_mut(&ticket) {
+                if let Some(folder) = host.open_folder(ticket) {
                     folder.ownership = Some(ownership);
                 }
             }
@@ -261,7 +261,7 @@ impl World {
                 }
             }
             Action::Record { result, stopped, ran_for } => {
-                let Some(folder) = host.disk.attempts.get_mut(&ticket) else {
+                let Some(folder) = host.open_folder(ticket) else {
                     return self.runner_gone(at, pid);
                 };
                 let behaviour = behaviour(&folder.spec.attempt.program);
@@ -295,8 +295,8 @@ impl World {
         }
     }
 
-    fn status(&self, at: usize, ticket: Ticket, pid: u32, phase: RunnerPhase) -> Status {
-        let last_seq = self.hosts[at].disk.attempts.get(&ticket).map_or(0, |folder| folder.log.last_seq);
+    fn status(&mut self, at: usize, ticket: Ticket, pid: u32, phase: RunnerPhase) -> Status {
+        let last_seq = self.hosts[at].open_folder(ticket).map_or(0, |folder| folder.log.last_seq);
         Status {
             phase,
             runner_pid: pid,
@@ -389,6 +389,14 @@ impl World {
         self.agenda.after(LOCAL, Event::Runner { host: at, pid, what: RunnerEvent::StepEnded(result) });
     }
 
+    /// The kernel ends the step's own process for want of memory; whether there was one.
+    pub(crate) fn out_of_memory(&mut self, at: usize, pid: u32) -> bool {
+        let Some(ticket) = self.hosts[at].runners.get(&pid).map(|runner| runner.ticket) else { return false };
+        let lives = self.hosts[at].groups.get(&ticket).is_some_and(|group| group.leader);
+        self.leader_ends(at, ticket, EndResult::Signaled { signal: SIGKILL, oom: true });
+        lives
+    }
+
     fn kill_leader(&mut self, at: usize, ticket: Ticket, signal: i32) {
         if self.hosts[at].groups.contains_key(&ticket) {
             self.leader_ends(at, ticket, EndResult::Signaled { signal, oom: false });
@@ -471,6 +479,7 @@ impl World {
         {
             folder.runner = None;
         }
+        host.deleted.remove(&runner.ticket);
         if let Some((line, life)) = runner.line {
             let what = WorkerEvent::Heard { ticket: runner.ticket, line, said: None };
             self.agenda.after(LOCAL, Event::Worker { host: at, life, what });

@@ -50,6 +50,9 @@ pub(crate) struct Lives {
     unrecorded: BTreeMap<AttemptId, Unrecorded>,
     /// Attempts whose workers have put them away.
     put_away: BTreeSet<AttemptId>,
+    /// Attempts whose folders somebody deleted, and hosts whose folder somebody copied.
+    deleted: BTreeSet<AttemptId>,
+    copied: BTreeSet<usize>,
 }
 
 /// An attempt whose start is not on record any more.
@@ -105,6 +108,8 @@ impl Lives {
             no_return: BTreeSet::new(),
             unrecorded: BTreeMap::new(),
             put_away: BTreeSet::new(),
+            deleted: BTreeSet::new(),
+            copied: BTreeSet::new(),
         }
     }
 
@@ -133,6 +138,20 @@ impl Lives {
 
     pub(super) fn put_away(&mut self, ticket: Ticket) {
         self.put_away.insert(AttemptId(ticket.attempt));
+    }
+
+    pub(super) fn folder_deleted(&mut self, ticket: Ticket) {
+        self.deleted.insert(AttemptId(ticket.attempt));
+    }
+
+    pub(super) fn folder_copied(&mut self, host: usize) {
+        self.copied.insert(host);
+    }
+
+    /// Whoever is heard in its worker's name may not have it: its folder was deleted, or there are two of that name.
+    pub(super) fn is_out_of_sight(&self, attempt: AttemptId) -> bool {
+        let copied = || self.child(attempt).is_some_and(|child| self.copied.contains(&child.host));
+        self.deleted.contains(&attempt) || copied()
     }
 
     pub(crate) fn will_not_come_back(&mut self, worker: WorkerId) {

@@ -60,8 +60,9 @@ impl Logs {
         self.forgotten.extend(logs);
     }
 
+    /// Whether there is anything to send: what went with a disk is not.
     pub(crate) fn has_lines(&self, attempt: AttemptId) -> bool {
-        self.printed.contains_key(&attempt)
+        self.printed.get(&attempt).is_some_and(|lines| lines.iter().any(|line| line.written))
     }
 
     /// All is quiet, and what workers had to send was sent. `folders`: attempts that are still on some disk.
@@ -125,7 +126,7 @@ impl Stored {
             return Some(format!("was closed at line {at}, and its worker never sent the rest: {said:?}"));
         }
         self.wrong_line(printed)
-            .or_else(|| self.wrong_gap(printed, attempt))
+            .or_else(|| self.wrong_gap(printed, attempt, folder_lost))
             .or_else(|| self.wrong_mark(printed, attempt))
     }
 
@@ -149,7 +150,7 @@ impl Stored {
     }
 
     /// Lines that are not there must be counted by marks in their place, no more and no fewer.
-    fn wrong_gap(&self, printed: &[Line], attempt: &AttemptSeen) -> Option<String> {
+    fn wrong_gap(&self, printed: &[Line], attempt: &AttemptSeen, folder_lost: bool) -> Option<String> {
         let mut announced: BTreeMap<u64, u64> = BTreeMap::new();
         for mark in self.marks.iter().filter(|mark| !mark.closing) {
             *announced.entry(mark.after_seq).or_default() += mark.missing;
@@ -165,9 +166,12 @@ impl Stored {
         }
         let total = u64::try_from(printed.len()).unwrap_or(u64::MAX);
         let missing = total - last;
-        let said: u64 = announced.values().sum();
+        let closing = self.marks.iter().rfind(|mark| mark.closing && self.state.closed);
+        let said = announced.values().sum::<u64>() + closing.and_then(|mark| not_received(&mark.text)).unwrap_or(0);
         // A runner that died took the count of what its disk had not taken with it.
-        let unknown = attempt.state != "ended" && printed.iter().skip(last as usize).all(|line| !line.written);
+        let unwritten = printed.iter().skip(last as usize).all(|line| !line.written);
+        // And of what nobody will ever send the server says only that it is not there.
+        let unknown = attempt.state != "ended" && (unwritten || self.state.closed && folder_lost);
         (missing != said && !unknown)
             .then(|| format!("ends with line {last} of {total}, and says that {said} are missing"))
     }
@@ -190,6 +194,12 @@ impl Stored {
         };
         self.marks.iter().find(more).map(|mark| format!("has fewer lines than `{}` after it", mark.text))
     }
+}
+
+/// The number of lines that the last mark of a log speaks of, where it knows it.
+fn not_received(text: &str) -> Option<u64> {
+    let (before, _) = text.split_once(" log lines were not received")?;
+    before.rsplit(' ').next()?.parse().ok()
 }
 
 /// The number of lines that a mark of an outage speaks of.

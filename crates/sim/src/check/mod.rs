@@ -16,6 +16,7 @@ mod logs;
 mod orphans;
 mod past;
 mod plans;
+mod proof;
 mod pulse;
 mod reasons;
 mod rows;
@@ -244,10 +245,14 @@ impl Checks {
     }
 
     /// A worker was told that the server has all of this attempt. `log_is_whole`: as the server has it.
-    pub(crate) fn told_to_forget(&mut self, ticket: Ticket, log_is_whole: bool) {
+    pub(crate) fn told_to_forget(&mut self, worker: WorkerId, ticket: Ticket, log_is_whole: bool) {
         let id = AttemptId(ticket.attempt);
         // Where commits are lost, it may have had it when it said so.
         let Some(attempt) = self.rows.attempts.get(&id).filter(|_| !self.past.expected) else { return };
+        // A loss is no evidence from whoever was enrolled on that folder later: the window decides.
+        if attempt.worker != worker && !attempt.is_over() {
+            return;
+        }
         let lacks = match attempt.is_over() {
             false => "its end",
             true if self.logs.has_lines(id) && !log_is_whole => "all of its log",
@@ -300,6 +305,17 @@ impl Checks {
     /// The disk with this log is what it was when the log ended with line `kept`.
     pub(crate) fn log_rolled_back(&mut self, ticket: Ticket, kept: u64) {
         self.logs.rolled_back(ticket, kept);
+    }
+
+    /// Somebody deleted this attempt's folder: who starts after that does not find it, whatever still runs.
+    pub(crate) fn folder_deleted(&mut self, ticket: Ticket) {
+        self.lives.folder_deleted(ticket);
+        self.logs.rolled_back(ticket, 0);
+    }
+
+    /// A second worker has the identity of this host's, and may be the one that is heard.
+    pub(crate) fn folder_copied(&mut self, host: usize) {
+        self.lives.folder_copied(host);
     }
 
     /// A server was asked why the job is where it is.
@@ -375,8 +391,9 @@ impl Witness for Checks {
         }
         self.times.committed(*now, batch, &accepted, found);
         self.ears.committed(*now, server, batch);
-        let lives = |attempt| self.lives.is_alive(attempt);
-        self.silence.committed(*now, &self.ears, rows, &accepted, lives, found);
+        proof::committed(rows, &accepted, |attempt| self.lives.is_alive(attempt), found);
+        let in_sight = |attempt| self.lives.is_alive(attempt) && !self.lives.is_out_of_sight(attempt);
+        self.silence.committed(*now, &self.ears, rows, &accepted, in_sight, found);
         self.supply.committed(*now, &self.ears, (rows, plans), (batch, &accepted), found);
         rows.take(*now, batch, &accepted);
         self.dwell.committed(*now, &self.ears, (rows, plans), (batch, &accepted), found);

@@ -35,7 +35,8 @@ impl Orphans {
             return;
         }
         self.next = now + EVERY;
-        for (id, host) in lives.alive() {
+        // Who does not find it cannot be told to end it.
+        for (id, host) in lives.alive().filter(|(id, _)| !lives.is_out_of_sight(*id)) {
             let Some(attempt) = rows.attempts.get(&id) else { continue };
             let (Some(over), Some(step)) = (attempt.over_at, rows.step(attempt.place)) else { continue };
             let replaced = step.attempts.last() != Some(&id);

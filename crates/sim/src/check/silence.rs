@@ -52,7 +52,7 @@ impl Silence {
         put_back(&mut self.cuts, cuts);
     }
 
-    /// `rows` are those before the batch. `lives`: whether something of an attempt runs.
+    /// `rows` are those before the batch. `lives`: whether something of an attempt runs, where its worker can find it.
     pub(crate) fn committed(
         &mut self,
         now: Duration,

@@ -7,7 +7,7 @@ use worker::agent::StopLevel;
 use super::{Fault, FaultKind, Scene, Ways};
 use crate::check::Checks;
 use crate::database::{Falter, Poison, Trouble};
-use crate::hosts::HostEvent;
+use crate::hosts::{Emptied, HostEvent};
 use crate::net::{Line, Parcel, Way};
 use crate::runners::RunnerEvent;
 use crate::servers::Ambush;
@@ -48,6 +48,8 @@ pub(crate) enum FaultEvent {
     RestartServer {
         server: usize,
         down: Duration,
+        /// With a later version.
+        newer: bool,
     },
     Drift {
         server: usize,
@@ -139,7 +141,8 @@ impl World {
             FaultEvent::TakesLogs { server } => self.servers[server].drops_logs = false,
             FaultEvent::Mend { host, server, way } => self.mend(server, host, way),
             FaultEvent::WakeServer { server, life, since } => self.server_has_slept(server, life, since),
-            FaultEvent::RestartServer { server, down } => {
+            FaultEvent::RestartServer { server, down, newer } => {
+                self.servers[server].newer |= newer;
                 self.fire(FaultKind::RestartServer { server, down });
             }
             FaultEvent::Drift { server, micros, until } => self.drift(server, micros, until),
@@ -222,13 +225,8 @@ impl World {
                 awake
             }
             FaultKind::SuspendServer { server, time } => self.suspend_server(server, time),
-            FaultKind::RollingRestart { down, pause } => {
-                for server in 0..self.servers.len() {
-                    let turn = u32::try_from(server).unwrap_or(u32::MAX);
-                    self.fault_later((down + pause) * turn, FaultEvent::RestartServer { server, down });
-                }
-                true
-            }
+            FaultKind::RollingRestart { down, pause } => self.restart_all(down, pause, false),
+            FaultKind::RollingUpgrade { down, pause } => self.restart_all(down, pause, true),
             FaultKind::Drift { server, ppm, time } => {
                 let step = i64::try_from(DRIFT_STEP.as_micros()).unwrap_or(i64::MAX);
                 self.drift(server, step * ppm / 1_000_000, self.agenda.now() + time);
@@ -299,6 +297,10 @@ impl World {
                 }
                 None => false,
             },
+            FaultKind::OutOfMemory { host } => match self.a_runner(host) {
+                Some((host, pid)) => self.out_of_memory(host, pid),
+                None => false,
+            },
             FaultKind::FreezeRunner { host, time } => match self.a_runner(host) {
                 Some((host, pid)) => {
                     self.freeze_runner(host, pid, time);
@@ -311,12 +313,26 @@ impl World {
                 self.cut_power(host, time);
                 on
             }
+            FaultKind::PullPlug { host, time } => {
+                let on = self.hosts[host].is_on();
+                self.pull_plug(host, time);
+                on
+            }
             FaultKind::TearRecord { host, time } => self.tear_record(host, time),
             FaultKind::RollBack { host, after, time } => {
                 let host_at = &mut self.hosts[host];
                 host_at.snapshot = Some(host_at.disk.clone());
                 self.fault_later(after, FaultEvent::RollBack { host, time });
                 true
+            }
+            FaultKind::CopyFolder { host, copied, down } => {
+                self.copy_folder(host, copied);
+                down.is_zero() || self.fire_at_host(FaultKind::KillWorker { host, down })
+            }
+            FaultKind::EmptyFolder { host, what } => {
+                let had_some = !self.hosts[host].disk.attempts.is_empty();
+                self.empty_folder(host, what);
+                had_some || what == Emptied::All
             }
             FaultKind::Sleep { host, time } => {
                 let awake = self.hosts[host].is_on() && self.hosts[host].asleep.is_none();
@@ -400,6 +416,15 @@ impl World {
             }
             _ => false,
         }
+    }
+
+    /// One server after the other.
+    fn restart_all(&mut self, down: Duration, pause: Duration, newer: bool) -> bool {
+        for server in 0..self.servers.len() {
+            let turn = u32::try_from(server).unwrap_or(u32::MAX);
+            self.fault_later((down + pause) * turn, FaultEvent::RestartServer { server, down, newer });
+        }
+        true
     }
 
     fn lose_commits(&mut self, count: u32) -> bool {

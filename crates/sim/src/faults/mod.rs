@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::hosts::{Copied, Emptied};
 use crate::millis;
 use crate::net::Way;
 use crate::servers::Ambush;
@@ -64,6 +65,13 @@ pub enum FaultKind {
     },
     /// One server after the other is stopped and started again.
     RollingRestart {
+        #[serde(with = "millis")]
+        down: Duration,
+        #[serde(with = "millis")]
+        pause: Duration,
+    },
+    /// The same with a later version: what has been restarted says things that the others do not know.
+    RollingUpgrade {
         #[serde(with = "millis")]
         down: Duration,
         #[serde(with = "millis")]
@@ -158,12 +166,22 @@ pub enum FaultKind {
     EndRunner {
         host: usize,
     },
+    /// The kernel ends a step's own process for want of memory.
+    OutOfMemory {
+        host: usize,
+    },
     FreezeRunner {
         host: usize,
         #[serde(with = "millis")]
         time: Duration,
     },
     CutPower {
+        host: usize,
+        #[serde(with = "millis")]
+        time: Duration,
+    },
+    /// The power goes, and with it what was written and not synced.
+    PullPlug {
         host: usize,
         #[serde(with = "millis")]
         time: Duration,
@@ -181,6 +199,18 @@ pub enum FaultKind {
         after: Duration,
         #[serde(with = "millis")]
         time: Duration,
+    },
+    /// The worker's state folder is copied, and a worker started on the copy. The original's is killed for so long, or not.
+    CopyFolder {
+        host: usize,
+        copied: Copied,
+        #[serde(with = "millis")]
+        down: Duration,
+    },
+    /// Its attempts are deleted from the state folder, or all that is in it.
+    EmptyFolder {
+        host: usize,
+        what: Emptied,
     },
     Sleep {
         host: usize,
@@ -288,8 +318,13 @@ impl FaultKind {
             FaultKind::FreezeWorker { .. } => "freeze-worker",
             FaultKind::KillRunner { .. } => "kill-runner",
             FaultKind::EndRunner { .. } => "end-runner",
+            FaultKind::OutOfMemory { .. } => "out-of-memory",
             FaultKind::FreezeRunner { .. } => "freeze-runner",
             FaultKind::CutPower { .. } => "cut-power",
+            FaultKind::PullPlug { .. } => "pull-plug",
+            FaultKind::RollingUpgrade { .. } => "rolling-upgrade",
+            FaultKind::CopyFolder { .. } => "copy-folder",
+            FaultKind::EmptyFolder { .. } => "empty-folder",
             FaultKind::Sleep { .. } => "sleep",
             FaultKind::DiskFull { .. } => "disk-full",
             FaultKind::DiskErrors { .. } => "disk-errors",
@@ -322,7 +357,7 @@ impl FaultKind {
         match self {
             FaultKind::CrashLoop { up, down, .. } => vec![up, down],
             FaultKind::AmbushServer { ambush: Ambush::FreezeAfter(time), down, .. } => vec![time, down],
-            FaultKind::RollingRestart { down, pause } => vec![down, pause],
+            FaultKind::RollingRestart { down, pause } | FaultKind::RollingUpgrade { down, pause } => vec![down, pause],
             FaultKind::RollBack { after, time, .. } => vec![after, time],
             FaultKind::Slow { latency, time, .. } => vec![latency, time],
             FaultKind::KillServer { down: time, .. }
@@ -330,6 +365,7 @@ impl FaultKind {
             | FaultKind::RestoreOlder { down: time, .. }
             | FaultKind::AmbushServer { down: time, .. }
             | FaultKind::KillWorker { down: time, .. }
+            | FaultKind::CopyFolder { down: time, .. }
             | FaultKind::FreezeServer { time, .. }
             | FaultKind::SuspendServer { time, .. }
             | FaultKind::DatabaseAway { time, .. }
@@ -337,6 +373,7 @@ impl FaultKind {
             | FaultKind::FreezeWorker { time, .. }
             | FaultKind::FreezeRunner { time, .. }
             | FaultKind::CutPower { time, .. }
+            | FaultKind::PullPlug { time, .. }
             | FaultKind::TearRecord { time, .. }
             | FaultKind::Sleep { time, .. }
             | FaultKind::DiskFull { time, .. }
@@ -359,6 +396,8 @@ impl FaultKind {
             | FaultKind::StopWorker { .. }
             | FaultKind::KillRunner { .. }
             | FaultKind::EndRunner { .. }
+            | FaultKind::EmptyFolder { .. }
+            | FaultKind::OutOfMemory { .. }
             | FaultKind::HalfOpen { .. }
             | FaultKind::MassReset
             | FaultKind::Act(_) => Vec::new(),
@@ -375,8 +414,12 @@ impl FaultKind {
             | FaultKind::EndRunner { host }
             | FaultKind::FreezeRunner { host, .. }
             | FaultKind::CutPower { host, .. }
+            | FaultKind::PullPlug { host, .. }
             | FaultKind::TearRecord { host, .. }
             | FaultKind::RollBack { host, .. }
+            | FaultKind::CopyFolder { host, .. }
+            | FaultKind::EmptyFolder { host, .. }
+            | FaultKind::OutOfMemory { host }
             | FaultKind::Sleep { host, .. }
             | FaultKind::DiskFull { host, .. }
             | FaultKind::DiskErrors { host, .. }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::moment::ACTS;
 use super::{Fault, FaultKind, Moment, Ways};
 use crate::dice::Dice;
+use crate::hosts::{Copied, Emptied};
 use crate::millis;
 use crate::servers::Ambush;
 use crate::setup::Setup;
@@ -157,6 +158,21 @@ const KINDS: [Kind; 49] = [
     },
 ];
 
+/// Kinds that came later: worlds have them where they are asked for.
+const LATER: [Kind; 6] = [
+    timed("rolling-upgrade", 4, |roll| FaultKind::RollingUpgrade { down: roll.down(), pause: roll.pause() }),
+    timed("pull-plug", 12, |roll| FaultKind::PullPlug { host: roll.host(), time: roll.time() }),
+    Kind {
+        name: "plug-at-moment",
+        most: 12,
+        make: |roll| FaultKind::PullPlug { host: roll.host(), time: roll.time() },
+        moments: &MACHINE_MOMENTS,
+    },
+    timed("out-of-memory", 12, |roll| FaultKind::OutOfMemory { host: roll.host() }),
+    timed("copy-folder", 3, Roll::copy_folder),
+    timed("empty-folder", 4, Roll::empty_folder),
+];
+
 /// What takes away from what is promised otherwise, and is not explained in full yet: worlds have it where it is asked for.
 const RARE: [Kind; 3] = [
     timed("lose-commits", 4, |roll| FaultKind::LoseCommits { count: roll.commits() }),
@@ -219,14 +235,14 @@ pub fn roll(seed: u64, setup: &Setup) -> Vec<Fault> {
 
 /// Whether a kind has this name.
 pub fn is_kind(name: &str) -> bool {
-    KINDS.iter().chain(&RARE).any(|kind| kind.name == name)
+    KINDS.iter().chain(&LATER).chain(&RARE).any(|kind| kind.name == name)
 }
 
 /// So many faults of these kinds and no others: a world that provokes something.
 pub fn roll_only(seed: u64, setup: &Setup, names: &[&str], count: usize) -> Vec<Fault> {
     let (servers, hosts) = (setup.servers, setup.hosts.len());
     let mut roll = Roll { servers, hosts, length: setup.length, dice: Dice::new(seed, "faults") };
-    let all = KINDS.iter().chain(&RARE).chain(&PROVOKING);
+    let all = KINDS.iter().chain(&LATER).chain(&RARE).chain(&PROVOKING);
     let kinds: Vec<&Kind> = all.filter(|kind| names.contains(&kind.name)).collect();
     let mut faults: Vec<Fault> = (0..count).map(|at| roll.fault(kinds[at % kinds.len()])).collect();
     faults.sort_by_key(|fault| fault.at);
@@ -321,13 +337,31 @@ impl Roll {
         FaultKind::Drift { server: self.server(), ppm, time }
     }
 
-    /// Its worker may be refused for good afterwards, so the first two, which can do everything, are spared.
+    /// One whose worker may be refused for good afterwards. The first two, which can do everything, are spared.
+    fn spare_host(&mut self) -> Option<usize> {
+        let spare = self.hosts.checked_sub(2).filter(|spare| *spare > 0)?;
+        Some(2 + self.dice.below(spare))
+    }
+
+    fn copy_folder(&mut self) -> FaultKind {
+        let Some(host) = self.spare_host() else {
+            return FaultKind::KillWorker { host: self.host(), down: self.down() };
+        };
+        let all = [Copied::Beside, Copied::BesideInDoubt, Copied::BesideInDoubt, Copied::Elsewhere, Copied::AsImage];
+        let copied = *self.dice.pick(&all).unwrap_or(&Copied::Beside);
+        let down = if self.dice.chance(0.5) { self.down() } else { Duration::ZERO };
+        FaultKind::CopyFolder { host, copied, down }
+    }
+
+    fn empty_folder(&mut self) -> FaultKind {
+        let what = if self.dice.chance(0.3) { Emptied::All } else { Emptied::Attempts };
+        FaultKind::EmptyFolder { host: self.host(), what }
+    }
+
     fn roll_back(&mut self) -> FaultKind {
-        let hosts = self.hosts;
-        if hosts <= 2 {
+        let Some(host) = self.spare_host() else {
             return FaultKind::CutPower { host: self.host(), time: self.time() };
-        }
-        let host = 2 + self.dice.below(hosts - 2);
+        };
         let after = self.dice.skewed(Duration::from_secs(1), Duration::from_secs(600));
         FaultKind::RollBack { host, after, time: self.time() }
     }
@@ -397,8 +431,9 @@ mod tests {
 
     #[test]
     fn every_kind_gets_its_turn_and_no_two_have_one_name() {
-        let names: BTreeSet<&str> = KINDS.iter().map(|kind| kind.name).collect();
-        assert_eq!(names.len(), KINDS.len());
+        let kinds = || KINDS.iter().chain(&LATER);
+        let names: BTreeSet<&str> = kinds().map(|kind| kind.name).collect();
+        assert_eq!(names.len(), KINDS.len() + LATER.len());
         let mut seen = BTreeSet::new();
         for seed in 0..400 {
             seen.extend(

@@ -1,6 +1,7 @@
 //! Hosts: machines with a disk, a worker process (the product's agent) and runners. What the worker's shell does with
 //! tasks and threads, these functions do with events.
 
+mod home;
 mod link;
 mod power;
 mod work;
@@ -12,20 +13,21 @@ use engine::WorkerId;
 use protocol::attempt::{AttemptSpec, Ticket};
 use protocol::folder::{FromRunner, RunnerRules};
 use protocol::link::{Hello, PROTOCOL_VERSION};
-use store::rows::{NewWorker, TokenRow};
 use uuid::Uuid;
 use worker::adopt::is_complete;
 use worker::agent::{Agent, ExitReason, Input, StopLevel, Word};
 use worker::lines::Lines;
 use worker::link::{Search, Setback};
 use worker::ship::Shipper;
+use worker::state::{Mark, is_rebooted};
+
+pub use home::{Copied, Emptied};
 
 use crate::attic::scan;
 use crate::dice::Dice;
-use crate::disk::Disk;
+use crate::disk::{Disk, Folder};
 use crate::net::{ConnId, Parcel, Way};
 use crate::runners::{Group, RunnerEvent, RunnerProcess};
-use crate::servers::DAWN;
 use crate::setup::HostSetup;
 use crate::world::{Event, World};
 
@@ -40,12 +42,19 @@ pub(crate) struct Host {
     /// The identity that its credential stands for.
     pub worker: Uuid,
     pub setup: HostSetup,
+    /// Its own id, whatever the state folder says.
+    pub machine: String,
+    /// Its state folder is a copy of that host's; and it is on the same machine.
+    pub copy_of: Option<usize>,
+    pub beside: Option<usize>,
     pub boots: u64,
     pub booted_at: Duration,
     pub on: bool,
     /// Events for a machine that sleeps.
     pub asleep: Option<Vec<Event>>,
     pub disk: Disk,
+    /// Folders that were deleted while their runners had them open.
+    pub deleted: BTreeMap<Ticket, Folder>,
     pub process: Option<WorkerProcess>,
     /// Events for a worker process that is stopped.
     pub frozen: Option<Vec<Event>>,
@@ -55,6 +64,8 @@ pub(crate) struct Host {
     pub next_pid: u32,
     /// Runners that were sent KILL.
     pub doomed_runners: Vec<u32>,
+    /// Attempts of the folder's original that were sent KILL from here.
+    pub doomed_beside: Vec<Ticket>,
     pub dice: Dice,
     /// The worker is to be started again when it has left.
     pub supervised: bool,
@@ -127,57 +138,15 @@ impl World {
             let mut dice = Dice::new(self.seed, &format!("host {number}"));
             let worker = dice.uuid();
             let state_id = dice.uuid();
-            let token = TokenRow {
-                id: dice.uuid(),
-                kind: "enroll".to_owned(),
-                role: String::new(),
-                name: String::new(),
-                hash: *blake3::hash(format!("token {number}").as_bytes()).as_bytes(),
-                tags: Vec::new(),
-                uses_left: Some(1),
-                created_at: DAWN,
-                expires_at: None,
-                revoked_at: None,
-            };
-            let credential_hash = *blake3::hash(format!("credential {number}").as_bytes()).as_bytes();
-            let new = NewWorker { id: WorkerId(worker), name: format!("host-{number}"), credential_hash, state_id };
-            let mut store = self.database.store();
-            store.put_token(&token).expect("a new database takes a token");
-            store.enroll(&token.hash, &new, DAWN).expect("a new database takes a worker");
-            drop(store);
+            let token = dice.uuid();
+            self.put_worker(token, WorkerId(worker), state_id, format!("host-{number}"));
             if self.setup.hosts[number].no_reconnect {
                 self.check(|checks| checks.will_not_come_back(WorkerId(worker)));
             }
-            self.story.call(worker, || format!("host-{number}"));
-            self.hosts.push(Host {
-                number,
-                worker,
-                setup: self.setup.hosts[number].clone(),
-                boots: 1,
-                booted_at: Duration::ZERO,
-                on: true,
-                asleep: None,
-                disk: Disk {
-                    state_id,
-                    machine: format!("machine-{number}"),
-                    boot_id: String::new(),
-                    last_epoch: 0,
-                    attempts: BTreeMap::new(),
-                    word: None,
-                    full: false,
-                    broken: false,
-                },
-                process: None,
-                frozen: None,
-                runners: BTreeMap::new(),
-                groups: BTreeMap::new(),
-                next_pid: 1000,
-                doomed_runners: Vec::new(),
-                dice,
-                supervised: true,
-                newer: false,
-                snapshot: None,
-            });
+            let lies_at = Mark { inode: number as u64 + 1, created_us: Some(1) };
+            let disk = Disk::new(state_id, format!("machine-{number}"), lies_at);
+            let setup = self.setup.hosts[number].clone();
+            self.hosts.push(Host { dice, ..Host::new(self.seed, number, worker, setup, disk) });
         }
     }
 
@@ -207,6 +176,12 @@ impl World {
             Some(_) => return,
             None => {}
         }
+        if !self.settles(at) || caretaker && !self.hosts[at].disk.enrolled {
+            return;
+        }
+        if !self.hosts[at].disk.enrolled {
+            self.enrol_again(at);
+        }
         self.next_life += 1;
         let life = self.next_life;
         let now = self.agenda.now();
@@ -214,13 +189,13 @@ impl World {
         if !caretaker {
             host.disk.word = None;
         }
-        let rebooted = !host.disk.boot_id.is_empty() && host.disk.boot_id != host.boot_id();
+        let rebooted = is_rebooted(&host.disk.boot_id, &host.boot_id());
         let boot_now = host.boot_now(now);
         let found = scan(host, rebooted, boot_now);
         host.disk.boot_id = host.boot_id();
         let adopted: Vec<Ticket> = found.iter().map(|found| found.ticket).collect();
         let mut hello = host.hello(life, caretaker, now);
-        hello.scan_complete = is_complete(&found, false);
+        hello.scan_complete = is_complete(&found, host.has_orphans()) && host.disk.aside == 0;
         let (session, last_epoch) = (hello.session, hello.last_epoch);
         let agent = Agent::new(hello, false, found);
         let process = WorkerProcess {
@@ -364,6 +339,35 @@ impl World {
 }
 
 impl Host {
+    /// On, and nothing runs there.
+    pub(super) fn new(seed: u64, number: usize, worker: Uuid, setup: HostSetup, disk: Disk) -> Host {
+        Host {
+            number,
+            worker,
+            setup,
+            machine: disk.machine.clone(),
+            copy_of: None,
+            beside: None,
+            boots: 1,
+            booted_at: Duration::ZERO,
+            on: true,
+            asleep: None,
+            disk,
+            deleted: BTreeMap::new(),
+            process: None,
+            frozen: None,
+            runners: BTreeMap::new(),
+            groups: BTreeMap::new(),
+            next_pid: 1000,
+            doomed_runners: Vec::new(),
+            doomed_beside: Vec::new(),
+            dice: Dice::new(seed, &format!("host {number}")),
+            supervised: true,
+            newer: false,
+            snapshot: None,
+        }
+    }
+
     pub(crate) fn has_worker(&self, life: u64) -> bool {
         self.process.as_ref().is_some_and(|process| process.life == life)
     }
@@ -373,7 +377,7 @@ impl Host {
     }
 
     pub(crate) fn boot_id(&self) -> String {
-        format!("boot-{}-{}", self.number, self.boots)
+        format!("boot of {} {}", self.machine, self.boots)
     }
 
     /// The clock that runs on while the machine sleeps.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use protocol::attempt::Ticket;
 
 use super::HostEvent;
+use crate::disk::Shortened;
 use crate::runners::RunnerEvent;
 use crate::world::{Event, World};
 
@@ -15,12 +16,19 @@ impl World {
             return;
         }
         self.tell(|| format!("host {at} loses its power for {time:?}"));
+        self.all_dies(at);
+        self.agenda.after(time, Event::Host { host: at, what: HostEvent::Boot });
+    }
+
+    /// It is off, and nothing runs there any more.
+    fn all_dies(&mut self, at: usize) {
         let now = self.agenda.now();
         self.check(|checks| checks.host_wakes(now, at));
         self.hosts[at].on = false;
         self.hosts[at].asleep = None;
         self.hosts[at].frozen = None;
         self.hosts[at].process = None;
+        self.hosts[at].deleted.clear();
         let pids: Vec<u32> = self.hosts[at].runners.keys().copied().collect();
         for pid in pids {
             self.runner_gone(at, pid);
@@ -29,7 +37,17 @@ impl World {
         for ticket in groups {
             self.kill_group(at, ticket);
         }
-        self.agenda.after(time, Event::Host { host: at, what: HostEvent::Boot });
+    }
+
+    /// The same, and what was written and not synced is gone as well.
+    pub(crate) fn pull_plug(&mut self, at: usize, time: Duration) {
+        self.cut_power(at, time);
+        let now = self.agenda.now();
+        let host = &mut self.hosts[at];
+        let logs = host.disk.lose_unsynced(now, &mut host.dice);
+        for Shortened { ticket, last_seq } in logs {
+            self.check(|checks| checks.log_rolled_back(ticket, last_seq));
+        }
     }
 
     pub(super) fn boot(&mut self, at: usize) {
@@ -55,6 +73,10 @@ impl World {
 
     /// Whatever keeps the host from working is over.
     pub(crate) fn host_at_peace(&mut self, at: usize) {
+        if self.hosts[at].copy_of.is_some() {
+            self.tell(|| format!("host {at}: somebody sees that it is a copy, and takes it away"));
+            return self.all_dies(at);
+        }
         if !self.hosts[at].on {
             self.boot(at);
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use engine::AttemptId;
+use engine::{AttemptId, WorkerId};
 use protocol::attempt::{AttemptSpec, StopMode, StopReason, Ticket};
 use protocol::folder::{Claim, FolderSpec, FromRunner, Local, RunnerRules, ToRunner};
 use protocol::link::{RefuseReason, WorkerMessage, encode_text};
@@ -124,7 +124,8 @@ impl World {
             Action::Forget { ticket } => {
                 let log = self.database.reader().log_state(AttemptId(ticket.attempt));
                 let is_whole = log.is_ok_and(|log| log.complete);
-                self.check(|checks| checks.told_to_forget(ticket, is_whole));
+                let worker = WorkerId(self.hosts[at].worker);
+                self.check(|checks| checks.told_to_forget(worker, ticket, is_whole));
                 self.put_away(at, ticket);
             }
             Action::Discard { ticket } => self.put_away(at, ticket),
@@ -134,8 +135,9 @@ impl World {
     fn put_away(&mut self, at: usize, ticket: Ticket) {
         self.check(|checks| checks.put_away(ticket));
         self.ship_with(at, |shipper| shipper.stop(ticket));
+        let now = self.agenda.now();
         let host = &mut self.hosts[at];
-        host.disk.attempts.remove(&ticket);
+        host.disk.put_away(ticket, now);
         if let Some(process) = &mut host.process {
             process.lines.put_away(ticket);
         }
@@ -180,7 +182,7 @@ impl World {
             Job::Prepare { spec, rules } => self.prepare(at, *spec, rules),
             Job::Void { ticket } => {
                 let Some(folder) = self.hosts[at].disk.attempts.get_mut(&ticket) else { return };
-                let claim = folder.claim(Claim::Void);
+                let claim = folder.claim(Claim::Void, true);
                 self.feed(at, Input::Claimed { ticket, claim });
             }
             Job::Examine { ticket } => self.examine(at, ticket),
@@ -263,6 +265,11 @@ impl World {
         }
         for pid in runners {
             self.kill_runner(at, pid);
+        }
+        if let Some(original) = self.hosts[at].beside {
+            for ticket in std::mem::take(&mut self.hosts[at].doomed_beside) {
+                self.kill_group(original, ticket);
+            }
         }
     }
 

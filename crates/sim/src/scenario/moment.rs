@@ -24,6 +24,8 @@ pub enum Moment {
     Execution(u32),
     /// The step's process is over and its end recorded; the server does not know.
     Ended,
+    /// The first host has no power.
+    Off,
     /// The server knows the step's end, and not all of its log.
     LogUnderWay,
     /// The job is over.
@@ -63,6 +65,7 @@ impl Moment {
                 };
                 step.state.is_final() && attempts.iter().any(open)
             }
+            Moment::Off => !world.hosts[0].is_on(),
             Moment::Over => job.header.state.is_final(),
         }
     }

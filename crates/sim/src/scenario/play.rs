@@ -145,6 +145,10 @@ impl Stage {
                 let at = world.agenda.now();
                 world.fault_event(FaultEvent::Fire(Fault { at, kind, on: None }));
             }
+            Do::FaultOn(moment, kind) => {
+                let at = world.agenda.now();
+                world.fault_event(FaultEvent::Fire(Fault { at, kind, on: Some(moment) }));
+            }
             Do::AtItsServer(fault) => {
                 let link = world.hosts[0].process.as_ref().map(|process| process.link);
                 // Not connected to any, it has nothing to lose there.

@@ -88,8 +88,9 @@ impl Recorder {
         }
         let awake = |life: &&Life| life.to.is_none() && world.hosts[life.host].asleep.is_none();
         self.awake = self.seen.lives.iter().filter(awake).count();
-        for (ticket, folder) in world.hosts.iter().flat_map(|host| &host.disk.attempts) {
-            self.printed.insert(*ticket, folder.log.last_seq);
+        for (ticket, folder) in world.hosts.iter().flat_map(|host| host.disk.attempts.iter().chain(&host.deleted)) {
+            let printed = self.printed.entry(*ticket).or_default();
+            *printed = folder.log.last_seq.max(*printed);
         }
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use worker::agent::StopLevel;
 
-use crate::faults::{Fault, FaultKind};
+use crate::faults::{self, Fault, FaultKind};
 use crate::setup::HostSetup;
 use crate::workload::{Behaviour, JobPlan, Kind, StepPlan};
 
@@ -53,6 +53,8 @@ pub(super) enum When {
 #[derive(Debug, Clone, Copy)]
 pub enum Do {
     Fault(FaultKind),
+    /// From now on it waits for this.
+    FaultOn(faults::Moment, FaultKind),
     /// To the server that the first host is connected to.
     AtItsServer(fn(usize) -> FaultKind),
     Order(Order),
@@ -176,6 +178,12 @@ impl Script {
         self.does(Do::Fault(fault))
     }
 
+    /// A fault that waits for a moment of its own.
+    #[must_use]
+    pub fn fault_on(self, moment: faults::Moment, fault: FaultKind) -> Script {
+        self.does(Do::FaultOn(moment, fault))
+    }
+
     /// A fault of the server that the first host is connected to.
     #[must_use]
     pub fn at_its_server(self, fault: fn(usize) -> FaultKind) -> Script {
@@ -208,7 +216,7 @@ impl Script {
     /// How many faults are to hit something.
     pub(super) fn faults(&self) -> u64 {
         let does = self.scenes.iter().flat_map(|scene| &scene.does);
-        does.filter(|what| matches!(what, Do::Fault(_) | Do::AtItsServer(_))).count() as u64
+        does.filter(|what| matches!(what, Do::Fault(_) | Do::FaultOn(..) | Do::AtItsServer(_))).count() as u64
     }
 
     /// Those that are known before the world begins.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use sim::faults::FaultKind;
 use sim::scenario::{Moment, Script};
 
 pub(crate) struct Table {
@@ -69,6 +70,12 @@ pub(crate) fn when(moment: Moment) -> Script {
 /// The event happens while the step runs.
 pub(crate) fn running() -> Script {
     when(Moment::Execution(1))
+}
+
+/// The event happens when the step has ended and a server that has no room for log frames has none of its last lines.
+pub(crate) fn log_under_way() -> Script {
+    let full = FaultKind::DropLogs { server: 0, time: secs(700) };
+    Script::new().at(Moment::Execution(1)).fault(full).at(Moment::LogUnderWay).mark("")
 }
 
 /// So long after the event, and whatever it took away is back.

@@ -69,17 +69,36 @@ fn a_step_that_fails_for_want_of_a_worker_that_is_awaited_is_found() {
 
 #[test]
 fn an_attempt_that_is_put_away_before_the_server_has_all_of_it_is_found() {
-    let put_away = |over: bool, complete: bool| {
+    let put_away_by = |worker: u128, over: bool, complete: bool| {
         let mut scene = Scene::new(|_| {});
         scene.granted(1).runs(1).is_gone(1);
         if over {
             scene.turn("success", |batch| batch.attempts.push(over_row(1, "ended")));
         }
         scene.checks.printed(ticket(1), "a line".to_owned(), true);
-        scene.checks.told_to_forget(ticket(1), complete);
+        scene.checks.told_to_forget(WorkerId(Uuid::from_u128(worker)), ticket(1), complete);
         scene
     };
+    let put_away = |over, complete| put_away_by(0, over, complete);
     put_away(true, true).is_well();
     put_away(false, true).is_found("forget", "nobody has its end");
     put_away(true, false).is_found("forget", "nobody has all of its log");
+    put_away_by(1, false, true).is_well();
+}
+
+#[test]
+fn an_attempt_that_is_called_dead_and_lives_is_found() {
+    let lost = |lives: bool| {
+        let mut scene = Scene::new(|_| {});
+        scene.granted(1).runs(1);
+        if !lives {
+            scene.is_gone(1);
+        }
+        scene.turn("failed", |batch| {
+            batch.attempts.push(AttemptRow { error_code: Some("runner_lost"), ..over_row(1, "lost") });
+        });
+        scene
+    };
+    lost(false).is_well();
+    lost(true).is_found("proof", "is on record as runner_lost, and runs");
 }

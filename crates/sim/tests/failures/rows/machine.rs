@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use sim::faults::FaultKind;
+use sim::faults::{FaultKind, Moment as Written};
 use sim::scenario::{Moment, Script};
 use sim::workload::RetryPlan;
 
-use crate::row::{FOR_GOOD, LEASE, LONG, Row, WINDOW, returns, running, secs, when};
+use crate::row::{FOR_GOOD, LEASE, LONG, Row, WINDOW, log_under_way, returns, running, secs, when};
 
 pub(crate) fn rows() -> Vec<Row> {
     let mut rows = powerless();
@@ -41,6 +41,24 @@ fn powerless() -> Vec<Row> {
             reboot(Moment::Ended),
         )
         .rule("the exit record is synced before it is reported"),
+        Row::new(
+            "machine-torn-record",
+            "loses its power while the step's end is written, on again after 20 s; the step `writes`",
+            returns(
+                running()
+                    .fault_on(Written::BeforeRecord, FaultKind::TearRecord { host: 0, time: OFF })
+                    .at(Moment::Off)
+                    .mark(""),
+                OFF,
+            ),
+        )
+        .rule("a record that is torn says that there was an end, and not which"),
+        Row::new(
+            "machine-log-under-way",
+            "loses its power for good when the step has ended and the server had no room for its log yet",
+            off(log_under_way()),
+        )
+        .rule("the log's own deadline: one window after the end"),
         Row::new(
             "machine-gone",
             "loses its power for good; the step `writes`",

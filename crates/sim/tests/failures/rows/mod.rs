@@ -2,6 +2,7 @@
 
 mod clock;
 mod database;
+mod folder;
 mod machine;
 mod network;
 mod operator;
@@ -18,6 +19,7 @@ pub(crate) fn tables() -> Vec<Table> {
         Table { name: "server", rows: server::rows() },
         Table { name: "several", rows: several::rows() },
         Table { name: "worker", rows: worker::rows() },
+        Table { name: "folder", rows: folder::rows() },
         Table { name: "runner", rows: runner::rows() },
         Table { name: "process", rows: process::rows() },
         Table { name: "machine", rows: machine::rows() },

@@ -46,6 +46,13 @@ pub(crate) fn rows() -> Vec<Row> {
             started().job(|job| job.timeout = Some(secs(60))),
         )
         .rule("the job's `timeout`"),
+        Row::new("step-oom", "the kernel ends it for want of memory", running().fault(OOM)),
+        Row::new(
+            "step-oom-retry",
+            "the same; `retry: { attempts: 2, delay: 5s, jitter: true }`",
+            running().step(|step| step.retry = Some(retry(vec!["failure"]))).fault(OOM),
+        )
+        .rule("`retry.delay`"),
         Row::new(
             "step-leaves-process",
             "it ends well and leaves a process behind",
@@ -69,6 +76,8 @@ pub(crate) fn rows() -> Vec<Row> {
         .rule("the job's `expires`"),
     ]
 }
+
+const OOM: FaultKind = FaultKind::OutOfMemory { host: 0 };
 
 /// Times are counted from its start.
 fn started() -> Script {

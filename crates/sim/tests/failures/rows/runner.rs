@@ -19,9 +19,13 @@ fn killed() -> Vec<Row> {
         Row::new("runner-killed-accepted", "killed before it has leave to start", when(Moment::Accepted).fault(KILL))
             .rule("it provably never started")
             .real("the_runner_is_killed_at_each_stage_of_a_step_that_writes"),
-        Row::new("runner-killed-running", "killed while the step runs; the step `writes`", running().fault(KILL))
-            .rule(certain)
-            .real("only_the_runner_is_killed_and_a_step_that_writes_fails_with_its_child_gone"),
+        Row::new(
+            "runner-killed-running",
+            "killed while the step runs, by somebody or by the kernel for want of memory; the step `writes`",
+            running().fault(KILL),
+        )
+        .rule(certain)
+        .real("only_the_runner_is_killed_and_a_step_that_writes_fails_with_its_child_gone"),
         Row::new("runner-killed-none", "killed; effects `none` or `idempotent`", running().effects("none").fault(KILL))
             .alike(|script| script.effects("idempotent"))
             .rule(certain)

@@ -3,7 +3,7 @@
 use sim::faults::FaultKind;
 use sim::scenario::Script;
 
-use crate::row::{LONG, Row, returns, running};
+use crate::row::{LONG, Row, returns, running, secs};
 
 pub(crate) fn rows() -> Vec<Row> {
     let elsewhere = "the worker goes to another server; the rows are everybody's";
@@ -32,6 +32,20 @@ pub(crate) fn rows() -> Vec<Row> {
         )
         .rule("a server without its database keeps its links, and the others wait for a window"),
         Row::new(
+            "servers-rolling-restart",
+            "three are stopped and started again one after the other, each for 5 s and 20 s apart; the step prints nothing",
+            quiet(three(running()).fault(FaultKind::RollingRestart { down: secs(5), pause: secs(20) })),
+        )
+        .either()
+        .rule(elsewhere),
+        Row::new(
+            "servers-rolling-upgrade",
+            "the same, and each comes back with a later version",
+            quiet(three(running()).fault(FaultKind::RollingUpgrade { down: secs(5), pause: secs(20) })),
+        )
+        .either()
+        .rule(elsewhere),
+        Row::new(
             "worker-newer",
             "the worker says things that the server does not know, for 300 s",
             running().fault(FaultKind::Newer { host: Some(0), time: LONG }),
@@ -44,6 +58,10 @@ pub(crate) fn rows() -> Vec<Row> {
         )
         .rule("what is not known is passed over"),
     ]
+}
+
+fn quiet(script: Script) -> Script {
+    script.program(|program| program.lines = 0)
 }
 
 fn three(mut script: Script) -> Script {

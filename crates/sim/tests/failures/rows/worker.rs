@@ -6,7 +6,7 @@ use sim::faults::FaultKind;
 use sim::scenario::{Do, Moment, Script};
 use worker::agent::StopLevel;
 
-use crate::row::{FOR_GOOD, LEASE, LONG, Row, WINDOW, returns, running, secs, when};
+use crate::row::{FOR_GOOD, LEASE, LONG, Row, WINDOW, log_under_way, returns, running, secs, when};
 
 pub(crate) fn rows() -> Vec<Row> {
     let mut rows = killed();
@@ -41,6 +41,11 @@ fn killed() -> Vec<Row> {
         .real("each_party_is_killed_while_the_step_runs"),
         Row::new("worker-killed-ended", "killed when the step has just ended, back after 5 s", stage(Moment::Ended))
             .real("the_worker_is_killed_at_each_stage"),
+        Row::new(
+            "worker-killed-log-under-way",
+            "killed when the step has ended and the server had no room for its log yet, back after 5 s",
+            returns(kill(log_under_way(), secs(5)), secs(5)),
+        ),
         Row::new(
             "worker-gone-running",
             "killed, and nobody starts it again",
