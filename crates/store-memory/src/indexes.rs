@@ -1,11 +1,12 @@
 //! What each kind of row is found by: its key, and the orders that the queries of a database need.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
 use store::rows::{
     BeatRole, BeatRow, BreakerRow, DefinitionRow, EventRow, HearingRow, IdempotencyRow, JobRow, LineageRow, OutboxRow,
-    QuarantineRow, ServerId, ServerRow, StepRow, TaskRow, TokenRow,
+    QuarantineRow, ServerId, ServerRow, StepRow, TaskRow, TokenRow, WorkerRow,
 };
 use uuid::Uuid;
 
@@ -207,16 +208,25 @@ impl Row for PastBeat {
 
 impl Row for WorkerRecord {
     type Key = WorkerId;
+    type Index = WorkersBy;
+
+    fn enter(&self, id: &WorkerId, index: &mut WorkersBy) {
+        index.credential.insert(self.credential_hash, *id);
+        index.name.insert((self.row.name.clone(), *id), self.row.clone());
+    }
+
+    fn leave(&self, id: &WorkerId, index: &mut WorkersBy) {
+        index.credential.remove(&self.credential_hash);
+        index.name.remove(&(self.row.name.clone(), *id));
+    }
+}
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct WorkersBy {
     /// By the hash of their credentials.
-    type Index = BTreeMap<[u8; 32], WorkerId>;
-
-    fn enter(&self, id: &WorkerId, index: &mut Self::Index) {
-        index.insert(self.credential_hash, *id);
-    }
-
-    fn leave(&self, _: &WorkerId, index: &mut Self::Index) {
-        index.remove(&self.credential_hash);
-    }
+    pub(crate) credential: BTreeMap<[u8; 32], WorkerId>,
+    /// The rows themselves: all of them are read far more often than one is written.
+    pub(crate) name: BTreeMap<(String, WorkerId), Arc<WorkerRow>>,
 }
 
 impl Row for TokenRow {

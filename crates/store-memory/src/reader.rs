@@ -210,15 +210,11 @@ impl Reader for MemoryReader {
     }
 
     fn workers(&self) -> Result<Vec<Arc<WorkerRow>>, StoreError> {
-        self.look(|t| {
-            let mut workers: Vec<_> = t.workers.iter().map(|(_, record)| record.row.clone()).collect();
-            workers.sort_unstable_by(|a, b| (&a.name, a.id).cmp(&(&b.name, b.id)));
-            workers
-        })
+        self.look(|t| t.workers.index().name.values().cloned().collect())
     }
 
     fn worker_by_credential(&self, hash: &[u8; 32]) -> Result<Option<WorkerRow>, StoreError> {
-        self.look(|t| t.worker(*t.workers.index().get(hash)?).cloned())
+        self.look(|t| t.worker(*t.workers.index().credential.get(hash)?).cloned())
     }
 
     fn tokens(&self) -> Result<Vec<TokenRow>, StoreError> {

@@ -110,7 +110,7 @@ pub(crate) fn enroll(
         return Ok(Enrolled::Refused);
     };
     let credential_hash = worker.credential_hash;
-    if tables.workers.contains(&worker.id) || tables.workers.index().contains_key(&credential_hash) {
+    if tables.workers.contains(&worker.id) || tables.workers.index().credential.contains_key(&credential_hash) {
         return Err(refused(format!("there is a worker {} or one with its credential", worker.id)));
     }
     token.uses_left = token.uses_left.map(|left| left - 1);

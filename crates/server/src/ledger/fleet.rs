@@ -146,7 +146,9 @@ impl<S: Store> Core<S> {
     fn member(&mut self, worker: WorkerId) -> Result<&Worker, FleetError> {
         if self.roster.get(worker).is_none() {
             let rows = self.store.reader().workers().map_err(|error| FleetError::Internal(error.to_string()))?;
-            rows.iter().filter(|row| row.id == worker).for_each(|row| self.note_row(row));
+            for row in rows.iter().filter(|row| row.id == worker) {
+                self.note_row(row);
+            }
         }
         self.roster.get(worker).filter(|known| !known.removed).ok_or(FleetError::NoSuchWorker)
     }
@@ -203,14 +205,16 @@ impl<S: Store> Core<S> {
         Ok(())
     }
 
-    /// What a worker is called, and what operators said of it.
-    pub(super) fn note_row(&mut self, row: &WorkerRow) {
+    /// What a worker is called, and what operators said of it. Returns its link, if it is here.
+    pub(super) fn note_row(&mut self, row: &WorkerRow) -> Option<LinkId> {
         let is_known = |worker: &Worker| {
             let named = worker.name == row.name && worker.hostname == row.hostname && worker.epoch >= row.epoch;
             named && worker.removed == row.removed_at.is_some() && worker.drain.operator == row.draining
         };
-        if self.roster.get(row.id).is_some_and(is_known) {
-            return;
+        let known = self.roster.get(row.id);
+        let link = known.and_then(|worker| worker.link);
+        if known.is_some_and(is_known) {
+            return link;
         }
         self.roster.update(row.id, |slot| {
             let worker = slot.get_or_insert_with(|| Worker::away(row.name.clone()));
@@ -221,6 +225,7 @@ impl<S: Store> Core<S> {
         });
         let heard = self.hearing.clocks(self.tick.now).heard;
         self.roster.drain(row.id, heard, |drain| drain.operator = row.draining);
+        link
     }
 
     /// Another server was told to remove a worker that hangs on this one.

@@ -222,9 +222,9 @@ impl Round {
                 batch.steps.push(codec::step_row(*id, ix, name, job.step(ix)));
             }
         }
-        batch.attempts = std::mem::take(&mut self.attempts).into_values().collect();
+        batch.attempts = emptied(&mut self.attempts, |(_, row)| row);
         batch.events = self.notes.iter().map(|(job, note)| codec::event_row(*job, note)).collect();
-        batch.definitions = std::mem::take(&mut self.definitions).into_values().collect();
+        batch.definitions = emptied(&mut self.definitions, |(_, row)| row);
         batch.idempotency = std::mem::take(&mut self.idempotency);
         batch.late_outcomes = std::mem::take(&mut self.late_outcomes);
         batch.quarantine = std::mem::take(&mut self.quarantine);
@@ -233,7 +233,7 @@ impl Round {
         batch.log_deadlines = std::mem::take(&mut self.log_deadlines);
         batch.log_closes = std::mem::take(&mut self.log_closes);
         batch.beats = std::mem::take(&mut self.beats);
-        batch.seen = std::mem::take(&mut self.seen).into_iter().collect();
+        batch.seen = emptied(&mut self.seen, |seen| seen);
         batch.lineage = std::mem::take(&mut self.lineage);
         batch.confirmed = std::mem::take(&mut self.confirmed);
         batch.fleet = std::mem::take(&mut self.fleet);
@@ -241,11 +241,9 @@ impl Round {
         batch.hellos = std::mem::take(&mut self.hellos);
         batch.breaker = self.breaker.take();
         batch.breaker_ended = self.breaker_ended.take();
-        batch.used_epochs = std::mem::take(&mut self.used_epochs).into_iter().collect();
-        batch.left =
-            std::mem::take(&mut self.left).into_iter().map(|(id, (epoch, heard))| (id, epoch, heard)).collect();
-        let unwilling = std::mem::take(&mut self.unwilling).into_iter();
-        batch.unwilling = unwilling.map(|(id, (epoch, on))| (id, epoch, on)).collect();
+        batch.used_epochs = emptied(&mut self.used_epochs, |used| used);
+        batch.left = emptied(&mut self.left, |(id, (epoch, heard))| (id, epoch, heard));
+        batch.unwilling = emptied(&mut self.unwilling, |(id, (epoch, on))| (id, epoch, on));
         batch.hearing = self.listened.map(|listened| Mark { row: listened.hearing.row, expected: listened.before });
         batch.server = self.server.take();
         batch
@@ -533,6 +531,11 @@ impl<S: Store> Core<S> {
     pub(super) fn effect_target(&self, worker: WorkerId) -> Option<LinkId> {
         self.roster.get(worker).and_then(|w| w.link)
     }
+}
+
+/// All that a map held. In most rounds most are empty.
+fn emptied<K, V, T>(map: &mut BTreeMap<K, V>, row: impl FnMut((K, V)) -> T) -> Vec<T> {
+    if map.is_empty() { Vec::new() } else { std::mem::take(map).into_iter().map(row).collect() }
 }
 
 /// Names an attempt on the wire.

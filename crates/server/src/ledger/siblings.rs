@@ -296,9 +296,9 @@ impl<S: Store> Core<S> {
             self.siblings.meet_again(servers, |server| is_there(server, heard, &rules));
         }
         for row in rows {
-            self.note_row(&row);
+            let link = self.note_row(&row);
             self.has_reported(row.id, row.epoch);
-            match self.roster.get(row.id).and_then(|w| w.link) {
+            match link {
                 Some(link) if self.has_outlived(link, &row) => {
                     self.let_go(link, &row);
                     self.note_absent(&row, round);
