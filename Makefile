@@ -8,7 +8,7 @@ SOAK_SECONDS ?= 3600
 SIM_MINUTES ?= 5
 COVERAGE_SEEDS ?= 1000
 
-.PHONY: run build test test-tools sim sim-planted sim-coverage soak demo lint fmt bench fuzz mutants
+.PHONY: run build test test-tools sim sim-planted sim-speed sim-coverage soak demo lint fmt bench fuzz mutants
 
 run: ## Build and start server, worker and page, with the example tasks.
 	$(CARGO) build --release --locked -p bowline
@@ -35,6 +35,10 @@ sim: ## A simulated cluster with everything that fails: fresh seeds for SIM_MINU
 sim-planted: ## Plants bugs, one at a time, and shows that the simulator finds each from a fresh seed; writes docs/planted.md.
 	$(CARGO) build --release --locked -p sim --features planted
 	./target/release/sim --planted all --write $(if $(SEED),--seed $(SEED)) $(SIM)
+
+sim-speed: ## How many hours of three servers and twenty workers one core simulates in a minute.
+	$(CARGO) build --release --locked -p sim
+	./target/release/sim --seed 1 --count 40 --jobs 1 --servers 3 --hosts 20 --keep-going --shrink 0 | tail -2
 
 # Profiles lie in a folder of their own: one run leaves one.
 sim-coverage: ## Which regions of what decides COVERAGE_SEEDS worlds reach; SIM="--missed" shows the others.
