@@ -209,6 +209,7 @@ pub(crate) fn hello(name: &str, slots: u32, state_id: Uuid) -> Outcome<Hello> {
         scan_complete: true,
         offline_ms: 0,
         held: Vec::new(),
+        kept: None,
     })
 }
 

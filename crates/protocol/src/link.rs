@@ -172,6 +172,19 @@ pub struct Hello {
     /// Every attempt in the state folder.
     #[serde(default)]
     pub held: Vec<HeldAttempt>,
+    /// Where those are that were put away; none from a worker that keeps none, or cannot bring them back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<Kept>,
+}
+
+/// Attempts that the server had whole, and that a worker keeps for a while in case that the database forgets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kept {
+    /// Apart from what the hello names; a server that needs them asks with [`RefusedCode::Recall`].
+    Apart,
+    /// Brought back: the hello names them.
+    Recalled,
 }
 
 /// One attempt that a worker has.
@@ -317,6 +330,8 @@ pub enum RefusedCode {
     BadMessage,
     /// The server is stopping; come back.
     GoingAway,
+    /// Its database lost commits: come back with what was put away. Only to a worker whose hello says [`Kept::Apart`].
+    Recall,
 }
 
 /// Stands before the blocks of a binary frame.

@@ -35,6 +35,8 @@ pub(crate) struct Disk {
     pub aside: usize,
     /// Put away a moment ago, and when: the disk itself may still have them.
     pub put_away: Vec<(Duration, Ticket, Folder)>,
+    /// What the server has whole.
+    pub kept: BTreeMap<Ticket, Folder>,
     pub word: Option<NoCaretaker>,
     pub full: bool,
     /// Every look at it ends with an error.
@@ -54,6 +56,7 @@ impl Disk {
             attempts: BTreeMap::new(),
             aside: 0,
             put_away: Vec::new(),
+            kept: BTreeMap::new(),
             word: None,
             full: false,
             broken: false,

@@ -303,7 +303,8 @@ fn is_due_again(step: &StepPlan, job: &JobStory, story: &StepStory, reason: Reas
 fn counts_as_execution(step: &StepPlan, attempt: &AttemptStory) -> bool {
     match attempt.reason {
         Some(Reason::NeverStarted | Reason::Person) => false,
-        Some(Reason::Lost) => step.retries(Reason::Lost),
+        // Where effects forbid a repeat, one that has a successor ended by the policy, and the word of that was lost.
+        Some(Reason::Lost) => step.retries(Reason::Lost) || !step.may_repeat(),
         _ => true,
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use protocol::link::{EnrollRequest, Hello, PROTOCOL_VERSION};
+use protocol::link::{EnrollRequest, Hello, Kept, PROTOCOL_VERSION};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
@@ -125,5 +125,7 @@ fn hello(options: &WorkerOptions, state: &State) -> Hello {
         scan_complete: true,
         offline_ms: 0,
         held: Vec::new(),
+        // One that leaves when it is refused cannot come again with it.
+        kept: (!options.spool.keep_after_ack.is_zero() && !options.no_reconnect).then_some(Kept::Apart),
     }
 }

@@ -18,6 +18,9 @@ const KEPT_MAX: usize = 1000;
 const KEPT_UNDER_LOAD_MAX: usize = 20_000;
 /// Nothing to do for this long is quiet.
 const QUIET: Duration = Duration::from_secs(1);
+/// Brought back in one go, the newest first, when a server's database lost commits: a hello with all of them is still a
+/// fraction of a frame.
+pub const RECALLED_MAX: usize = 1000;
 /// Removed in one go, so that orders do not wait long.
 const PRUNE_BATCH: usize = 500;
 
@@ -92,6 +95,13 @@ impl Shelf {
         self.kept.drain(..).map(|kept| kept.attempt).collect()
     }
 
+    /// Takes the newest off the shelf: the server may have forgotten them.
+    pub fn recall(&mut self) -> Vec<Uuid> {
+        let recalled = self.kept.split_off(self.kept.len().saturating_sub(RECALLED_MAX));
+        self.bytes -= recalled.iter().map(|kept| kept.bytes).sum::<u64>();
+        recalled.into_iter().map(|kept| kept.attempt).collect()
+    }
+
     /// How long nothing need be done if nothing happens. It is quiet then.
     pub fn patience(&self) -> Duration {
         if self.kept.len() > KEPT_MAX { QUIET } else { AGE_INTERVAL }
@@ -143,6 +153,15 @@ mod tests {
         assert_eq!(shelf.prune(Load::Quiet, at(1700)), ids(501..=700));
         assert_eq!(shelf.patience(), AGE_INTERVAL);
         assert_eq!(shelf.prune(Load::Quiet, at(1700)), ids([]));
+    }
+
+    #[test]
+    fn the_newest_are_recalled() {
+        let mut shelf = shelf((1..=1003).map(|number| kept(number, 1)).collect());
+        assert_eq!(shelf.recall(), ids(4..=1003));
+        assert_eq!((shelf.recall(), shelf.recall()), (ids(1..=3), ids([])));
+        shelf.put(kept(1004, 100));
+        assert_eq!(shelf.prune(Load::Quiet, at(1004)), ids([]), "what is recalled counts no more");
     }
 
     #[test]

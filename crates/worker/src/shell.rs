@@ -100,7 +100,7 @@ impl Shell {
         let handover = if options.caretaker { Some(listen(state.root())?) } else { None };
         let (workshop, mut threads) = Workshop::start(&places, prepare, &done).map_err(WorkerError::Thread)?;
         let (shipping, ship_thread) = Shipping::start(places.clone()).map_err(WorkerError::Thread)?;
-        let (broom, broom_thread) = Broom::start(places.clone(), options.spool).map_err(WorkerError::Thread)?;
+        let (broom, broom_thread) = Broom::start(places.clone(), options.spool, done).map_err(WorkerError::Thread)?;
         threads.extend([ship_thread, broom_thread]);
         for ticket in adopted {
             workshop.order(Job::Examine { ticket });
@@ -210,6 +210,10 @@ impl Shell {
                 self.try_again(Job::Void { ticket });
             }
             Done::Looked { ticket, look } => self.looked(ticket, look),
+            Done::Recalled { found } => {
+                tracing::warn!(attempts = found.len(), "attempts that were put away are told to the server once more");
+                self.feed(Input::Recalled { found });
+            }
             Done::LeaseEnded { ticket, remains } => self.lease_ended(ticket, remains),
         }
     }
@@ -337,6 +341,7 @@ impl Shell {
             Action::LogEnded { ticket, last_seq } => self.shipping.order(Order::Ended { ticket, last_seq }),
             Action::StopShipping { ticket } => self.shipping.order(Order::Stop { ticket }),
             Action::Forget { ticket } => self.put_away(ticket, Sweep::Keep { ticket }),
+            Action::Recall => self.broom.order(Sweep::Recall),
             Action::Discard { ticket } => self.put_away(ticket, Sweep::Discard { ticket }),
             Action::Exit(reason) => self.leave(reason),
         }

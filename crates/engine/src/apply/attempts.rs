@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use planted::Bug;
 
-use crate::attempt::{Attempt, AttemptState, Outcome, Report, Stopped};
+use crate::attempt::{Attempt, AttemptState, Loss, Outcome, Report, Stopped};
 use crate::event::{Effect, OfferNews, Rejection, Stale, Ticket};
 use crate::failure::{Failure, FailureKind};
 use crate::ids::{Epoch, StepIx, WorkerId};
@@ -104,12 +104,33 @@ impl Draft<'_> {
             // Its needs were met once: the word of that was lost as well.
             StateName::Pending => self.enqueue(ix, Verb::Enqueue, "its worker has started it already")?,
             StateName::Waiting => self.enqueue(ix, Verb::TimerDone, "its worker has started it already")?,
+            StateName::Running | StateName::Recovering => self.superseded(ticket)?,
             state => return Err(Rejection::NotNow { state, wanted: "adopt" }),
         }
         self.drop_offer(ix);
         let live = self.next_attempt(ticket, worker, epoch);
         let reason = format!("{} has it, though that is not on record: commits were lost", self.worker(worker));
         self.shift(ix, Verb::Start, State::Running(live), &reason)
+    }
+
+    /// A later attempt had leave to start, so the current one was given up with good reason, and the word of that was lost.
+    /// What may be repeated beside a stray copy may still run.
+    fn superseded(&mut self, by: Ticket) -> Result<(), Rejection> {
+        let ix = by.step;
+        let live = self.live(ix, "adopt")?;
+        if live.fence >= by.fence {
+            return Err(Rejection::NotNow { state: self.step(ix).state.name(), wanted: "adopt" });
+        }
+        let (failure, _) = self.failure_of_loss(ix, &live, &Loss::NotReported);
+        let certain = !self.def(ix).effects.may_repeat();
+        self.attempt_lost(ix, Some(failure), certain);
+        if !certain && !self.def(ix).retry.on.worker_lost {
+            // A loss like any other: it spends no execution of the policy.
+            let step = self.step_mut(ix);
+            step.losses += 1;
+            step.executions -= 1;
+        }
+        self.enqueue(ix, Verb::Requeue, "a later attempt has started: what became of this one is not on record")
     }
 
     /// Counts and records an attempt that has leave to start.

@@ -10,7 +10,7 @@ use engine::definition::Effects;
 use engine::event::Ticket;
 use engine::{AttemptId, Clocks, Epoch, Event, Heard, JobId, WorkerId};
 use planted::Bug;
-use protocol::link::{HeldAttempt, RefusedCode};
+use protocol::link::{HeldAttempt, Hello, Kept, RefusedCode};
 use serde::{Deserialize, Serialize};
 use store::rows::WorkerRow;
 use store::{Store, StoreError};
@@ -23,6 +23,12 @@ use super::round::Round;
 
 /// The key of the store's settings that says until when nothing unsafe starts.
 const AMNESIA_KEY: &str = "amnesia";
+
+/// Evidence: numbers of events are missing that this server has seen, or stand for others now.
+pub(super) const EVENTS_GONE: &str = "events that were seen are gone";
+
+/// Evidence: what this server wrote into its own row with its last mark is not there.
+pub(super) const ROW_BEHIND: &str = "this server's own row is older than its last mark";
 
 /// Nothing unsafe starts for a while.
 #[derive(Debug)]
@@ -72,8 +78,7 @@ impl<S: Store> Core<S> {
     /// This server remembers what the rows do not say any more. Memory is dropped, and everyone connected here asked to
     /// say again what they have.
     pub(super) fn rows_fell_behind(&mut self, evidence: &'static str, round: &mut Round) {
-        self.cache.clear();
-        if let Err(error) = self.rebuild_index() {
+        if let Err(error) = self.read_what_is_left() {
             tracing::warn!(%error, "the rows that are left cannot be read; they are tried again");
             self.forgotten = Some(evidence);
             return;
@@ -95,6 +100,12 @@ impl<S: Store> Core<S> {
         self.must_look_around = true;
     }
 
+    fn read_what_is_left(&mut self) -> Result<(), StoreError> {
+        self.noticed.start(self.store.reader().last_event()?);
+        self.cache.clear();
+        self.rebuild_index()
+    }
+
     /// What was said before this start, or to another server.
     pub(super) fn load_amnesia(&mut self) -> Result<(), StoreError> {
         let Some(text) = self.store.reader().meta(AMNESIA_KEY)? else { return Ok(()) };
@@ -104,6 +115,19 @@ impl<S: Store> Core<S> {
             self.amnesia = Some(Amnesia { until: Heard(stored.until), awaited: None, withheld: BTreeSet::new() });
         }
         Ok(())
+    }
+
+    /// Whether the worker is to come again with what it has put away: the word of that may be lost. One that comes with it
+    /// is let in.
+    pub(super) fn recalls(&mut self, row: &WorkerRow, hello: &Hello, round: &mut Round) -> bool {
+        let recalled = hello.kept == Some(Kept::Recalled);
+        let ahead = Epoch(hello.last_epoch) > row.epoch && row.epoch > Epoch::default();
+        // It was said when the worker was asked.
+        if ahead && !(recalled && self.amnesia.is_some()) {
+            self.commits_were_lost("a worker had a link that is not on record", round);
+        }
+        let awaited = |amnesia: &Amnesia| amnesia.awaited.as_ref().is_none_or(|all| all.contains_key(&row.id));
+        hello.kept == Some(Kept::Apart) && self.amnesia.as_ref().is_some_and(awaited)
     }
 
     /// A worker has said hello, here or elsewhere.
@@ -125,6 +149,17 @@ impl<S: Store> Core<S> {
             round.meta(AMNESIA_KEY, &StoredAmnesia { until: 0 });
             self.noticed.read_again(amnesia.withheld);
         }
+    }
+
+    /// Asked before something starts: with several servers a loss may not be noticed yet, since others write on.
+    pub(super) fn has_lost_commits(&mut self, round: &mut Round) -> bool {
+        if self.siblings.is_shared()
+            && round.first_start()
+            && let Err(error) = self.compare_memory()
+        {
+            tracing::warn!(%error, "the rows could not be held against what is remembered");
+        }
+        self.forgotten.is_some()
     }
 
     /// Whether this step must not start now. It is looked at again when it may.

@@ -488,7 +488,7 @@ impl<S: Store> Core<S> {
 
     fn finish(&mut self, prepared: Prepared, committed: &store::Committed) {
         let Prepared { commands, round, batch, .. } = prepared;
-        self.overtaken(committed);
+        self.overtaken(&batch, committed);
         let checks = batch.jobs.iter().filter_map(|j| j.row.check_at);
         let checks = checks.chain(batch.steps.iter().filter_map(|s| s.check_at));
         for time in checks.chain(batch.log_deadlines.iter().map(|l| l.close_at)) {
@@ -610,6 +610,8 @@ impl<S: Store> Core<S> {
 
     /// Fills the dispatcher's queue and the roster from rows, and treats as lost every link that no server has.
     fn rebuild(&mut self) -> Result<(), StoreError> {
+        // What made this necessary may be that commits were lost: then nothing is believed before workers are asked.
+        self.compare_memory()?;
         self.load_amnesia()?;
         self.rebuild_index()?;
         let mut round = self.listen()?;
@@ -654,7 +656,7 @@ impl<S: Store> Core<S> {
         let batch = round.batch(&self.cache);
         if !batch.is_empty() {
             let committed = self.store.commit(&batch)?;
-            self.overtaken(&committed);
+            self.overtaken(&batch, &committed);
             self.heard(round, &committed);
             self.cache.trim(finished(&batch));
         }
@@ -664,6 +666,7 @@ impl<S: Store> Core<S> {
     /// The round's mark is in the database.
     fn heard(&mut self, round: &Round, committed: &store::Committed) {
         let Some(listened) = &round.listened else { return };
+        self.siblings.me.beat_at = round.now;
         if committed.mark_moved {
             // Another server was faster with the same; this one's own row says that it is there all the same.
             self.hearing.marked(round.now);
@@ -679,8 +682,8 @@ impl<S: Store> Core<S> {
     }
 
     /// Another server moved these jobs, or won the same idempotency key: they are read again before anything is decided.
-    fn overtaken(&mut self, committed: &store::Committed) {
-        self.note_committed(committed);
+    fn overtaken(&mut self, batch: &Batch, committed: &store::Committed) {
+        self.note_committed(batch, committed);
         for job in &committed.conflicts {
             self.cache.drop_job(*job);
         }

@@ -1,5 +1,6 @@
 //! A worker comes, or comes back: its new epoch, and one verdict for each attempt that it brings.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -9,7 +10,9 @@ use engine::state::StopMode;
 use engine::verdict::{Held, Past};
 use engine::{AttemptId, Epoch, Event, Time, WorkerId};
 use planted::Bug;
-use protocol::link::{HeldAttempt, HeldState, Hello, PROTOCOL_VERSION, RefusedCode, Verdict, VerdictKind, Welcome};
+use protocol::link::{
+    HeldAttempt, HeldState, Hello, Kept, PROTOCOL_VERSION, RefusedCode, Verdict, VerdictKind, Welcome,
+};
 use store::Store;
 use store::rows::{ServerId, WorkerHello, WorkerRow};
 
@@ -41,9 +44,6 @@ impl<S: Store> Core<S> {
         round: &mut Round,
     ) {
         let worker = row.id;
-        if Epoch(hello.last_epoch) > row.epoch && row.epoch > Epoch::default() {
-            self.commits_were_lost("a worker had a link that is not on record", round);
-        }
         self.learn_held(worker, round);
         let known = self.roster.get(worker);
         let epoch = row.epoch.max(known.map(|w| w.epoch).unwrap_or_default()).max(Epoch(hello.last_epoch));
@@ -70,9 +70,12 @@ impl<S: Store> Core<S> {
         // its way after it: a step whose attempt is gone may have a later one here.
         let adopted = self.adopt_unknown(link, &hello.held, epoch, round);
         self.not_reported(&believed, epoch, hello, round);
-        let verdicts = hello.held.iter().map(|h| self.verdict(link, h, epoch, &adopted, round)).collect();
-        for held in &hello.held {
-            self.mark_outage(link, held, outage, round);
+        let verdicts: Vec<Verdict> = hello.held.iter().map(|h| self.verdict(link, h, epoch, &adopted, round)).collect();
+        for (held, verdict) in hello.held.iter().zip(&verdicts) {
+            // What was only brought back in case that it is not on record did not wait.
+            if hello.kept != Some(Kept::Recalled) || verdict.verdict != VerdictKind::Forget {
+                self.mark_outage(link, held, outage, round);
+            }
         }
         let welcome = Welcome {
             protocol: PROTOCOL_VERSION,
@@ -150,7 +153,10 @@ impl<S: Store> Core<S> {
         round: &mut Round,
     ) -> BTreeMap<AttemptId, Place> {
         let mut adopted = BTreeMap::new();
-        for held in held.iter().filter(|held| held.state != HeldState::Waiting) {
+        // The newest first: of several attempts of a step its end is the one that counts.
+        let mut held: Vec<&HeldAttempt> = held.iter().filter(|held| held.state != HeldState::Waiting).collect();
+        held.sort_unstable_by_key(|held| Reverse(held.ticket.fence));
+        for held in held {
             let attempt = AttemptId(held.ticket.attempt);
             if self.place(attempt).is_none()
                 && let Some(place) = self.adopt(link, held, epoch, round)

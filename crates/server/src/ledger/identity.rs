@@ -123,6 +123,7 @@ mod tests {
             scan_complete: true,
             offline_ms: 0,
             held: Vec::new(),
+            kept: None,
         }
     }
 

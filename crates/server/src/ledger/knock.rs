@@ -82,6 +82,13 @@ impl<S: Store> Core<S> {
             (Judgement::Duplicate(difference), _) => self.duplicate(&row, hello, &sender, difference),
             (Judgement::AskTheOther, Some(old)) => self.ask_the_other(link, worker, hello, sender, old, round),
             (Judgement::AskTheOther, None) => self.ask_the_row(link, &row, hello, sender, round),
+            (Judgement::Admit, _) if self.recalls(&row, hello, round) => {
+                refuse(
+                    &sender,
+                    RefusedCode::Recall,
+                    "the server's database lost commits; come again with all that is kept",
+                );
+            }
             (Judgement::Admit, _) => self.admit(link, &row, hello, sender, round),
         }
     }

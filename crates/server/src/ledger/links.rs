@@ -168,6 +168,10 @@ impl<S: Store> Core<S> {
 
     fn accepted(&mut self, link: LinkId, ticket: Ticket, round: &mut Round) {
         pause::at(Point::Accepted);
+        // It asks again on its next link, when all that workers have is known.
+        if self.has_lost_commits(round) {
+            return;
+        }
         if let Some(place) = self.place(AttemptId(ticket.attempt)).filter(|place| self.withholds_start(*place, ticket))
         {
             let reason = "commits were lost, and not all workers have reported yet".to_owned();

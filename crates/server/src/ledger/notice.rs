@@ -5,7 +5,7 @@
 //! demand of this link, and was it said already?
 
 use std::cmp::Ordering;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use engine::state::{StopCause, StopMode};
@@ -13,10 +13,11 @@ use engine::verdict::Held;
 use engine::{AttemptId, Epoch, JobId, State, StepIx, Verdict, WorkerId};
 use protocol::attempt::{StopReason, Ticket};
 use protocol::link::ServerMessage;
-use store::{Committed, Store, StoreError};
+use store::{Batch, Committed, Store, StoreError};
 
 use crate::dispatch::{LinkId, Place};
 
+use super::amnesia::EVENTS_GONE;
 use super::cache::LoadError;
 use super::core::Core;
 use super::effects::{self, Indexes};
@@ -46,8 +47,8 @@ pub(super) struct Noticed {
     pub cursor: u64,
     /// The highest number that was ever seen: it must not be gone.
     pub seen: u64,
-    /// Events after that which are this server's own.
-    own: BTreeSet<u64>,
+    /// Events after that which are this server's own, and whose jobs they are about.
+    own: BTreeMap<u64, JobId>,
     /// Jobs that others moved, and that are to be read anew.
     moved: BTreeSet<JobId>,
     /// Jobs that are to be read anew then: a step of theirs may be offered, or they could not be read.
@@ -89,10 +90,17 @@ impl<S: Store> Core<S> {
     }
 
     /// This server's own commit is no news, and what it lost to others is.
-    pub(super) fn note_committed(&mut self, committed: &Committed) {
-        self.noticed.seen = committed.event_ids.iter().flatten().copied().fold(self.noticed.seen, u64::max);
+    pub(super) fn note_committed(&mut self, batch: &Batch, committed: &Committed) {
+        let numbers = committed.event_ids.iter().copied().zip(batch.events.iter().map(|event| event.job));
+        let own: BTreeMap<u64, JobId> = numbers.filter_map(|(number, job)| Some((number?, job))).collect();
+        if own.first_key_value().is_some_and(|(number, _)| *number <= self.noticed.seen) {
+            // Numbers only grow: those that are given out again were lost.
+            self.forgotten = Some(EVENTS_GONE);
+        }
+        self.noticed.seen =
+            own.last_key_value().map_or(self.noticed.seen, |(number, _)| self.noticed.seen.max(*number));
         if self.siblings.is_shared() {
-            self.noticed.own.extend(committed.event_ids.iter().flatten());
+            self.noticed.own.extend(own);
         }
         self.noticed.moved.extend(&committed.conflicts);
     }
@@ -131,11 +139,17 @@ impl<S: Store> Core<S> {
         for (number, job) in changes {
             self.noticed.cursor = self.noticed.cursor.max(number);
             self.noticed.seen = self.noticed.seen.max(number);
-            if !self.noticed.own.contains(&number) {
-                self.noticed.moved.insert(job);
+            match self.noticed.own.remove(&number) {
+                Some(ours) if ours == job => {}
+                // Another server was given a number that this one had: its own event is gone.
+                Some(_) => self.forgotten = Some(EVENTS_GONE),
+                None => drop(self.noticed.moved.insert(job)),
             }
         }
-        self.noticed.own = self.noticed.own.split_off(&(self.noticed.cursor + 1));
+        let later = self.noticed.own.split_off(&(self.noticed.cursor + 1));
+        if !std::mem::replace(&mut self.noticed.own, later).is_empty() {
+            self.forgotten = Some(EVENTS_GONE);
+        }
         Ok(())
     }
 

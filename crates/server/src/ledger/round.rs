@@ -45,6 +45,8 @@ pub(super) struct Round {
     touched: BTreeMap<JobId, Touched>,
     /// Jobs that were read again in this round.
     doubted: BTreeSet<JobId>,
+    /// Somebody has asked for leave to start in it.
+    starts: bool,
     attempts: BTreeMap<AttemptId, AttemptRow>,
     notes: Vec<(JobId, Note)>,
     definitions: BTreeMap<[u8; 32], DefinitionRow>,
@@ -115,6 +117,7 @@ impl Round {
             server: None,
             touched: BTreeMap::new(),
             doubted: BTreeSet::new(),
+            starts: false,
             attempts: BTreeMap::new(),
             notes: Vec::new(),
             definitions: BTreeMap::new(),
@@ -190,6 +193,11 @@ impl Round {
     /// Whether what is in memory of this job may be older than its rows: nothing of this round, and not looked at in it.
     pub(super) fn first_doubt(&mut self, job: JobId) -> bool {
         !self.touches(job) && self.doubted.insert(job)
+    }
+
+    /// Whether nobody asked for leave to start before in this round.
+    pub(super) fn first_start(&mut self) -> bool {
+        !std::mem::replace(&mut self.starts, true)
     }
 
     /// Whether this round changes the job: memory is ahead of its rows.

@@ -14,6 +14,7 @@ use store::{Due, Store, StoreError};
 
 use crate::dispatch::LinkId;
 
+use super::amnesia::{EVENTS_GONE, ROW_BEHIND};
 use super::core::Core;
 use super::hearing::HearingRules;
 use super::knock::refuse;
@@ -259,10 +260,16 @@ impl<S: Store> Core<S> {
 
     /// Whether the rows still say what this server has seen them say.
     pub(super) fn compare_memory(&mut self) -> Result<(), StoreError> {
-        let last_event = self.store.reader().last_event()?;
+        let reader = self.store.reader();
+        let last_event = reader.last_event()?;
         if last_event < self.noticed.seen {
-            self.forgotten = Some("events that were seen are gone");
-            self.noticed.start(last_event);
+            self.forgotten = Some(EVENTS_GONE);
+        } else if self.siblings.shared {
+            // Others may have written more since than was lost; but nobody else writes this.
+            let own = reader.servers()?.into_iter().find(|row| row.id == self.siblings.me.id);
+            if own.is_some_and(|own| own.beat_at < self.siblings.me.beat_at) {
+                self.forgotten = Some(ROW_BEHIND);
+            }
         }
         Ok(())
     }

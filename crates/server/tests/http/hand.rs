@@ -182,5 +182,6 @@ fn hello(name: &str, slots: u32) -> Hello {
         scan_complete: true,
         offline_ms: 0,
         held: Vec::new(),
+        kept: None,
     }
 }

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use protocol::attempt::AttemptSpec;
-use protocol::link::{Heartbeat, HeldAttempt, HeldState, Hello, ServerMessage, VerdictKind, WorkerMessage};
+use protocol::link::{
+    Heartbeat, HeldAttempt, HeldState, Hello, Kept, RefusedCode, ServerMessage, VerdictKind, WorkerMessage,
+};
 
 use crate::cluster::Cluster;
 use crate::desk::{Mailbox, ONE, hello};
@@ -280,4 +282,104 @@ fn what_a_worker_has_is_adopted_before_its_step_is_skipped_for_what_it_does_not_
     let back = again(&mut cluster, &w, "w", 2, vec![held(&second, HeldState::Running)]);
     assert_eq!(back.welcome.verdicts[0].verdict, VerdictKind::Continue);
     cluster.desk(0).check(job, "running: failed running");
+}
+
+/// Others write on: the last event is not behind for long, and means another one.
+#[test]
+fn a_loss_is_noticed_though_another_server_has_written_more_since() {
+    let mut cluster = Cluster::new(2);
+    let mut w = cluster.desk(0).worker("w", "script", 1);
+    started_and_forgotten(&mut cluster, &mut w);
+    for _ in 0..5 {
+        cluster.desk(1).submit(HELD);
+    }
+    cluster.pass(SECOND);
+    w.take();
+    assert!(w.closed, "it is asked to come again");
+}
+
+/// The same where this server has changed nothing since its last mark.
+#[test]
+fn a_mark_that_is_gone_is_noticed_though_another_server_has_marked_since() {
+    let mut cluster = Cluster::new(2);
+    let mut w = cluster.desk(0).worker("w", "script", 1);
+    let before = cluster.database.commits();
+    cluster.pass(SECOND * 10);
+    cluster.freeze(0);
+    forget_since(&cluster, before);
+    cluster.pass(SECOND);
+    cluster.desk(1).submit(HELD);
+    cluster.pass(SECOND * 10);
+    cluster.thaw(0);
+    cluster.pass(SECOND);
+    w.take();
+    assert!(w.closed, "it is asked to come again");
+}
+
+/// A loss that nobody has noticed yet: what asks for leave to start is no exception.
+#[test]
+fn nothing_starts_between_the_loss_and_the_next_mark() {
+    let mut cluster = Cluster::new(2);
+    let mut w = cluster.desk(0).worker("w", "script", 1);
+    let (_, _) = started_and_forgotten(&mut cluster, &mut w);
+    let mut other = cluster.desk(1).worker("other", "script", 1);
+    let Some(ServerMessage::Offer { spec, .. }) = other.take().pop() else { return };
+    cluster.desk(1).says(&other, vec![WorkerMessage::Accept { ticket: spec.ticket }]);
+    assert!(!other.take().iter().any(|mail| matches!(mail, ServerMessage::Go { .. })));
+}
+
+#[test]
+fn an_end_that_was_put_away_and_is_not_on_record_is_asked_for_and_counts() {
+    let mut cluster = Cluster::new(1);
+    let mut w = cluster.desk(0).worker("w", "script", 2);
+    let job = cluster.desk(0).submit(CHAIN);
+    let first = cluster.desk(0).start(&mut w);
+    let before = cluster.database.commits();
+    cluster.desk(0).ends(&w, first.ticket, 0);
+    let second = cluster.desk(0).start(&mut w);
+    cluster.desk(0).ends(&w, second.ticket, 0);
+    cluster.desk(0).check(job, "success: success success");
+    forget_since(&cluster, before);
+    cluster.pass(SECOND * 3);
+    let last_epoch = w.welcome.epoch;
+    let comes = |kept, held| Hello { last_epoch, kept, ..hello("w", "script", 2, held) };
+    let mut asked = cluster.desk(0).knock(w.worker, comes(Some(Kept::Apart), Vec::new()));
+    assert_eq!(asked.refused().map(|(code, _)| code), Some(RefusedCode::Recall));
+    let brings = vec![held(&first, HeldState::Ended), held(&second, HeldState::Ended)];
+    let back = cluster.desk(0).knock(w.worker, comes(Some(Kept::Recalled), brings)).welcomed();
+    let verdicts: Vec<VerdictKind> = back.welcome.verdicts.iter().map(|v| v.verdict).collect();
+    assert_eq!(verdicts, [VerdictKind::SendResult, VerdictKind::SendResult]);
+    cluster.desk(0).ends(&back, first.ticket, 0);
+    cluster.desk(0).ends(&back, second.ticket, 0);
+    cluster.desk(0).check(job, "success: success success");
+    // All have reported; nobody is asked any more.
+    cluster.pass(SECOND * 3);
+    let comes = Hello { last_epoch: back.welcome.epoch, ..comes(Some(Kept::Apart), Vec::new()) };
+    cluster.desk(0).knock(w.worker, comes).welcomed();
+}
+
+/// The worker has the end of the attempt that is on record as running, and runs the one after it.
+#[test]
+fn a_later_attempt_stands_for_the_one_before_it() {
+    let retry = "name: again\nsteps:\n  a: { run: 'true', retry: { attempts: 3, delay: 1s, jitter: false } }\n";
+    let mut cluster = Cluster::new(1);
+    let mut w = cluster.desk(0).worker("w", "script", 2);
+    let job = cluster.desk(0).submit(retry);
+    let first = cluster.desk(0).start(&mut w);
+    let before = cluster.database.commits();
+    cluster.desk(0).ends(&w, first.ticket, 1);
+    cluster.pass(SECOND * 2);
+    let offered = w.take();
+    let Some(ServerMessage::Offer { spec: second, .. }) = offered.last() else { panic!("{offered:?}") };
+    cluster.desk(0).says(&w, vec![WorkerMessage::Accept { ticket: second.ticket }]);
+    forget_since(&cluster, before);
+    cluster.pass(SECOND * 3);
+    let brings = vec![held(&first, HeldState::Ended), held(second, HeldState::Running)];
+    let mut back = again(&mut cluster, &w, "w", 2, brings);
+    assert_eq!(back.welcome.verdicts[1].verdict, VerdictKind::Continue);
+    cluster.desk(0).ends(&back, first.ticket, 1);
+    cluster.pass(SECOND * 5);
+    assert!(!back.take().iter().any(|mail| matches!(mail, ServerMessage::Offer { .. })), "it runs already");
+    cluster.desk(0).ends(&back, second.ticket, 0);
+    cluster.desk(0).check(job, "success: success");
 }

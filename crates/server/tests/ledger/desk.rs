@@ -486,6 +486,7 @@ pub(crate) fn hello(name: &str, tags: &str, slots: u32, held: Vec<HeldAttempt>) 
         scan_complete: true,
         offline_ms: 0,
         held,
+        kept: None,
     }
 }
 

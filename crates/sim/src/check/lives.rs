@@ -53,6 +53,8 @@ pub(crate) struct Lives {
     /// Attempts whose folders somebody deleted, and hosts whose folder somebody copied.
     deleted: BTreeSet<AttemptId>,
     copied: BTreeSet<usize>,
+    /// Those of them that are kept, should a server ask.
+    kept: BTreeSet<AttemptId>,
 }
 
 /// An attempt whose start is not on record any more.
@@ -61,8 +63,6 @@ struct Unrecorded {
     since: Duration,
     /// Some server was up that had seen the commit.
     remembered: bool,
-    /// What its step had spent with it.
-    budget: Budget,
 }
 
 /// The processes of one attempt.
@@ -110,6 +110,7 @@ impl Lives {
             put_away: BTreeSet::new(),
             deleted: BTreeSet::new(),
             copied: BTreeSet::new(),
+            kept: BTreeSet::new(),
         }
     }
 
@@ -132,8 +133,7 @@ impl Lives {
 
     /// The commit of this attempt's start is gone. `remembered`: some server was up that had seen it.
     pub(super) fn start_is_forgotten(&mut self, now: Duration, id: AttemptId, attempt: &AttemptSeen, remembered: bool) {
-        let budget = self.budget(attempt.place).unwrap_or_default();
-        self.unrecorded.insert(id, Unrecorded { attempt: attempt.clone(), since: now, remembered, budget });
+        self.unrecorded.insert(id, Unrecorded { attempt: attempt.clone(), since: now, remembered });
     }
 
     pub(super) fn put_away(&mut self, ticket: Ticket) {
@@ -152,6 +152,15 @@ impl Lives {
     pub(super) fn is_out_of_sight(&self, attempt: AttemptId) -> bool {
         let copied = || self.child(attempt).is_some_and(|child| self.copied.contains(&child.host));
         self.deleted.contains(&attempt) || copied()
+    }
+
+    pub(super) fn keeps(&mut self, ticket: Ticket, kept: bool) {
+        let id = AttemptId(ticket.attempt);
+        if kept {
+            self.kept.insert(id)
+        } else {
+            self.kept.remove(&id)
+        };
     }
 
     pub(crate) fn will_not_come_back(&mut self, worker: WorkerId) {
@@ -174,9 +183,13 @@ impl Lives {
         let place = Place { job: row.job, step: row.ix };
         let Some(plan) = plans.step(rows, place) else { return };
         let name = || format!("attempt {} of step {} of {} was granted", row.number, row.ix.0, row.job);
-        if let Some(lost) = self.unrecorded.get(&row.id) {
-            // It is adopted, not granted: what it follows was looked at when it was.
-            self.budgets.insert(place, lost.budget);
+        if self.unrecorded.contains_key(&row.id) {
+            // It is adopted, not granted: what it follows was looked at when it was. What else was spent and is not on
+            // record any more nobody can count; what is on record counts, and so does this one.
+            if let Some(before) = rows.before(place) {
+                self.no_reason(place, before, plan);
+            }
+            self.budgets.entry(place).or_insert(Budget { executions: 1, losses: 0 });
         } else if let Some(before) = rows.before(place) {
             if let Some(wrong) = self.no_reason(place, before, plan) {
                 found.add(CHECKER, format!("{}: {wrong}", name()));
@@ -192,13 +205,18 @@ impl Lives {
     }
 
     /// A step that must not be repeated has run, and the record of that was lost: its worker knows better, and was to be
-    /// asked. What it was told to put away it does not speak of.
+    /// asked. What it was told to put away it brings back, if it is still kept.
     fn ran_before(&self, now: Duration, new: AttemptId, place: Place, rows: &Rows, plan: &StepPlan) -> Option<String> {
-        let all = self.by_step.get(&rows.origin(place)).filter(|_| !plan.may_repeat())?;
+        let adopted = self.unrecorded.contains_key(&new);
+        let all = self.by_step.get(&rows.origin(place)).filter(|_| !plan.may_repeat() && !adopted)?;
+        // Of several that are not on record the newest is brought back, and stands for those before it.
+        let newest = rows.before(place).map_or(0, |before| before.fence.0);
         let children = all.iter().map(|at| &self.children[*at]).filter(|child| child.place.job == place.job);
+        let children = children.filter(|child| child.ticket.fence > newest);
         children.map(|child| (child, AttemptId(child.ticket.attempt))).find_map(|(child, id)| {
             let lost = self.unrecorded.get(&id).filter(|_| id != new && !rows.attempts.contains_key(&id))?;
-            let excused = self.put_away.contains(&id) || self.may_be_unknown(now, lost, plan);
+            let dropped = self.put_away.contains(&id) && !self.kept.contains(&id);
+            let excused = dropped || self.was_out_of_reach(now, lost) || self.may_be_unknown(now, lost, plan);
             (!excused).then(|| format!("an attempt of it that is not on record has run on host {}", child.host))
         })
     }
@@ -207,8 +225,13 @@ impl Lives {
     /// window is over; a step that is cut off for so long and stops then is gone. Where no server was up that remembers,
     /// nobody can know before the worker comes.
     fn may_be_unknown(&self, now: Duration, lost: &Unrecorded, plan: &StepPlan) -> bool {
-        let waited = !plan.stops() && now.saturating_sub(lost.since).mul_f64(FASTEST_CLOCK) >= self.window;
+        let waited = !plan.stops() && self.was_out_of_reach(now, lost);
         plan.effects == "none" || !lost.remembered || waited
+    }
+
+    /// A window is over since the loss, in which its worker did not come with it.
+    fn was_out_of_reach(&self, now: Duration, lost: &Unrecorded) -> bool {
+        now.saturating_sub(lost.since).mul_f64(FASTEST_CLOCK) >= self.window
     }
 
     /// What forbids a successor of this attempt, by policy, effects and budgets.

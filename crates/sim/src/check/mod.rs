@@ -288,6 +288,11 @@ impl Checks {
         self.lives.put_away(ticket);
     }
 
+    /// Whether a worker has what it put away, for a server that asks.
+    pub(crate) fn keeps(&mut self, ticket: Ticket, kept: bool) {
+        self.lives.keeps(ticket, kept);
+    }
+
     pub(crate) fn host_sleeps(&mut self, host: usize) {
         self.lives.host_sleeps(host);
     }

@@ -21,17 +21,19 @@ pub(crate) struct Shortened {
 }
 
 impl Disk {
-    pub(crate) fn put_away(&mut self, ticket: Ticket, now: Duration) {
+    /// The folder, for whoever keeps it elsewhere.
+    pub(crate) fn put_away(&mut self, ticket: Ticket, now: Duration) -> Option<Folder> {
         self.put_away.retain(|(at, ..)| *at + WRITEBACK > now);
-        if let Some(folder) = self.attempts.remove(&ticket) {
-            self.put_away.push((now, ticket, folder));
-        }
+        let folder = self.attempts.remove(&ticket)?;
+        self.put_away.push((now, ticket, folder.clone()));
+        Some(folder)
     }
 
     /// The power is gone, and with it what was only in memory.
     pub(crate) fn lose_unsynced(&mut self, now: Duration, dice: &mut Dice) -> Vec<Shortened> {
         for (at, ticket, folder) in std::mem::take(&mut self.put_away) {
             if at + WRITEBACK > now && dice.chance(0.5) {
+                self.kept.remove(&ticket);
                 self.attempts.insert(ticket, Folder { runner: None, ..folder });
             }
         }

@@ -489,6 +489,10 @@ impl World {
             let kept = self.hosts[host].disk.attempts.get(&ticket).map_or(0, |folder| folder.log.last_seq);
             self.check(|checks| checks.log_rolled_back(ticket, kept));
         }
+        for ticket in newer.kept.into_keys() {
+            let kept = self.hosts[host].disk.kept.contains_key(&ticket);
+            self.check(|checks| checks.keeps(ticket, kept));
+        }
         self.tell(|| format!("host {host}: the disk is what it was before"));
     }
 

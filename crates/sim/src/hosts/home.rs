@@ -135,7 +135,9 @@ impl World {
         let gone = std::mem::take(&mut host.disk.attempts);
         let tickets: Vec<Ticket> = gone.keys().copied().collect();
         host.deleted.extend(gone);
+        let mut unkept = Vec::new();
         if what == Emptied::All {
+            unkept.extend(std::mem::take(&mut host.disk.kept).into_keys());
             let state_id = host.dice.uuid();
             let (full, broken) = (host.disk.full, host.disk.broken);
             let lies_at = host.disk.lies_at;
@@ -145,6 +147,9 @@ impl World {
         self.tell(|| format!("host {at}: {} attempts are deleted from its state folder", tickets.len()));
         for ticket in tickets {
             self.check(|checks| checks.folder_deleted(ticket));
+        }
+        for ticket in unkept {
+            self.check(|checks| checks.keeps(ticket, false));
         }
     }
 }

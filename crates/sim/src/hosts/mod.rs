@@ -12,7 +12,7 @@ use std::time::Duration;
 use engine::WorkerId;
 use protocol::attempt::{AttemptSpec, Ticket};
 use protocol::folder::{FromRunner, RunnerRules};
-use protocol::link::{Hello, PROTOCOL_VERSION};
+use protocol::link::{Hello, Kept, PROTOCOL_VERSION};
 use uuid::Uuid;
 use worker::adopt::is_complete;
 use worker::agent::{Agent, ExitReason, Input, StopLevel, Word};
@@ -130,6 +130,7 @@ pub(crate) enum Job {
     Void { ticket: Ticket },
     Examine { ticket: Ticket },
     EndLease { ticket: Ticket },
+    Recall,
 }
 
 impl World {
@@ -408,6 +409,7 @@ impl Host {
             scan_complete: true,
             offline_ms: 0,
             held: Vec::new(),
+            kept: (!self.setup.no_reconnect).then_some(Kept::Apart),
         }
     }
 }

@@ -9,8 +9,9 @@ use protocol::folder::{Claim, FolderSpec, FromRunner, Local, RunnerRules, ToRunn
 use protocol::link::{RefuseReason, WorkerMessage, encode_text};
 use protocol::state::Caretaker;
 use runner::remains::Remains;
-use worker::adopt::{Next, RETRY_PAUSE, end_lease, look};
+use worker::adopt::{Examined, Next, RETRY_PAUSE, end_lease, examine, look};
 use worker::agent::{Action, Input};
+use worker::shelf::RECALLED_MAX;
 use worker::ship::{LOOK_INTERVAL, Shipper};
 
 use super::{Job, LOCAL, Link, WorkerEvent};
@@ -126,21 +127,47 @@ impl World {
                 let is_whole = log.is_ok_and(|log| log.complete);
                 let worker = WorkerId(self.hosts[at].worker);
                 self.check(|checks| checks.told_to_forget(worker, ticket, is_whole));
-                self.put_away(at, ticket);
+                if let Some(folder) = self.put_away(at, ticket) {
+                    let kept = !self.hosts[at].setup.no_reconnect;
+                    self.check(|checks| checks.keeps(ticket, kept));
+                    self.hosts[at].disk.kept.insert(ticket, folder);
+                }
             }
-            Action::Discard { ticket } => self.put_away(at, ticket),
+            Action::Recall => self.order(at, Job::Recall, LOCAL),
+            Action::Discard { ticket } => drop(self.put_away(at, ticket)),
         }
     }
 
-    fn put_away(&mut self, at: usize, ticket: Ticket) {
+    fn put_away(&mut self, at: usize, ticket: Ticket) -> Option<Folder> {
         self.check(|checks| checks.put_away(ticket));
         self.ship_with(at, |shipper| shipper.stop(ticket));
         let now = self.agenda.now();
         let host = &mut self.hosts[at];
-        host.disk.put_away(ticket, now);
+        let folder = host.disk.put_away(ticket, now);
         if let Some(process) = &mut host.process {
             process.lines.put_away(ticket);
         }
+        folder
+    }
+
+    /// What was put away lies with the others again, and is told. The newest, if that is too much: their ids grow.
+    fn recall(&mut self, at: usize) {
+        let boot_now = self.hosts[at].boot_now(self.agenda.now());
+        let host = &mut self.hosts[at];
+        if host.disk.broken {
+            return self.feed(at, Input::Recalled { found: Vec::new() });
+        }
+        let older = host.disk.kept.len().saturating_sub(RECALLED_MAX);
+        let tickets: Vec<Ticket> = host.disk.kept.keys().skip(older).copied().collect();
+        let mut all = Vec::new();
+        for ticket in tickets {
+            host.disk.attempts.extend(host.disk.kept.remove(&ticket).map(|folder| (ticket, folder)));
+            let mut attic = Attic { host: &mut *host, ticket };
+            if let Examined::Found(found) = examine(&mut attic, ticket.attempt, false, Duration::ZERO, boot_now) {
+                all.push(*found);
+            }
+        }
+        self.feed(at, Input::Recalled { found: all });
     }
 
     pub(super) fn ship_with(&mut self, at: usize, order: impl FnOnce(&mut Shipper<()>)) {
@@ -187,6 +214,7 @@ impl World {
             }
             Job::Examine { ticket } => self.examine(at, ticket),
             Job::EndLease { ticket } => self.end_lease(at, ticket),
+            Job::Recall => self.recall(at),
         }
     }
 

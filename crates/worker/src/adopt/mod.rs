@@ -54,7 +54,7 @@ pub(crate) fn scan(places: &Places, rebooted: bool) -> io::Result<Scan> {
 }
 
 /// `None` for a folder that is none.
-fn examine_to_the_end(folder: &Path, id: Uuid, rebooted: bool) -> Option<Found> {
+pub(crate) fn examine_to_the_end(folder: &Path, id: Uuid, rebooted: bool) -> Option<Found> {
     let began = Instant::now();
     loop {
         match examine(&mut OnDisk(folder), id, rebooted, began.elapsed(), clock::boot_now()) {

@@ -38,6 +38,10 @@ pub enum Input {
         ticket: Ticket,
         claim: Claim,
     },
+    /// The answer to [`Action::Recall`]: what was kept is held again.
+    Recalled {
+        found: Vec<Found>,
+    },
     Stop(StopLevel),
     /// To a caretaker: the worker whose folder it is wants it back.
     HandOver,
@@ -133,6 +137,8 @@ pub enum Action {
     Forget {
         ticket: Ticket,
     },
+    /// The server may have forgotten what it had: bring back what is kept; the answer is [`Input::Recalled`].
+    Recall,
     /// It never started; nothing of it is worth keeping.
     Discard {
         ticket: Ticket,

@@ -101,6 +101,7 @@ impl Agent {
                 self.claimed(ticket, claim, now);
                 self.ship_if_wanted(ticket);
             }
+            Input::Recalled { found } => self.recalled(found),
             Input::Stop(level) => self.stop(level, ExitReason::Stopped, now),
             Input::HandOver => self.stop(StopLevel::Leave, ExitReason::HandedOver, now),
             Input::Tick => {}

@@ -5,10 +5,10 @@ use std::time::Duration;
 use planted::Bug;
 use protocol::attempt::{StopMode, StopReason, Ticket};
 use protocol::link::{
-    LinkSettings, PROTOCOL_VERSION, RefusedCode, ServerMessage, Verdict, VerdictKind, Welcome, WorkerMessage,
+    Kept, LinkSettings, PROTOCOL_VERSION, RefusedCode, ServerMessage, Verdict, VerdictKind, Welcome, WorkerMessage,
 };
 
-use super::event::{Action, ExitReason, StopLevel};
+use super::event::{Action, ExitReason, Found, StopLevel};
 use super::held::Phase;
 use super::{Agent, held};
 
@@ -223,6 +223,8 @@ impl Agent {
         self.out.link_stands = true;
         self.offline_since = None;
         self.hello.last_epoch = welcome.epoch;
+        // What was brought back and is on record is put away again by the verdicts.
+        self.hello.kept = self.hello.kept.map(|_| Kept::Apart);
         self.out.push(Action::Welcomed {
             worker: welcome.worker,
             epoch: welcome.epoch,
@@ -271,10 +273,22 @@ impl Agent {
         }
     }
 
+    /// What the server had whole, and may have forgotten: it is told once more, with the next hello.
+    pub(super) fn recalled(&mut self, found: Vec<Found>) {
+        for (ticket, held) in found.into_iter().map(held::Held::found).filter(|(_, held)| !held.is_active()) {
+            self.held.entry(ticket).or_insert(held);
+        }
+        self.hello.kept = Some(Kept::Recalled);
+    }
+
     fn refused(&mut self, code: RefusedCode, message: String, now: Duration) {
         match code {
             RefusedCode::Removed => self.stop(StopLevel::EndSteps, ExitReason::Refused { code, message }, now),
             RefusedCode::UnsupportedProtocol => self.stop(StopLevel::Leave, ExitReason::Refused { code, message }, now),
+            RefusedCode::Recall => {
+                self.out.push(Action::Recall);
+                self.drop_link(format!("the server asks for what was put away: {message}"));
+            }
             RefusedCode::DuplicateIdentity | RefusedCode::BadMessage | RefusedCode::GoingAway => {
                 self.drop_link(format!("the server refused the link: {message}"));
             }

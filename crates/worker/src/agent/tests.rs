@@ -10,7 +10,7 @@ use protocol::attempt::{
 };
 use protocol::folder::{Claim, FOLDER_FORMAT, FromRunner, RunnerRules};
 use protocol::link::{
-    Heartbeat, HeldState, Hello, LinkSettings, Loss, PROTOCOL_VERSION, RefuseReason, RefusedCode, ServerMessage,
+    Heartbeat, HeldState, Hello, Kept, LinkSettings, Loss, PROTOCOL_VERSION, RefuseReason, RefusedCode, ServerMessage,
     Verdict, VerdictKind, Welcome, WorkerMessage,
 };
 use uuid::Uuid;
@@ -132,6 +132,7 @@ fn hello(slots: u32) -> Hello {
         scan_complete: true,
         offline_ms: 0,
         held: Vec::new(),
+        kept: None,
     }
 }
 
@@ -751,4 +752,30 @@ fn the_server_hears_at_once_that_steps_are_short_and_that_they_are_not() {
         told.extend(aheads(story.agent.handle(Input::Runner { ticket: ticket(id), said }, story.now)));
     }
     assert_eq!(told, [3, 0]);
+}
+
+/// The server's database lost commits: what was put away is told once more, and put away again where it is on record.
+#[test]
+fn what_was_put_away_is_brought_back_when_the_server_asks() {
+    let mut story = Story::new(1, Vec::new());
+    story.agent.hello.kept = Some(Kept::Apart);
+    story.give(Input::LinkUp);
+    let refusal = ServerMessage::Refused { code: RefusedCode::Recall, message: "what had you".to_owned() };
+    assert!(matches!(story.hear(refusal)[..], [Action::Recall, Action::DropLink { .. }]));
+    let found = Found {
+        ticket: ticket(1),
+        job: Uuid::nil(),
+        step: "a".to_owned(),
+        finding: Finding::Ended(Box::new(end(0))),
+        log_first_seq: 0,
+        log_last_seq: 0,
+        lease: None,
+    };
+    story.give(Input::Recalled { found: vec![found] });
+    let actions = story.give(Input::LinkUp);
+    let [Action::Send(WorkerMessage::Hello(hello))] = &actions[..] else { panic!("{actions:?}") };
+    assert_eq!((hello.kept, hello.held.len(), hello.held[0].state), (Some(Kept::Recalled), 1, HeldState::Ended));
+    let verdict = Verdict { ticket: ticket(1), verdict: VerdictKind::Forget, log_acked_seq: 0 };
+    assert!(story.hear(welcome(vec![verdict])).contains(&Action::Forget { ticket: ticket(1) }));
+    assert_eq!(story.agent.hello.kept, Some(Kept::Apart));
 }

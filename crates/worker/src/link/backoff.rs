@@ -32,7 +32,7 @@ impl Backoff {
             ServerMessage::Welcome(welcome) => {
                 self.welcomed(Duration::from_millis(welcome.settings.max_reconnect_delay_ms));
             }
-            ServerMessage::Refused { code: RefusedCode::GoingAway, .. } => self.asked_back(),
+            ServerMessage::Refused { code: RefusedCode::GoingAway | RefusedCode::Recall, .. } => self.asked_back(),
             _ => {}
         }
     }

@@ -11,11 +11,15 @@ use std::time::{Duration, SystemTime};
 
 use protocol::attempt::Ticket;
 use protocol::folder::{LOG_FOLDER, WORK_FOLDER};
+use tokio::sync::mpsc as tokio_mpsc;
 use uuid::Uuid;
 
+use crate::adopt::examine_to_the_end;
 use crate::options::Spool;
 use crate::shelf::{Kept, Load, Shelf};
 use crate::state::Places;
+
+use super::workshop::Done;
 
 /// How soon a folder that could not be removed is tried again.
 const STUBBORN_INTERVAL: Duration = Duration::from_millis(100);
@@ -30,6 +34,8 @@ pub(crate) enum Sweep {
     Discard { ticket: Ticket },
     /// A step could not be prepared. If that is because the disk is full, what is kept for a rainy day goes.
     MakeRoom,
+    /// The server may have forgotten what it had.
+    Recall,
 }
 
 /// The handle of the thread, which ends when this is dropped and all is done.
@@ -38,10 +44,15 @@ pub(crate) struct Broom {
 }
 
 impl Broom {
-    pub(crate) fn start(places: Places, spool: Spool) -> io::Result<(Self, JoinHandle<()>)> {
+    /// `done`: where what was recalled is told.
+    pub(crate) fn start(
+        places: Places,
+        spool: Spool,
+        done: tokio_mpsc::Sender<Done>,
+    ) -> io::Result<(Self, JoinHandle<()>)> {
         let (orders, inbox) = mpsc::channel();
         let thread = std::thread::Builder::new().name("bowline-broom".to_owned());
-        let handle = thread.spawn(move || Sweeper::new(places, spool).work(&inbox))?;
+        let handle = thread.spawn(move || Sweeper::new(places, spool, done).work(&inbox))?;
         Ok((Broom { orders }, handle))
     }
 
@@ -56,12 +67,13 @@ struct Sweeper {
     shelf: Shelf,
     /// Folders that could not be removed whole, and are tried again.
     stubborn: Vec<PathBuf>,
+    done: tokio_mpsc::Sender<Done>,
 }
 
 impl Sweeper {
-    fn new(places: Places, spool: Spool) -> Self {
+    fn new(places: Places, spool: Spool, done: tokio_mpsc::Sender<Done>) -> Self {
         let shelf = Shelf::new(spool, find_kept(&places.kept));
-        Sweeper { places, shelf, stubborn: Vec::new() }
+        Sweeper { places, shelf, stubborn: Vec::new(), done }
     }
 
     fn work(&mut self, inbox: &Receiver<Sweep>) {
@@ -88,6 +100,7 @@ impl Sweeper {
             Sweep::Keep { ticket } if self.shelf.is_used() => self.keep(ticket),
             Sweep::Keep { ticket } | Sweep::Discard { ticket } => self.discard(ticket),
             Sweep::MakeRoom => self.make_room(),
+            Sweep::Recall => self.recall(),
         }
     }
 
@@ -114,6 +127,21 @@ impl Sweeper {
         }
         let bytes = log_bytes(&path);
         self.shelf.put(Kept { attempt: ticket.attempt, since: SystemTime::now(), bytes });
+    }
+
+    /// Back to where attempts lie that the server does not have. What cannot be moved is only not told.
+    fn recall(&mut self) {
+        let mut found = Vec::new();
+        for attempt in self.shelf.recall() {
+            let id = attempt.to_string();
+            let folder = self.places.attempts.join(&id);
+            match fs::rename(self.places.kept.join(&id), &folder) {
+                Ok(()) => found.extend(examine_to_the_end(&folder, attempt, false)),
+                Err(error) => tracing::warn!(%attempt, %error, "an attempt that was put away cannot be brought back"),
+            }
+        }
+        // Nobody waits for it any more where the worker leaves; the next one finds them.
+        let _ = self.done.blocking_send(Done::Recalled { found });
     }
 
     fn make_room(&mut self) {

@@ -13,6 +13,7 @@ use runner::remains::Remains;
 
 use super::prepare::{Prepare, PrepareError};
 use crate::adopt::{self, Look, OnDisk};
+use crate::agent::Found;
 use crate::state::Places;
 
 /// Starting a process keeps a core busy in the kernel for most of its time; more threads than this only get in each
@@ -29,10 +30,26 @@ pub(crate) enum Job {
 
 #[derive(Debug)]
 pub(crate) enum Done {
-    Prepared { ticket: Ticket, launched: Result<UnixStream, PrepareError> },
-    Claimed { ticket: Ticket, claim: Result<Claim, FolderError> },
-    Looked { ticket: Ticket, look: Result<Look, FolderError> },
-    LeaseEnded { ticket: Ticket, remains: Result<Remains, FolderError> },
+    Prepared {
+        ticket: Ticket,
+        launched: Result<UnixStream, PrepareError>,
+    },
+    Claimed {
+        ticket: Ticket,
+        claim: Result<Claim, FolderError>,
+    },
+    Looked {
+        ticket: Ticket,
+        look: Result<Look, FolderError>,
+    },
+    LeaseEnded {
+        ticket: Ticket,
+        remains: Result<Remains, FolderError>,
+    },
+    /// What the broom brought back.
+    Recalled {
+        found: Vec<Found>,
+    },
 }
 
 /// The handle of the threads, which end when this is dropped and the last job is done.
