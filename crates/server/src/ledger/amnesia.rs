@@ -31,11 +31,13 @@ pub(super) const EVENTS_GONE: &str = "events that were seen are gone";
 pub(super) const ROW_BEHIND: &str = "this server's own row is older than its last mark";
 
 /// Nothing unsafe starts for a while.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Amnesia {
     until: Heard,
     /// Who has not said hello since, and the epoch that its row had; none where only the window is known.
     awaited: Option<BTreeMap<WorkerId, Epoch>>,
+    /// Who has come to this server since, with all that it keeps.
+    let_in: BTreeSet<WorkerId>,
     /// Jobs with steps that would have been handed out.
     withheld: BTreeSet<JobId>,
 }
@@ -64,15 +66,16 @@ impl<S: Store> Core<S> {
             Err(_) => None,
         };
         let withheld = self.amnesia.take().map(|before| before.withheld).unwrap_or_default();
-        self.amnesia = Some(Amnesia { until, awaited, withheld });
+        self.amnesia = Some(Amnesia { until, awaited, let_in: BTreeSet::new(), withheld });
     }
 
-    /// It may have something: it is connected, or may still come back.
+    /// It may have something: it is connected, by its row or as this server remembers, or may still come back.
     fn is_awaited(&self, row: &WorkerRow, clocks: &Clocks) -> bool {
+        let remembered = self.roster.get(row.id).is_some_and(|known| known.link.is_some() || known.elsewhere);
         let window = self.config.rules.recovery_window;
         row.removed_at.is_none()
             && row.epoch > Epoch::default()
-            && row.left_heard.is_none_or(|left| clocks.heard < left + window)
+            && (remembered || row.left_heard.is_none_or(|left| clocks.heard < left + window))
     }
 
     /// This server remembers what the rows do not say any more. Memory is dropped, and everyone connected here asked to
@@ -112,7 +115,7 @@ impl<S: Store> Core<S> {
         let Ok(stored) = serde_json::from_str::<StoredAmnesia>(&text) else { return Ok(()) };
         let heard = self.hearing.clocks(self.tick.now).heard;
         if self.amnesia.is_none() && Heard(stored.until) > heard {
-            self.amnesia = Some(Amnesia { until: Heard(stored.until), awaited: None, withheld: BTreeSet::new() });
+            self.amnesia = Some(Amnesia { until: Heard(stored.until), ..Amnesia::default() });
         }
         Ok(())
     }
@@ -126,8 +129,12 @@ impl<S: Store> Core<S> {
         if ahead && !(recalled && self.amnesia.is_some()) {
             self.commits_were_lost("a worker had a link that is not on record", round);
         }
-        let awaited = |amnesia: &Amnesia| amnesia.awaited.as_ref().is_none_or(|all| all.contains_key(&row.id));
-        hello.kept == Some(Kept::Apart) && self.amnesia.as_ref().is_some_and(awaited)
+        let Some(amnesia) = &mut self.amnesia else { return false };
+        if hello.kept == Some(Kept::Apart) && !amnesia.let_in.contains(&row.id) {
+            return true;
+        }
+        amnesia.let_in.insert(row.id);
+        false
     }
 
     /// A worker has said hello, here or elsewhere.

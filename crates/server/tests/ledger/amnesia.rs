@@ -383,3 +383,22 @@ fn a_later_attempt_stands_for_the_one_before_it() {
     cluster.desk(0).ends(&back, second.ticket, 0);
     cluster.desk(0).check(job, "success: success");
 }
+
+/// By the rows that are left it went long ago; but it was here when the loss came.
+#[test]
+fn a_worker_that_came_in_the_time_that_is_not_on_record_is_asked_for_what_it_keeps() {
+    let mut cluster = Cluster::new(1);
+    let w = cluster.desk(0).worker("w", "script", 1);
+    cluster.desk(0).hang_up(&w);
+    cluster.pass(SECOND * 200);
+    let before = cluster.database.commits();
+    let mut w = again(&mut cluster, &w, "w", 1, Vec::new());
+    cluster.desk(0).submit(ONE);
+    let spec = cluster.desk(0).start(&mut w);
+    cluster.desk(0).ends(&w, spec.ticket, 0);
+    forget_since(&cluster, before);
+    cluster.pass(SECOND * 3);
+    let comes = Hello { last_epoch: w.welcome.epoch, kept: Some(Kept::Apart), ..hello("w", "script", 1, Vec::new()) };
+    let mut asked = cluster.desk(0).knock(w.worker, comes);
+    assert_eq!(asked.refused().map(|(code, _)| code), Some(RefusedCode::Recall));
+}
