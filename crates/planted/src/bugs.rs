@@ -84,6 +84,9 @@ bugs! {
     LateGoUsed "late-go-used" 0 "leave to start is used however late it comes"
     GoBeforeCommit "go-before-commit" 0 "leave to start is sent before the start is committed"
     FenceRepeats "fence-repeats" 0 "a block of fences is never used up: attempts share one"
+    CopyAtHome "copy-at-home" 0 "a copied state folder speaks for what lives under its original"
+    DeletedIsGone "deleted-is-gone" 0 "what lives in folders that were deleted is reported as not there"
+    PowerCutVoids "power-cut-voids" 0 "a start whose claim went with the power counts as never made"
     LogCompleteTooEarly "log-complete-too-early" 0 "a log counts as whole as soon as its end is known, whatever is still to be sent"
 }
 

@@ -77,11 +77,15 @@ pub fn runner_lives(folder: &Path) -> Result<bool, FolderError> {
 }
 
 /// Tries to be the first to say whether the attempt starts. Returns what holds now, ours or an earlier one.
-/// With `durable` ours is on disk before this returns.
+/// With `durable` ours is on disk before this returns. A folder that was deleted is void: nobody can claim a start in it.
 pub fn claim(folder: &Path, wanted: Claim, durable: bool) -> Result<Claim, FolderError> {
-    match try_claim(folder, wanted, durable)? {
-        Claimed::Ours => Ok(wanted),
-        Claimed::Earlier(claim) => Ok(claim),
+    match try_claim(folder, wanted, durable) {
+        Ok(Claimed::Ours) => Ok(wanted),
+        Ok(Claimed::Earlier(claim)) => Ok(claim),
+        Err(FolderError::Io { source, .. }) if source.kind() == ErrorKind::NotFound && wanted == Claim::Void => {
+            Ok(Claim::Void)
+        }
+        Err(error) => Err(error),
     }
 }
 
@@ -152,4 +156,17 @@ fn read_at_most(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(READ_HINT);
     File::open(path)?.take(limit).read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Else a worker would try for ever to take back what was deleted under it.
+    #[test]
+    fn a_folder_that_was_deleted_is_void_and_can_not_be_started() {
+        let gone = tempfile::tempdir().expect("a temporary folder").path().join("attempt");
+        assert_eq!(claim(&gone, Claim::Void, true).expect("nobody can start it"), Claim::Void);
+        assert!(claim(&gone, Claim::Intent, true).is_err());
+    }
 }

@@ -31,8 +31,8 @@ pub(crate) struct Disk {
     pub boot_id: String,
     pub last_epoch: u64,
     pub attempts: BTreeMap<Ticket, Folder>,
-    /// So many were set aside, since they may live elsewhere.
-    pub aside: usize,
+    /// It came from elsewhere: what it does not show may live there.
+    pub moved: bool,
     /// Put away a moment ago, and when: the disk itself may still have them.
     pub put_away: Vec<(Duration, Ticket, Folder)>,
     /// What the server has whole.
@@ -54,7 +54,7 @@ impl Disk {
             boot_id: String::new(),
             last_epoch: 0,
             attempts: BTreeMap::new(),
-            aside: 0,
+            moved: false,
             put_away: Vec::new(),
             kept: BTreeMap::new(),
             word: None,

@@ -149,6 +149,9 @@ fn provocation(bug: Bug) -> Provocation {
         | Bug::LossSpendsRetry
         | Bug::WritesRepeated
         | Bug::IntentCountsAsVoid => plain(&["kill-runner"]),
+        Bug::CopyAtHome => long(&["copy-folder"]),
+        Bug::DeletedIsGone => plain(&["empty-folder", "kill-worker"]),
+        Bug::PowerCutVoids => plain(&["pull-plug"]),
         Bug::OfferWithoutDeadline => plain(&["freeze-worker"]),
         Bug::RefusalsCount => plain(&["disk-full"]),
         Bug::ErrorDropsJob => plain(&["refusals"]),

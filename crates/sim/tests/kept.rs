@@ -53,6 +53,7 @@ kept! {
     back_since_that_look => "back-since-that-look",
     a_folder_read_as_running => "a-folder-read-as-running",
     awake_and_blind => "awake-and-blind",
+    a_copy_with_nothing_to_report => "a-copy-with-nothing-to-report",
     called_void_after_a_power_cut => "called-void-after-a-power-cut",
     a_spec_that_went_with_the_power => "a-spec-that-went-with-the-power",
     seen_by_one_that_slept => "seen-by-one-that-slept",

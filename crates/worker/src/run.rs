@@ -47,7 +47,7 @@ pub async fn run(options: WorkerOptions, mut stop: watch::Receiver<StopLevel>) -
     let reach =
         Reach { servers, credential, credential_path: state.credential_path(), no_reconnect: options.no_reconnect };
     let mut hello = hello(&options, &state);
-    hello.scan_complete = complete && !state.has_some_aside();
+    hello.scan_complete = complete && !state.may_have_original();
     let adopted = found.iter().map(|found| found.ticket).collect();
     let agent = Agent::new(hello, options.once, found);
     let shell = Shell::start(ShellParts { agent, state, reach, options, adopted })?;

@@ -323,6 +323,15 @@ impl Checks {
         self.lives.folder_copied(host);
     }
 
+    /// A worker on a copy of the folder sends KILL to what belongs to this attempt.
+    pub(crate) fn killed_from_copy(&mut self, ticket: Ticket) {
+        let id = AttemptId(ticket.attempt);
+        if self.lives.is_alive(id) {
+            self.found
+                .add("identity", format!("attempt {id} is killed by a worker that has only a copy of its folder"));
+        }
+    }
+
     /// A server was asked why the job is where it is.
     pub(crate) fn explained(
         &mut self,

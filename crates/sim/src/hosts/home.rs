@@ -179,12 +179,11 @@ impl Disk {
     }
 
     fn set_unfinished_aside(&mut self) {
-        let before = self.attempts.len();
+        self.moved = true;
         self.attempts.retain(|_, folder| {
             let torn = || FolderError::Exit(ExitError::Torn);
             let record = if folder.torn { Err(torn()) } else { Ok(folder.recorded()) };
             !is_set_aside(&record)
         });
-        self.aside += before - self.attempts.len();
     }
 }

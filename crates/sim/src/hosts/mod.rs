@@ -196,7 +196,7 @@ impl World {
         host.disk.boot_id = host.boot_id();
         let adopted: Vec<Ticket> = found.iter().map(|found| found.ticket).collect();
         let mut hello = host.hello(life, caretaker, now);
-        hello.scan_complete = is_complete(&found, host.has_orphans()) && host.disk.aside == 0;
+        hello.scan_complete = is_complete(&found, host.has_orphans()) && !host.disk.moved;
         let (session, last_epoch) = (hello.session, hello.last_epoch);
         let agent = Agent::new(hello, false, found);
         let process = WorkerProcess {

@@ -208,8 +208,9 @@ impl World {
         match job {
             Job::Prepare { spec, rules } => self.prepare(at, *spec, rules),
             Job::Void { ticket } => {
-                let Some(folder) = self.hosts[at].disk.attempts.get_mut(&ticket) else { return };
-                let claim = folder.claim(Claim::Void, true);
+                let folder = self.hosts[at].disk.attempts.get_mut(&ticket);
+                // Nobody can claim a start in a folder that was deleted.
+                let claim = folder.map_or(Claim::Void, |folder| folder.claim(Claim::Void, true));
                 self.feed(at, Input::Claimed { ticket, claim });
             }
             Job::Examine { ticket } => self.examine(at, ticket),
@@ -296,6 +297,7 @@ impl World {
         }
         if let Some(original) = self.hosts[at].beside {
             for ticket in std::mem::take(&mut self.hosts[at].doomed_beside) {
+                self.check(|checks| checks.killed_from_copy(ticket));
                 self.kill_group(original, ticket);
             }
         }

@@ -61,6 +61,9 @@ struct StateFile {
     /// How this folder is told from a copy of it.
     #[serde(default)]
     mark: Option<Mark>,
+    /// It came from elsewhere once, as far as anybody could tell: what it does not show may live there.
+    #[serde(default)]
+    moved: bool,
     /// The boot in which the attempts of this folder were last looked at.
     #[serde(default)]
     boot_id: String,
@@ -111,6 +114,7 @@ impl State {
                 let failed =
                     |source| WorkerError::State { path: self.root.clone(), what: "set attempts aside", source };
                 aside::set_unfinished_aside(&self.places()).map_err(failed)?;
+                self.file.moved = true;
             }
             Home::Copy => return Err(WorkerError::CopiedState { path: self.root.clone() }),
         }
@@ -119,9 +123,10 @@ impl State {
         self.save()
     }
 
-    /// Whether attempts may live that this folder does not show.
-    pub(crate) fn has_some_aside(&self) -> bool {
-        fs::read_dir(self.places().aside).is_ok_and(|mut entries| entries.next().is_some())
+    /// Whether attempts may live that this folder does not show. Also when none came with it: those that its original has
+    /// got since are unknown here.
+    pub(crate) fn may_have_original(&self) -> bool {
+        self.file.moved || fs::read_dir(self.places().aside).is_ok_and(|mut entries| entries.next().is_some())
     }
 
     pub(crate) fn root(&self) -> &Path {
@@ -234,6 +239,7 @@ impl StateFile {
             state_id: machine::random_id(),
             machine: machine::machine_id().unwrap_or_else(|| machine::random_id().to_string()),
             mark: None,
+            moved: false,
             boot_id: String::new(),
             worker: None,
             last_epoch: 0,
@@ -389,7 +395,7 @@ mod tests {
         let (running, ended) = with_attempts(&original);
         copy(&original, &copied);
         let state = State::open(&original, Role::Worker).expect("it opens");
-        assert!(running.exists() && !state.has_some_aside(), "at home");
+        assert!(running.exists() && !state.may_have_original(), "at home");
         for _ in 0..2 {
             let refused = State::open(&copied, Role::Worker).expect_err("two must not share an identity");
             assert!(matches!(refused, WorkerError::CopiedState { .. }), "{refused}");
@@ -401,7 +407,18 @@ mod tests {
             let in_copy = |path: &Path| state.places().attempts.join(path.file_name().expect("named"));
             assert!(!in_copy(&running).exists(), "it may live under the original");
             assert!(in_copy(&ended).exists(), "a result is one everywhere");
-            assert!(state.has_some_aside(), "also at the next start");
+            assert!(state.may_have_original(), "also at the next start");
+        }
+    }
+
+    #[test]
+    fn a_copy_without_attempts_proves_nothing_by_its_silence() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        drop(State::open(folder.path(), Role::Worker).expect("a fresh folder opens"));
+        with_other_inode(folder.path());
+        for _ in 0..2 {
+            let state = State::open(folder.path(), Role::Worker).expect("it opens");
+            assert!(state.may_have_original(), "also at the next start");
         }
     }
 
@@ -411,7 +428,7 @@ mod tests {
         let (before, after) = (folder.path().join("before"), folder.path().join("after"));
         with_attempts(&before);
         fs::rename(&before, &after).expect("same file system");
-        assert!(!State::open(&after, Role::Worker).expect("it opens").has_some_aside());
+        assert!(!State::open(&after, Role::Worker).expect("it opens").may_have_original());
     }
 
     #[test]
@@ -426,7 +443,7 @@ mod tests {
         drop(state);
         let state = State::open(folder.path(), Role::Worker).expect("it opens");
         assert_eq!(state.machine(), machine, "where it is now");
-        assert!(!running.exists() && state.has_some_aside());
+        assert!(!running.exists() && state.may_have_original());
     }
 
     #[test]
