@@ -57,6 +57,10 @@ kept! {
     called_void_after_a_power_cut => "called-void-after-a-power-cut",
     a_spec_that_went_with_the_power => "a-spec-that-went-with-the-power",
     seen_by_one_that_slept => "seen-by-one-that-slept",
+    a_loss_that_others_covered_up => "a-loss-that-others-covered-up",
+    a_loss_that_was_read_over => "a-loss-that-was-read-over",
+    two_of_one_step => "two-of-one-step",
+    came_in_the_time_that_is_lost => "came-in-the-time-that-is-lost",
 }
 
 #[test]
