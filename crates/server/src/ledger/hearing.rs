@@ -40,7 +40,7 @@ pub(super) struct HearingRules {
     pub mark_every: Duration,
     late: Duration,
     /// So much unbroken hearing after deaf time, and silence may be judged.
-    stretch: Duration,
+    pub stretch: Duration,
     /// So much hearing in all without such a stretch, and it is judged all the same.
     at_last: Duration,
     /// A server without a mark for so long is not there.

@@ -26,7 +26,8 @@ const FORGOTTEN_AFTER: Duration = Duration::from_secs(24 * 3600);
 /// What is another server's to do first is left to it for so many marks; then anyone may do it.
 const LEFT_TO_OTHERS: u32 = 1;
 
-/// A verdict on silence is left to those who may pass one for so many marks; then it is put off.
+/// A verdict on silence is put off by who may not pass it yet, after so many marks at most. For up to half a mark less
+/// the sooner one may: where several may not, it is put off until the first of them may.
 const LEFT_TO_JUDGES: u32 = 2;
 
 /// The servers of this installation, as one of them sees them.
@@ -41,16 +42,15 @@ pub(super) struct Siblings {
     living: BTreeSet<ServerId>,
     /// Those that were taken for dead, and have shown themselves since that look.
     risen: BTreeSet<ServerId>,
-    /// How long what is overdue is left to another one, and a verdict to one that may judge.
+    /// How long what is overdue is left to another one.
     patience: Duration,
-    awe: Duration,
 }
 
 impl Siblings {
     pub(super) fn new(me: ServerRow, shared: bool, rules: &HearingRules) -> Siblings {
-        let (patience, awe) = (rules.mark_every * LEFT_TO_OTHERS, rules.mark_every * LEFT_TO_JUDGES);
+        let patience = rules.mark_every * LEFT_TO_OTHERS;
         let (known, living, risen) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
-        Siblings { me, shared, known, living, risen, patience, awe }
+        Siblings { me, shared, known, living, risen, patience }
     }
 
     pub(super) fn is_shared(&self) -> bool {
@@ -125,6 +125,12 @@ impl Siblings {
 /// A server was there so short ago, by its last mark, that it may still be.
 fn is_there(row: &ServerRow, heard: Heard, rules: &HearingRules) -> bool {
     heard < row.beat_heard + rules.dead_after
+}
+
+/// How long one that may judge only so much later than the installation leaves a verdict to others.
+fn awe(later: Duration, rules: &HearingRules) -> Duration {
+    let share = later.div_duration_f64(rules.stretch).min(1.0);
+    rules.mark_every * LEFT_TO_JUDGES - (rules.mark_every / 2).mul_f64(1.0 - share)
 }
 
 /// For one that starts: a server that was there at the last mark may be there still, however long ago that was by a clock
@@ -236,16 +242,15 @@ impl<S: Store> Core<S> {
         ours_from <= round.now
     }
 
-    /// For how long a verdict is left to others, which may pass it while this server may not yet: if it looked, it would
-    /// only put it off.
+    /// For how long a verdict is left to others, which may pass it before this server may: if it looked, it would only
+    /// put it off, until it may itself.
     fn leaves_to_judges(&mut self, due: Due, round: &Round) -> Duration {
-        let others_may = !self.hearing.row.clocks(round.now).is_quiet_stretch();
-        let Some(step) = due.step.filter(|_| others_may && round.clocks.is_quiet_stretch()) else {
-            return Duration::ZERO;
-        };
+        let Clocks { heard, verdicts_from, .. } = round.clocks;
+        let later = verdicts_from.since(self.hearing.row.verdicts_from.max(heard));
+        let Some(step) = due.step.filter(|_| !later.is_zero()) else { return Duration::ZERO };
         let Ok(cached) = self.cache.load(due.job, &mut self.store, &self.definitions) else { return Duration::ZERO };
         match &cached.job.step(step).state {
-            State::Recovering(_) | State::Queued(Queued { offer: None, .. }) => self.siblings.awe,
+            State::Recovering(_) | State::Queued(Queued { offer: None, .. }) => awe(later, &self.hearing_rules),
             _ => Duration::ZERO,
         }
     }

@@ -239,6 +239,53 @@ fn a_start_beside_a_living_server_puts_no_verdict_off() {
     jobs.iter().for_each(|job| cluster.desk(0).check(*job, "failed: failed"));
 }
 
+/// Each would put it off until it may judge itself. The one that woke last is the first to look.
+#[test]
+fn where_nobody_may_judge_yet_a_verdict_is_put_off_until_the_first_one_may() {
+    let mut cluster = Cluster::new(2);
+    let mut w = cluster.desk(1).worker("w", "script", 4);
+    let jobs = [(); 4].map(|()| {
+        let job = cluster.desk(1).submit(ONE);
+        cluster.desk(1).start(&mut w);
+        job
+    });
+    cluster.desk(1).hang_up(&w);
+    cluster.pass(SECOND * 60);
+    cluster.freeze(0);
+    cluster.pass(SECOND * 2);
+    let first = cluster.start();
+    cluster.pass(SECOND * 38);
+    cluster.thaw(0);
+    cluster.pass(SECOND * 5);
+    cluster.kill(1);
+    cluster.pass(SECOND * 40);
+    jobs.iter().for_each(|job| cluster.desk(first).check(*job, "recovering: recovering"));
+    cluster.pass(SECOND * 15);
+    jobs.iter().for_each(|job| cluster.desk(first).check(*job, "failed: failed"));
+}
+
+/// The installation was deaf, and one of its servers for longer: what it has to listen for is its own affair.
+#[test]
+fn one_that_slept_for_longer_puts_no_verdict_off_for_those_who_listen() {
+    let mut cluster = Cluster::new(1);
+    let mut w = cluster.desk(0).worker("w", "script", 4);
+    let jobs = [(); 4].map(|()| {
+        let job = cluster.desk(0).submit(ONE);
+        cluster.desk(0).start(&mut w);
+        job
+    });
+    cluster.desk(0).hang_up(&w);
+    cluster.pass(SECOND * 60);
+    cluster.freeze(0);
+    let other = cluster.start();
+    cluster.pass(SECOND * 50);
+    cluster.thaw(0);
+    cluster.pass(SECOND * 35);
+    jobs.iter().for_each(|job| cluster.desk(other).check(*job, "recovering: recovering"));
+    cluster.pass(SECOND * 15);
+    jobs.iter().for_each(|job| cluster.desk(other).check(*job, "failed: failed"));
+}
+
 /// By the clock that it finds the others have been silent for an hour.
 #[test]
 fn a_start_with_a_clock_that_was_set_takes_no_living_server_for_dead() {
