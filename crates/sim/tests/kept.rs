@@ -61,6 +61,7 @@ kept! {
     a_loss_that_was_read_over => "a-loss-that-was-read-over",
     two_of_one_step => "two-of-one-step",
     came_in_the_time_that_is_lost => "came-in-the-time-that-is-lost",
+    put_off_by_the_youngest => "put-off-by-the-youngest",
 }
 
 #[test]

@@ -158,7 +158,7 @@ const KINDS: [Kind; 49] = [
     },
 ];
 
-/// Kinds that came later: worlds have them where they are asked for.
+/// Kinds that came later, with dice of their own: what else a seed has stays as it is.
 const LATER: [Kind; 6] = [
     timed("rolling-upgrade", 4, |roll| FaultKind::RollingUpgrade { down: roll.down(), pause: roll.pause() }),
     timed("pull-plug", 12, |roll| FaultKind::PullPlug { host: roll.host(), time: roll.time() }),
@@ -172,6 +172,9 @@ const LATER: [Kind; 6] = [
     timed("copy-folder", 3, Roll::copy_folder),
     timed("empty-folder", 4, Roll::empty_folder),
 ];
+
+/// Each of them comes in so many worlds: nearly half have none of them, and few have more than two.
+const LATER_SHARE: f64 = 0.12;
 
 /// What takes away from what is promised otherwise, and is not explained in full yet: worlds have it where it is asked for.
 const RARE: [Kind; 3] = [
@@ -229,7 +232,22 @@ pub fn roll(seed: u64, setup: &Setup) -> Vec<Fault> {
     for _ in 0..SURE {
         faults.push(roll.fault(sure));
     }
+    faults.extend(roll_later(seed, setup));
     faults.sort_by_key(|fault| fault.at);
+    faults
+}
+
+fn roll_later(seed: u64, setup: &Setup) -> Vec<Fault> {
+    let (servers, hosts) = (setup.servers, setup.hosts.len());
+    let mut roll = Roll { servers, hosts, length: setup.length, dice: Dice::new(seed, "later faults") };
+    let mut faults = Vec::new();
+    for kind in &LATER {
+        if roll.dice.chance(LATER_SHARE) {
+            for _ in 0..roll.dice.between(1, kind.most) {
+                faults.push(roll.fault(kind));
+            }
+        }
+    }
     faults
 }
 
@@ -440,7 +458,7 @@ mod tests {
                 roll(seed, &Setup::of(seed)).iter().map(|fault| (fault.kind.name(), fault.on.map(Moment::name))),
             );
         }
-        let simple = KINDS.iter().filter(|kind| kind.moments.is_empty() && kind.name != "operator");
+        let simple = kinds().filter(|kind| kind.moments.is_empty() && kind.name != "operator");
         let missing: Vec<&str> = simple.map(|kind| kind.name).filter(|name| !seen.contains(&(*name, None))).collect();
         assert!(missing.is_empty(), "never rolled: {missing:?}");
         let at_moments: BTreeSet<&str> = seen.iter().filter_map(|(_, moment)| *moment).collect();
