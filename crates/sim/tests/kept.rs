@@ -62,6 +62,7 @@ kept! {
     two_of_one_step => "two-of-one-step",
     came_in_the_time_that_is_lost => "came-in-the-time-that-is-lost",
     put_off_by_the_youngest => "put-off-by-the-youngest",
+    a_stop_that_was_passed_over => "a-stop-that-was-passed-over",
 }
 
 #[test]

@@ -222,8 +222,9 @@ impl<S: Store> Core<S> {
         let changed = self.siblings.meet(reader.servers()?, |row| is_there(row, heard, &rules));
         if changed {
             tracing::info!(others = self.siblings.living.len(), "the servers of this installation are others now");
-            // Whatever the one that went has done last is to be known here, and what the one that came does from now on.
-            self.noticed.start(reader.last_event()?);
+            // Whatever the one that went has done last is to be known here, and what the one that came does from now on. What
+            // follows from it for links here is seen where it is noticed: nothing is passed over.
+            self.noticed.hurry();
             self.cache.clear();
             self.rebuild_index()?;
             self.check_soon(self.tick.now);

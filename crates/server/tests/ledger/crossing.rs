@@ -71,6 +71,24 @@ fn a_cancel_at_one_server_stops_the_step_on_the_other() {
     cluster.pass(SECOND);
 }
 
+/// The first thing that is seen of it is that it is there at all.
+#[test]
+fn a_cancel_at_a_server_that_is_just_back_stops_the_step_on_the_other() {
+    let mut cluster = Cluster::new(2);
+    let mut w = cluster.desk(1).worker("w", "script", 1);
+    let job = cluster.desk(1).submit(ONE);
+    let spec = cluster.desk(1).start(&mut w);
+    cluster.freeze(0);
+    cluster.pass(SECOND * 20);
+    cluster.desk(1).heartbeat(&w);
+    cluster.thaw(0);
+    cluster.desk(0).event(job, Event::Cancel { by: "ann".to_owned(), force: false }).expect("it can be cancelled");
+    cluster.pass(SECOND * 3);
+    let stopped =
+        w.take().iter().any(|said| matches!(said, ServerMessage::Stop { ticket, .. } if *ticket == spec.ticket));
+    assert!(stopped, "it is told to stop");
+}
+
 #[test]
 fn an_offer_is_withdrawn_by_the_server_that_made_it_when_another_cancels_the_job() {
     let mut cluster = Cluster::new(2);
