@@ -169,4 +169,25 @@ mod tests {
         assert_eq!(claim(&gone, Claim::Void, true).expect("nobody can start it"), Claim::Void);
         assert!(claim(&gone, Claim::Intent, true).is_err());
     }
+
+    /// A claim without its spec, or in a folder without a name, is worth nothing after a power cut.
+    #[test]
+    fn a_claim_goes_to_disk_with_its_spec_and_the_folders_name() {
+        let root = tempfile::tempdir().expect("a temporary folder");
+        let folder = root.path().join("attempts/a");
+        fs::create_dir_all(&folder).expect("made");
+        fs::write(folder.join(SPEC_FILE), "{}").expect("written");
+        let calls = testkit::disk_calls(
+            "folder_io::tests::a_claim_goes_to_disk_with_its_spec_and_the_folders_name",
+            root.path(),
+            |root| {
+                let claimed = claim(&root.join("attempts/a"), Claim::Intent, true);
+                assert_eq!(claimed.expect("nobody else is there"), Claim::Intent);
+            },
+        );
+        let Some(calls) = calls else { return };
+        let spec = format!("fsync attempts/a/{SPEC_FILE}");
+        let made = format!("symlink attempts/a/{CLAIM_LINK}");
+        assert_eq!(calls, [made.as_str(), &spec, "fsync attempts/a", "fsync attempts"]);
+    }
 }

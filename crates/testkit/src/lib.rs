@@ -2,11 +2,13 @@
 //!
 //! Nothing in here imitates Bowline. It starts the binary that was built with the tests ([`House`]), stops its
 //! processes at chosen points ([`Pauses`]), kills and freezes them ([`process`]), cuts their network ([`Proxy`]), takes
-//! their disk ([`SmallDisk`]) and moves their clock ([`FakeClock`]). Whether a step ran twice is not asked of Bowline
+//! their disk ([`SmallDisk`]) and moves their clock ([`FakeClock`]), or looks at what a process asks of the disk
+//! ([`disk_calls`]). Whether a step ran twice is not asked of Bowline
 //! but of a file that each execution writes to itself ([`Outside`]).
 
 mod clock;
 mod disk;
+mod disk_calls;
 mod house;
 mod outside;
 mod pauses;
@@ -18,6 +20,7 @@ mod wait;
 
 pub use clock::FakeClock;
 pub use disk::SmallDisk;
+pub use disk_calls::disk_calls;
 pub use house::{House, states, step_of};
 pub use outside::Outside;
 pub use pause::Point;

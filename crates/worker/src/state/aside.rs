@@ -27,3 +27,25 @@ pub(super) fn set_unfinished_aside(places: &Places) -> io::Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Both ends of the move, before anything else is written: after a power cut it must not be in both, or back.
+    #[test]
+    fn what_is_set_aside_stays_there_after_a_power_cut() {
+        let root = tempfile::tempdir().expect("a temporary folder");
+        fs::create_dir_all(root.path().join("attempts/a")).expect("made");
+        let calls = testkit::disk_calls(
+            "state::aside::tests::what_is_set_aside_stays_there_after_a_power_cut",
+            root.path(),
+            |root| {
+                let [attempts, kept, aside] = ["attempts", "kept", "aside"].map(|name| root.join(name));
+                set_unfinished_aside(&Places { attempts, kept, aside }).expect("a disk without faults");
+            },
+        );
+        let Some(calls) = calls else { return };
+        assert_eq!(calls, ["rename aside/a", "fsync aside", "fsync attempts"]);
+    }
+}
