@@ -102,7 +102,7 @@ impl Dwell {
                 "cancelling" => grace + STOP_MARGIN,
                 // Many lost at once have one window more; and nobody judges right after nobody was heard.
                 _ if !ears.may_judge(Duration::ZERO) || ears.unbroken() < ears.stretch + SLACK => Duration::MAX,
-                _ if ears.is_without_judge(SLACK) => Duration::MAX,
+                _ if ears.is_without_judge(SLACK) || ears.has_leapt(SLACK) => Duration::MAX,
                 // A clock that was set back is waited for: it goes a tenth slower.
                 _ => (2 * self.window).mul_f64(1.0 / 0.9),
             };

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use engine::{AttemptId, WorkerId};
+use engine::{AttemptId, Time, WorkerId};
 use store::Batch;
 
 use super::pulse::Pulse;
@@ -16,6 +16,10 @@ const PAUSE_MAX: Duration = Duration::from_secs(8);
 
 /// The last windows of hearing after which even an installation that is never well judges.
 const WINDOWS_AT_LAST: u32 = 10;
+
+/// The installation's time goes by a tenth faster at most where a clock is followed that was set. What comes at once and is
+/// more than this is a leap.
+const LEAP_MIN: Duration = Duration::from_secs(1);
 
 pub(crate) struct Ears {
     /// So much hearing in a row, and silence may be judged.
@@ -31,6 +35,9 @@ pub(crate) struct Ears {
     servers: BTreeMap<usize, Listener>,
     /// What had been listened to when the last one went that had listened for long enough.
     nobody_judges_from: Option<Duration>,
+    /// How far ahead of true time commits have been at most, in microseconds, and what had been listened to at the last leap.
+    ahead: Option<i64>,
+    leapt_from: Option<Duration>,
     workers: BTreeMap<WorkerId, Voice>,
     frozen: BTreeMap<AttemptId, Freeze>,
 }
@@ -74,6 +81,8 @@ impl Ears {
             unwell_from: None,
             servers: BTreeMap::new(),
             nobody_judges_from: None,
+            ahead: None,
+            leapt_from: None,
             workers: BTreeMap::new(),
             frozen: BTreeMap::new(),
         }
@@ -96,6 +105,7 @@ impl Ears {
             self.unwell_from = None;
         }
         self.server_listens(now, server);
+        self.time_goes_by(now, batch.now);
         for hello in &batch.hellos {
             self.workers.insert(hello.id, Voice { hello: now, seen: now });
         }
@@ -114,6 +124,22 @@ impl Ears {
         } else {
             self.nobody_judges_from.get_or_insert(self.listened);
         }
+    }
+
+    /// A server that starts takes its clock as it is, and the installation's time leaps with it. Nobody can say who was
+    /// heard in the time between: it is deaf, and hearing begins anew.
+    fn time_goes_by(&mut self, now: Duration, at: Time) {
+        let ahead = at.0 - i64::try_from(now.as_micros()).unwrap_or(i64::MAX);
+        let leap = i64::try_from(LEAP_MIN.as_micros()).unwrap_or(i64::MAX);
+        if self.ahead.is_some_and(|most| ahead > most + leap) {
+            self.leapt_from = Some(self.listened);
+        }
+        self.ahead = self.ahead.max(Some(ahead));
+    }
+
+    /// Too little was heard since the installation's time leapt, give or take `slack`.
+    pub(crate) fn has_leapt(&self, slack: Duration) -> bool {
+        self.leapt_from.is_some_and(|from| self.listened - from < self.stretch + slack)
     }
 
     /// For how long the one server that has listened for longest has.

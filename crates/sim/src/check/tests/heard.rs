@@ -119,6 +119,19 @@ fn a_window_without_an_end_is_found() {
     scene.listen(MINUTE, cut_off).is_found("dwell", "has been recovering");
 }
 
+/// Whoever starts with a clock that was set brings a leap, and hearing begins anew; but a leap is no excuse for ever.
+#[test]
+fn a_window_may_last_for_longer_after_time_leapt() {
+    let mut scene = Scene::new(|_| {});
+    let leapt = |batch: &mut Batch| {
+        cut_off(batch);
+        batch.now = batch.now + MINUTE;
+    };
+    scene.listen(2 * MINUTE, |_| {}).granted(1).cut().listen(4 * MINUTE, cut_off);
+    scene.listen(100 * SECOND, leapt).is_well();
+    scene.listen(10 * SECOND, leapt).is_found("dwell", "has been recovering");
+}
+
 #[test]
 fn a_cancel_that_forgets_a_step_is_found() {
     let mut scene = Scene::new(|_| {});
