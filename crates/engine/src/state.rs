@@ -117,6 +117,13 @@ pub enum StopCause {
     },
 }
 
+impl StopCause {
+    /// Nothing follows, whatever policy and effects say.
+    pub fn is_final(self) -> bool {
+        matches!(self, StopCause::Cancel | StopCause::JobTimeout)
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopMode {
     Graceful,

@@ -104,8 +104,9 @@ pub fn targets(from: StateName, verb: Verb) -> &'static [StateName] {
             Verb::Approve | Verb::Reject | Verb::Expire | Verb::Stop | Verb::CancelForce | Verb::Recover => &[],
         },
         Cancelling => match verb {
-            // Failed or waiting only where a timeout or a silent runner was the reason of the order, queued (its effects
-            // allow a repeat) and success (it ended well before the order) only after a silent runner.
+            // Failed or waiting only where a timeout or a silent runner was the reason of the order, queued also then (its
+            // effects allow a repeat, or a later attempt runs of which the record was lost) and success (it ended well
+            // before the order) only after a silent runner.
             Verb::Complete => &[Cancelled, Failed, Waiting, Queued, Success],
             Verb::CancelForce => &[Cancelled, Failed, Waiting, Queued],
             Verb::Succeed | Verb::Fail => &[Cancelled],

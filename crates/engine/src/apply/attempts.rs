@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use planted::Bug;
 
-use crate::attempt::{Attempt, AttemptState, Loss, Outcome, Report, Stopped};
+use crate::attempt::{Attempt, AttemptState, Outcome, Report, Stopped};
 use crate::event::{Effect, OfferNews, Rejection, Stale, Ticket};
 use crate::failure::{Failure, FailureKind};
 use crate::ids::{Epoch, StepIx, WorkerId};
@@ -17,6 +17,9 @@ use super::draft::Draft;
 /// The wait before a step is offered again, by the number of unanswered offers; the last one repeats.
 const REOFFER_DELAYS: [Duration; 5] =
     [Duration::ZERO, Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(4), Duration::from_secs(8)];
+
+/// Of an attempt whose successor was started in the time that the database lost.
+const SUPERSEDED: &str = "A later attempt has started: what became of this one was lost with commits of the database";
 
 impl Draft<'_> {
     pub(super) fn offer(&mut self, ticket: Ticket, worker: WorkerId, epoch: Epoch) -> Result<(), Rejection> {
@@ -99,13 +102,15 @@ impl Draft<'_> {
     /// The rows say that the step waits, and its worker knows better. It runs, so nothing else may.
     pub(super) fn adopted(&mut self, ticket: Ticket, worker: WorkerId, epoch: Epoch) -> Result<(), Rejection> {
         let ix = ticket.step;
-        match self.step(ix).state.name() {
-            StateName::Queued => {}
+        match &self.step(ix).state {
+            State::Queued(_) => {}
             // Its needs were met once: the word of that was lost as well.
-            StateName::Pending => self.enqueue(ix, Verb::Enqueue, "its worker has started it already")?,
-            StateName::Waiting => self.enqueue(ix, Verb::TimerDone, "its worker has started it already")?,
-            StateName::Running | StateName::Recovering => self.superseded(ticket)?,
-            state => return Err(Rejection::NotNow { state, wanted: "adopt" }),
+            State::Pending => self.enqueue(ix, Verb::Enqueue, "its worker has started it already")?,
+            State::Waiting(_) => self.enqueue(ix, Verb::TimerDone, "its worker has started it already")?,
+            State::Running(_) | State::Recovering(_) => self.superseded(ticket, Verb::Requeue)?,
+            // It is told to end for a reason that another one may follow.
+            State::Cancelling(cancelling) if !cancelling.cause.is_final() => self.superseded(ticket, Verb::Complete)?,
+            state => return Err(Rejection::NotNow { state: state.name(), wanted: "adopt" }),
         }
         self.drop_offer(ix);
         let live = self.next_attempt(ticket, worker, epoch);
@@ -114,23 +119,22 @@ impl Draft<'_> {
     }
 
     /// A later attempt had leave to start, so the current one was given up with good reason, and the word of that was lost.
-    /// What may be repeated beside a stray copy may still run.
-    fn superseded(&mut self, by: Ticket) -> Result<(), Rejection> {
+    /// It may have ended in any way; or, where it may be repeated beside a stray copy, still run.
+    fn superseded(&mut self, by: Ticket, verb: Verb) -> Result<(), Rejection> {
         let ix = by.step;
         let live = self.live(ix, "adopt")?;
         if live.fence >= by.fence {
             return Err(Rejection::NotNow { state: self.step(ix).state.name(), wanted: "adopt" });
         }
-        let (failure, _) = self.failure_of_loss(ix, &live, &Loss::NotReported);
-        let certain = !self.def(ix).effects.may_repeat();
-        self.attempt_lost(ix, Some(failure), certain);
-        if !certain && !self.def(ix).retry.on.worker_lost {
+        let failure = self.told(ix, FailureKind::WorkerLost, SUPERSEDED, &live);
+        self.attempt_lost(ix, Some(failure), false);
+        if self.def(ix).effects.may_repeat() && !self.def(ix).retry.on.worker_lost {
             // A loss like any other: it spends no execution of the policy.
             let step = self.step_mut(ix);
             step.losses += 1;
             step.executions -= 1;
         }
-        self.enqueue(ix, Verb::Requeue, "a later attempt has started: what became of this one is not on record")
+        self.enqueue(ix, verb, "a later attempt has started: what became of this one is not on record")
     }
 
     /// Counts and records an attempt that has leave to start.

@@ -30,6 +30,9 @@ pub(super) const EVENTS_GONE: &str = "events that were seen are gone";
 /// Evidence: what this server wrote into its own row with its last mark is not there.
 pub(super) const ROW_BEHIND: &str = "this server's own row is older than its last mark";
 
+/// Evidence: a worker has an attempt of a step that is on record, and the start of it is not.
+const ATTEMPT_GONE: &str = "a worker has an attempt that is not on record";
+
 /// Nothing unsafe starts for a while.
 #[derive(Debug, Default)]
 pub(super) struct Amnesia {
@@ -220,6 +223,10 @@ impl<S: Store> Core<S> {
         let event = Event::Adopted { ticket: Ticket { step, attempt, fence }, worker, epoch };
         match self.apply(job, &event, round) {
             Ok(()) => {
+                // What others have put away may not be on record either: all are asked.
+                if self.amnesia.is_none() {
+                    self.forgotten = Some(ATTEMPT_GONE);
+                }
                 tracing::warn!(%attempt, %job, step = held.step, "an attempt that was not on record is adopted");
                 Some(Place { job, step })
             }

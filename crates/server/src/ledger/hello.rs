@@ -158,13 +158,21 @@ impl<S: Store> Core<S> {
         held.sort_unstable_by_key(|held| Reverse(held.ticket.fence));
         for held in held {
             let attempt = AttemptId(held.ticket.attempt);
-            if self.place(attempt).is_none()
+            if !self.is_on_record(attempt)
                 && let Some(place) = self.adopt(link, held, epoch, round)
             {
                 adopted.insert(attempt, place);
             }
         }
         adopted
+    }
+
+    /// Whether the rows know of the attempt's start. One that was only offered has run all the same, if its worker says so.
+    fn is_on_record(&mut self, attempt: AttemptId) -> bool {
+        let Some(place) = self.place(attempt) else { return false };
+        let Ok(cached) = self.cache.load(place.job, &mut self.store, &self.definitions) else { return true };
+        let current = cached.job.step(place.step).state.live().is_some_and(|live| live.attempt == attempt);
+        current || !matches!(self.store.reader().attempt(attempt), Ok(None))
     }
 
     fn verdict(

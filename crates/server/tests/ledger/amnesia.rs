@@ -402,3 +402,74 @@ fn a_worker_that_came_in_the_time_that_is_not_on_record_is_asked_for_what_it_kee
     let mut asked = cluster.desk(0).knock(w.worker, comes);
     assert_eq!(asked.refused().map(|(code, _)| code), Some(RefusedCode::Recall));
 }
+
+/// The rows still know the offer that became the attempt.
+#[test]
+fn a_started_step_is_adopted_though_it_is_on_record_as_offered() {
+    for state in [HeldState::Running, HeldState::Ended] {
+        let mut cluster = Cluster::new(1);
+        let mut w = cluster.desk(0).worker("w", "script", 1);
+        let job = cluster.desk(0).submit(ONE);
+        let spec = w.offer();
+        let before = cluster.database.commits();
+        cluster.desk(0).says(&w, vec![WorkerMessage::Accept { ticket: spec.ticket }]);
+        assert_eq!(w.go(), spec.ticket);
+        forget_since(&cluster, before);
+        cluster.pass(SECOND * 3);
+        let mut back = again(&mut cluster, &w, "w", 1, vec![held(&spec, state)]);
+        cluster.desk(0).check(job, "running: running");
+        cluster.desk(0).ends(&back, spec.ticket, 0);
+        cluster.desk(0).check(job, "success: success");
+        cluster.pass(SECOND * 3);
+        assert!(!back.take().iter().any(|mail| matches!(mail, ServerMessage::Offer { .. })), "it has run");
+    }
+}
+
+/// What may be repeated may still run elsewhere: nobody knows, and the rows say so.
+#[test]
+fn what_a_later_attempt_stands_for_is_not_called_dead() {
+    let mut cluster = Cluster::new(1);
+    let mut w = cluster.desk(0).worker("w", "script", 1);
+    let job = cluster.desk(0).submit(READS);
+    let first = cluster.desk(0).start(&mut w);
+    let mut other = cluster.desk(0).worker("other", "script", 1);
+    let before = cluster.database.commits();
+    cluster.desk(0).hang_up(&w);
+    cluster.pass(SECOND * 125);
+    let offered = other.take();
+    let Some(ServerMessage::Offer { spec: second, .. }) = offered.last() else { panic!("{offered:?}") };
+    cluster.desk(0).says(&other, vec![WorkerMessage::Accept { ticket: second.ticket }]);
+    forget_since(&cluster, before);
+    cluster.pass(SECOND * 3);
+    let _back = again(&mut cluster, &other, "other", 1, vec![held(second, HeldState::Running)]);
+    cluster.desk(0).check(job, "running: running");
+    let attempts = cluster.desk(0).attempts(job);
+    let row = attempts.iter().find(|row| row.id.0 == first.ticket.attempt).expect("on record");
+    assert_eq!((row.error_code.as_deref(), row.confirmed), (Some("worker_lost"), false));
+}
+
+/// Nobody remembers; but a worker that has what is not on record is proof enough to ask all of them.
+#[test]
+fn all_are_asked_when_one_worker_has_what_is_not_on_record() {
+    let mut cluster = Cluster::new(1);
+    let mut w = cluster.desk(0).worker("w", "script", 1);
+    let mut other = cluster.desk(0).worker("other", "gpu", 1);
+    let (job, spec) = started_and_forgotten(&mut cluster, &mut w);
+    cluster.kill(0);
+    let place = cluster.start();
+    let comes = |mailbox: &Mailbox, name, tag, held| {
+        let last_epoch = mailbox.welcome.epoch;
+        Hello { last_epoch, kept: Some(Kept::Apart), ..hello(name, tag, 1, held) }
+    };
+    let nothing = comes(&other, "other", "gpu", Vec::new());
+    other = cluster.desk(place).knock(other.worker, nothing).welcomed();
+    let more = comes(&w, "w", "script", vec![held(&spec, HeldState::Running)]);
+    cluster.desk(place).knock(w.worker, more).welcomed();
+    cluster.desk(place).check(job, "running: running");
+    cluster.pass(SECOND);
+    other.take();
+    assert!(other.closed, "it is asked to come again");
+    let nothing = comes(&other, "other", "gpu", Vec::new());
+    let mut asked = cluster.desk(place).knock(other.worker, nothing);
+    assert_eq!(asked.refused().map(|(code, _)| code), Some(RefusedCode::Recall));
+}

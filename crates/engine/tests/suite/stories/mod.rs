@@ -1,6 +1,7 @@
 //! What happens to jobs, told event by event.
 
 mod absence;
+mod amnesia;
 mod budgets;
 mod cancel;
 mod graph;

@@ -123,6 +123,7 @@ pub(crate) fn event(world: &mut World, words: &[&str]) -> Event {
     let what = words.get(2).copied().unwrap_or_default();
     match words[0] {
         "offer" => world.fresh_offer(step, 1),
+        "adopt" => world.fresh_attempt(step, 1),
         "refuse" => Event::Refused { ticket, reason: "busy".to_owned() },
         "drop" => Event::OfferLost { ticket, epoch },
         "accept" => Event::Accepted { ticket, epoch },

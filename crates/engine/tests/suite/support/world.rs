@@ -121,10 +121,20 @@ impl World {
 
     /// A hand-over that nobody has seen yet.
     pub(crate) fn fresh_offer(&self, step: StepIx, worker: u128) -> Event {
+        let ticket = self.fresh_ticket(step);
+        Event::Offer { ticket, worker: WorkerId(Uuid::from_u128(worker)), epoch: Epoch(self.epoch) }
+    }
+
+    /// An attempt that runs, and of which nothing is on record.
+    pub(crate) fn fresh_attempt(&self, step: StepIx, worker: u128) -> Event {
+        let ticket = self.fresh_ticket(step);
+        Event::Adopted { ticket, worker: WorkerId(Uuid::from_u128(worker)), epoch: Epoch(self.epoch) }
+    }
+
+    fn fresh_ticket(&self, step: StepIx) -> Ticket {
         let number = self.tickets.len() as u64 + 1;
         let attempt = AttemptId(Uuid::from_u128(0xA000 + u128::from(number)));
-        let ticket = Ticket { step, attempt, fence: Fence(100 + number) };
-        Event::Offer { ticket, worker: WorkerId(Uuid::from_u128(worker)), epoch: Epoch(self.epoch) }
+        Ticket { step, attempt, fence: Fence(100 + number) }
     }
 
     /// The ticket that speaks for the step, or else the last one that did, or else one that never existed.

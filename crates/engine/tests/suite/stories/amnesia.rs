@@ -1,0 +1,85 @@
+//! Commits that are gone: what workers have, and the rows do not know, is taken up.
+
+use expect_test::expect;
+
+use crate::support::script::check;
+
+#[test]
+fn what_runs_is_adopted_whatever_its_step_waits_for() {
+    check(
+        "a -> b",
+        "adopt b; adopt a",
+        expect![[r#"
+        submit       | a: pending -enqueue-> queued
+        adopt b      | b: pending -enqueue-> queued; b: queued -start-> running; job: pending -> running; b#1 is running
+        adopt a      | a: queued -start-> running; a#1 is running
+        = job running, a running, b running
+    "#]],
+    );
+    check(
+        "a[retry:2 delay:5s]",
+        "go a; end a 1; adopt a",
+        expect![[r#"
+        submit       | a: pending -enqueue-> queued
+        go a
+        end a 1      | a: running -retry-> waiting; a#1 is ended, confirmed; ! forget a
+        adopt a      | a: waiting -timer_done-> queued; a: queued -start-> running; a#2 is running
+        = job running, a running
+    "#]],
+    );
+}
+
+/// What became of the one before is not known: it is given up, and not called dead.
+#[test]
+fn a_later_attempt_stands_for_the_one_that_is_on_record() {
+    check(
+        "a[effects:none]",
+        "go a; adopt a; end a 0",
+        expect![[r#"
+        submit       | a: pending -enqueue-> queued
+        go a
+        adopt a      | a: unconfirmed; a: running -requeue-> queued; a: queued -start-> running; a#1 is lost; a#2 is running
+        end a 0      | a: running -succeed-> success; job: running -> success; a#2 is ended, confirmed; ! forget a
+        = job success, a success
+    "#]],
+    );
+    check(
+        "a[retry:3]",
+        "go a; lost a; adopt a; end a 1",
+        expect![[r#"
+        submit       | a: pending -enqueue-> queued
+        go a
+        lost a       | a: running -recover-> recovering; job: running -> recovering; a#1 is recovering
+        adopt a      | a: unconfirmed; a: recovering -requeue-> queued; a: queued -start-> running; job: recovering -> running; a#1 is lost; a#2 is running
+        end a 1      | a: running -retry-> waiting; a#2 is ended, confirmed; ! forget a
+        = job running, a waiting (exit_code) after 2 executions
+    "#]],
+    );
+}
+
+#[test]
+fn a_later_attempt_stands_for_one_that_is_told_to_stop_and_may_be_followed() {
+    check(
+        "a[timeout:5s retry:3 on:timeout]",
+        "go a; next; adopt a; end a 0",
+        expect![[r#"
+        submit       | a: pending -enqueue-> queued
+        go a
+        +6s check a  | a: running -stop-> cancelling; ! stop a (Graceful, StepTimeout)
+        adopt a      | a: unconfirmed; a: cancelling -complete-> queued; a: queued -start-> running; a#1 is lost; a#2 is running
+        end a 0      | a: running -succeed-> success; job: running -> success; a#2 is ended, confirmed; ! forget a
+        = job success, a success
+    "#]],
+    );
+    check(
+        "a[retry:3]",
+        "go a; cancel; adopt a",
+        expect![[r#"
+        submit       | a: pending -enqueue-> queued
+        go a
+        cancel       | job: cancel asked by ann; a: running -cancel_graceful-> cancelling; job: running -> cancelling; ! stop a (Graceful, Cancel)
+        adopt a      | refused: the step is cancelling, so there is nothing to adopt
+        = job cancelling, a cancelling
+    "#]],
+    );
+}
