@@ -63,6 +63,9 @@ kept! {
     came_in_the_time_that_is_lost => "came-in-the-time-that-is-lost",
     put_off_by_the_youngest => "put-off-by-the-youngest",
     a_stop_that_was_passed_over => "a-stop-that-was-passed-over",
+    started_as_offered => "started-as-offered",
+    told_to_stop_and_followed => "told-to-stop-and-followed",
+    called_dead_and_runs => "called-dead-and-runs",
 }
 
 #[test]

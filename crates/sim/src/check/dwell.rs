@@ -61,6 +61,11 @@ impl Dwell {
         self.stays.remove(&place);
     }
 
+    /// The marks of so much hearing are lost: for all that is decided, nobody listened then.
+    pub(super) fn was_deaf(&mut self, ears: &Ears, lost: Duration) {
+        self.stays.values_mut().for_each(|stay| stay.from = (stay.from + lost).min(ears.listened()));
+    }
+
     /// `rows` are those after the batch.
     pub(crate) fn committed(
         &mut self,
@@ -102,7 +107,8 @@ impl Dwell {
                 "cancelling" => grace + STOP_MARGIN,
                 // Many lost at once have one window more; and nobody judges right after nobody was heard.
                 _ if !ears.may_judge(Duration::ZERO) || ears.unbroken() < ears.stretch + SLACK => Duration::MAX,
-                _ if ears.is_without_judge(SLACK) || ears.has_leapt(SLACK) => Duration::MAX,
+                _ if ears.is_without_judge(SLACK) => Duration::MAX,
+                _ if ears.has_leapt(SLACK) || ears.may_have_begun_anew(SLACK) => Duration::MAX,
                 // A clock that was set back is waited for: it goes a tenth slower.
                 _ => (2 * self.window).mul_f64(1.0 / 0.9),
             };

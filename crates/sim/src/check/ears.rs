@@ -14,6 +14,9 @@ use crate::setup::Setup;
 /// while; a longer pause between commits is time in which nobody listened.
 const PAUSE_MAX: Duration = Duration::from_secs(8);
 
+/// Within this there is a mark.
+const MARK_EVERY: Duration = Duration::from_secs(2);
+
 /// The last windows of hearing after which even an installation that is never well judges.
 const WINDOWS_AT_LAST: u32 = 10;
 
@@ -31,6 +34,8 @@ pub(crate) struct Ears {
     /// What had been listened to at the end of the last pause, and at the end of the first one since it was last well.
     unbroken_from: Duration,
     unwell_from: Option<Duration>,
+    /// What had been listened to when marks were last lost.
+    marks_lost_at: Option<Duration>,
     /// Each server judges only after it has listened by itself.
     servers: BTreeMap<usize, Listener>,
     /// What had been listened to when the last one went that had listened for long enough.
@@ -70,6 +75,19 @@ impl Ears {
         self.unwell_from.get_or_insert(self.listened);
     }
 
+    /// The marks of so much hearing are lost. Who reads only what is left was deaf for as long, and its stretch begins anew;
+    /// one that remembers may judge all the same.
+    pub(super) fn forgets(&mut self, lost: Duration) {
+        if lost >= MARK_EVERY {
+            self.marks_lost_at = Some(self.listened);
+        }
+    }
+
+    /// Whether the marks that are left may speak of a stretch that is too short for a verdict, give or take `slack`.
+    pub(crate) fn may_have_begun_anew(&self, slack: Duration) -> bool {
+        self.marks_lost_at.is_some_and(|at| self.listened - at < self.stretch + slack)
+    }
+
     pub(crate) fn new(setup: &Setup) -> Ears {
         let reconnect = Duration::from_millis(setup.core.link.max_reconnect_delay_ms);
         Ears {
@@ -79,6 +97,7 @@ impl Ears {
             listened: Duration::ZERO,
             unbroken_from: Duration::ZERO,
             unwell_from: None,
+            marks_lost_at: None,
             servers: BTreeMap::new(),
             nobody_judges_from: None,
             ahead: None,

@@ -22,7 +22,7 @@ pub(crate) struct Ends {
     rejected: BTreeSet<Place>,
     resolved: BTreeMap<Place, Vec<End>>,
     refused: BTreeSet<JobId>,
-    /// Jobs of which the order to stop them is not on record any more; workers may have heard it.
+    /// Jobs of which the order to stop them, or a step of theirs, is not on record any more; workers may have heard it.
     unrecorded_stops: BTreeSet<JobId>,
     troubled: bool,
 }
@@ -44,7 +44,7 @@ impl Ends {
         self.refused.extend(batch.jobs.iter().map(|write| write.row.id));
     }
 
-    /// Commits are gone in which this job was asked to stop.
+    /// Commits are gone in which this job was asked to stop, or one of its steps was told to.
     pub(super) fn stop_is_forgotten(&mut self, job: JobId) {
         self.unrecorded_stops.insert(job);
     }

@@ -184,13 +184,16 @@ impl Lives {
         let Some(plan) = plans.step(rows, place) else { return };
         let name = || format!("attempt {} of step {} of {} was granted", row.number, row.ix.0, row.job);
         if self.unrecorded.contains_key(&row.id) {
-            // It is adopted, not granted: what it follows was looked at when it was. What else was spent and is not on
-            // record any more nobody can count; what is on record counts, and so does this one.
+            // It is adopted, not granted: what it follows, and what runs beside it, was looked at when it was, and when it
+            // started. What else was spent and is not on record any more nobody can count; what is on record counts, and
+            // so does this one.
             if let Some(before) = rows.before(place) {
                 self.no_reason(place, before, plan);
             }
             self.budgets.entry(place).or_insert(Budget { executions: 1, losses: 0 });
-        } else if let Some(before) = rows.before(place) {
+            return;
+        }
+        if let Some(before) = rows.before(place) {
             if let Some(wrong) = self.no_reason(place, before, plan) {
                 found.add(CHECKER, format!("{}: {wrong}", name()));
             }
@@ -207,8 +210,7 @@ impl Lives {
     /// A step that must not be repeated has run, and the record of that was lost: its worker knows better, and was to be
     /// asked. What it was told to put away it brings back, if it is still kept.
     fn ran_before(&self, now: Duration, new: AttemptId, place: Place, rows: &Rows, plan: &StepPlan) -> Option<String> {
-        let adopted = self.unrecorded.contains_key(&new);
-        let all = self.by_step.get(&rows.origin(place)).filter(|_| !plan.may_repeat() && !adopted)?;
+        let all = self.by_step.get(&rows.origin(place)).filter(|_| !plan.may_repeat())?;
         // Of several that are not on record the newest is brought back, and stands for those before it.
         let newest = rows.before(place).map_or(0, |before| before.fence.0);
         let children = all.iter().map(|at| &self.children[*at]).filter(|child| child.place.job == place.job);

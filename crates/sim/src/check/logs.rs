@@ -109,11 +109,19 @@ impl Stored {
         Ok(Stored { state: reader.log_state(id)?, lines, marks })
     }
 
-    /// What was printed as far as the server's lines go.
+    /// What was printed as far as the server's lines go, and what it says is missing after them.
     fn up_to_its_end<'a>(&self, printed: &'a [Line]) -> &'a [Line] {
         let last = self.lines.last().map_or(0, |(seq, _)| *seq).max(self.state.last_seq);
-        let last = usize::try_from(last).unwrap_or(usize::MAX);
+        let after = self.marks.iter().filter(|mark| !mark.closing && mark.after_seq >= last);
+        let missing = after.map(|mark| mark.missing).sum::<u64>() + self.not_received();
+        let last = usize::try_from(last + missing).unwrap_or(usize::MAX);
         &printed[..printed.len().min(last)]
+    }
+
+    /// How many lines were missing when the log was closed, where that is known.
+    fn not_received(&self) -> u64 {
+        let closing = self.marks.iter().rfind(|mark| mark.closing && self.state.closed);
+        closing.and_then(|mark| not_received(&mark.text)).unwrap_or(0)
     }
 
     fn differs(&self, printed: &[Line], attempt: &AttemptSeen, folder_lost: bool) -> Option<String> {
@@ -166,8 +174,7 @@ impl Stored {
         }
         let total = u64::try_from(printed.len()).unwrap_or(u64::MAX);
         let missing = total - last;
-        let closing = self.marks.iter().rfind(|mark| mark.closing && self.state.closed);
-        let said = announced.values().sum::<u64>() + closing.and_then(|mark| not_received(&mark.text)).unwrap_or(0);
+        let said = announced.values().sum::<u64>() + self.not_received();
         // A runner that died took the count of what its disk had not taken with it.
         let unwritten = printed.iter().skip(last as usize).all(|line| !line.written);
         // And of what nobody will ever send the server says only that it is not there.

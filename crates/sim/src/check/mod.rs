@@ -421,10 +421,13 @@ impl Witness for Checks {
     }
 
     fn forgotten(&mut self, batches: usize) {
-        for _ in 0..batches {
-            let Some(before) = self.past.pop() else { return };
+        let mut lost = Duration::ZERO;
+        for before in (0..batches).map_while(|_| self.past.pop()).collect::<Vec<_>>() {
+            lost = self.ears.listened() - before.listened;
             self.put_back(before);
         }
+        self.ears.forgets(lost);
+        self.dwell.was_deaf(&self.ears, lost);
     }
 }
 
@@ -436,6 +439,7 @@ impl Checks {
         let times = jobs.iter().map(|job| (*job, None)).chain(places.iter().map(|place| (place.job, Some(place.step))));
         let new = accepted.attempts().filter(|row| !self.rows.attempts.contains_key(&row.id));
         Before {
+            listened: self.ears.listened(),
             attempts: accepted.attempts().map(|row| (row.id, self.rows.attempts.get(&row.id).cloned())).collect(),
             times: times.map(|row| (row, self.times.next(row))).collect(),
             fences: places.iter().map(|place| (*place, self.voices.highest(*place))).collect(),
@@ -459,9 +463,10 @@ impl Checks {
                 self.lives.start_is_forgotten(self.now, *id, attempt, self.remembers);
             }
         }
-        let stopped = |job: &Option<JobSeen>| job.as_ref().is_some_and(|job| job.cancelled_at.is_some());
-        for (id, _) in before.jobs.iter().filter(|(_, job)| !stopped(job)) {
-            if self.rows.job(*id).is_some_and(|job| job.cancelled_at.is_some()) {
+        // A cancel, or a step that was told to stop for its runner's silence: its report cannot tell the two apart.
+        let orders = |job: Option<&JobSeen>| job.map_or(0, JobSeen::orders_to_stop);
+        for (id, job) in &before.jobs {
+            if orders(self.rows.job(*id)) > orders(job.as_ref()) {
                 self.ends.stop_is_forgotten(*id);
             }
         }

@@ -2,10 +2,12 @@
 //! lost, the rows that are left are the ones that count.
 //!
 //! What follows for each promise: rows, check times, fences, budgets, cuts and finals are what they were. How long a step
-//! had been in its state is not known any more, until it is written again. What ran in truth did run: an attempt whose start
+//! had been in its state is not known any more, until it is written again; and the time that is not on record counts as one
+//! in which nobody listened. What ran in truth did run: an attempt whose start
 //! is not on record any more is [remembered](super::lives), and so is a log of which lines are gone.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
 
 use engine::{AttemptId, Fence, JobId, Time};
 use store::Batch;
@@ -30,6 +32,8 @@ pub(crate) struct Past {
 /// What a batch was about to change.
 #[derive(Debug, Default)]
 pub(crate) struct Before {
+    /// What had been listened to.
+    pub listened: Duration,
     pub jobs: Vec<(JobId, Option<JobSeen>)>,
     pub attempts: Vec<(AttemptId, Option<AttemptSeen>)>,
     pub times: Vec<(Row, Option<Time>)>,

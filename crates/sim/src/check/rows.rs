@@ -69,6 +69,14 @@ pub(crate) struct AttemptSeen {
     pub over_at: Option<Duration>,
 }
 
+impl JobSeen {
+    /// How many orders to stop stand: for the job, and for each step.
+    pub(crate) fn orders_to_stop(&self) -> usize {
+        let told = self.steps.values().filter(|step| step.state == "cancelling").count();
+        told + usize::from(self.cancelled_at.is_some())
+    }
+}
+
 impl AttemptSeen {
     pub(crate) fn is_over(&self) -> bool {
         self.over_at.is_some()
