@@ -33,6 +33,13 @@ macro_rules! kept {
 }
 
 kept! {
+    a_lease_that_became_a_timeout => "a-lease-that-became-a-timeout",
+    offers_that_stayed => "offers-that-stayed",
+    an_end_that_nobody_heard => "an-end-that-nobody-heard",
+    a_note_that_outlived_its_job => "a-note-that-outlived-its-job",
+    a_fence_from_another_block => "a-fence-from-another-block",
+    a_last_sign_that_was_the_first => "a-last-sign-that-was-the-first",
+    a_start_that_put_verdicts_off => "a-start-that-put-verdicts-off",
     counted_with_every_hello => "counted-with-every-hello",
     never_offered_again => "never-offered-again",
     a_step_left_in_its_queue => "a-step-left-in-its-queue",
