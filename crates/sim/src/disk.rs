@@ -93,6 +93,8 @@ pub(crate) struct LogFile {
     pub acked: u64,
     /// Lines up to here were dropped, because too many waited.
     pub dropped_to: u64,
+    /// Lines up to here are on disk, and not only in memory: they were there after a power cut.
+    on_disk: u64,
 }
 
 impl Folder {

@@ -41,6 +41,9 @@ impl Disk {
         self.attempts.retain(|ticket, folder| {
             let stays = folder.synced || folder.outlives_power(dice);
             let last_line = if stays { folder.lose_lines(dice) } else { 0 };
+            // What is left now was on disk, and stays there.
+            folder.synced = true;
+            folder.log.on_disk = last_line;
             // Nobody can say whose the lines are of a folder without its spec.
             let last_seq = if folder.hollow { 0 } else { last_line };
             shortened.push(Shortened { ticket: *ticket, last_seq });
@@ -66,7 +69,8 @@ impl Folder {
         }
         let written = self.log.lines.len();
         let kept = if dice.chance(0.3) { written } else { dice.below(written + 1) };
-        self.log.lines.truncate(kept);
+        let on_disk = self.log.lines.partition_point(|(seq, _)| *seq <= self.log.on_disk);
+        self.log.lines.truncate(kept.max(on_disk));
         self.log.last()
     }
 }
@@ -124,6 +128,23 @@ mod tests {
             }
         }
         assert!([lost, hollow, unclaimed, whole].iter().all(|count| *count > 0), "{lost} {hollow} {unclaimed} {whole}");
+    }
+
+    #[test]
+    fn what_a_power_cut_left_the_next_one_leaves_too() {
+        for seed in 0..50 {
+            let mut disk = disk_with(&[1]);
+            let mut dice = Dice::new(seed, "test");
+            for line in 0..9 {
+                disk.attempts.get_mut(&ticket(1)).expect("it was made").log.print(line.to_string(), true, 100);
+            }
+            disk.lose_unsynced(Duration::ZERO, &mut dice);
+            let left =
+                |disk: &Disk| disk.attempts.get(&ticket(1)).map(|folder| (folder.hollow, folder.log.lines.clone()));
+            let once = left(&disk);
+            disk.lose_unsynced(Duration::ZERO, &mut dice);
+            assert_eq!(left(&disk), once, "seed {seed}");
+        }
     }
 
     #[test]
