@@ -6,9 +6,6 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use engine::Time;
 use rustix::time::{ClockId, clock_gettime};
 
-/// A clock may be adjusted by so much at a time without anybody having set it.
-const ADJUSTED_MAX: Duration = Duration::from_secs(1);
-
 /// A clock that is set ahead by more was wrong before, as on a machine that has just found the time.
 const SET_MAX: Duration = Duration::from_secs(24 * 3600);
 
@@ -75,8 +72,9 @@ pub fn follow(last: Reading, read: Reading) -> Reading {
     let ahead = read.tick.now.since(last.tick.now).saturating_sub(passed);
     let now = if read.tick.now < last.tick.now {
         last.tick.now + passed * 9 / 10
-    } else if ahead > ADJUSTED_MAX && ahead <= SET_MAX {
-        last.tick.now + passed * 11 / 10
+    } else if ahead <= SET_MAX {
+        // To the end: whatever leaps counts as time in which nobody was heard.
+        read.tick.now.min(last.tick.now + passed * 11 / 10)
     } else {
         read.tick.now
     };
@@ -124,6 +122,18 @@ mod tests {
         );
         // It was never right before.
         check(10_000, &[(1_700_000_000, 10, 1_700_000_000)]);
+    }
+
+    #[test]
+    fn the_last_second_of_a_clock_that_was_set_ahead_is_no_leap_either() {
+        let (start, step) = (read(10_000, 0), Duration::from_secs(2));
+        let mut last = start;
+        for mono in (2..=700).step_by(2) {
+            let next = follow(last, read(10_061 + i64::try_from(mono).expect("it is small"), mono));
+            assert!(next.tick.now.since(last.tick.now) <= step.mul_f64(1.1), "after {mono} s");
+            last = next;
+        }
+        assert_eq!(last.tick.now, Time(10_761 * 1_000_000), "it is there in the end");
     }
 
     #[test]
