@@ -115,6 +115,7 @@ impl<S: Store> Core<S> {
             if let Some(w) = w {
                 w.removed = true;
                 w.link = None;
+                w.elsewhere = false;
                 w.left = Some(round.clocks.heard);
             }
         });
@@ -221,6 +222,8 @@ impl<S: Store> Core<S> {
             worker.name.clone_from(&row.name);
             worker.hostname.clone_from(&row.hostname);
             worker.removed = row.removed_at.is_some();
+            // Whichever server has its link still, it counts no more.
+            worker.elsewhere &= !worker.removed;
             worker.epoch = worker.epoch.max(row.epoch);
         });
         let heard = self.hearing.clocks(self.tick.now).heard;

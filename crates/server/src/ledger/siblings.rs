@@ -360,8 +360,8 @@ impl<S: Store> Core<S> {
         if row.left_heard.is_none() {
             round.left.insert(row.id, (row.epoch, left));
         }
-        let holds = self.roster.get(row.id).is_some_and(|w| !w.held.is_empty());
-        if holds || heard < left + window {
+        let concerns = self.roster.get(row.id).is_some_and(|w| !w.held.is_empty() || w.elsewhere);
+        if concerns || heard < left + window {
             self.roster.know(row, left);
         }
     }

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use engine::Event;
+use protocol::attempt::Ticket;
 use protocol::link::{RefusedCode, VerdictKind};
+use server::ledger::FleetOrder;
 use uuid::Uuid;
 
 use crate::cluster::{Cluster, running};
@@ -317,4 +319,41 @@ fn the_installations_time_is_that_of_the_server_that_has_got_furthest() {
     assert!(cluster.desk(0).core().now() >= ahead);
     // The hour was not heard by anybody, and counts for nobody's silence.
     assert!(heard(&mut cluster).since(before) < SECOND * 10);
+}
+
+#[test]
+fn the_logs_of_a_worker_that_another_server_removed_are_closed() {
+    let mut cluster = Cluster::new(2);
+    let mut w = cluster.desk(0).worker("w", "script", 6);
+    let mut start = || {
+        cluster.desk(0).submit(ONE);
+        cluster.desk(0).start(&mut w).ticket
+    };
+    let tickets: Vec<Ticket> = (0..6).map(|_| start()).collect();
+    cluster.pass(SECOND * 3);
+    let order = FleetOrder::Remove { worker: w.worker, by: "ann".to_owned() };
+    cluster.desk(1).order(order).expect("it is known there");
+    cluster.pass(SECOND);
+    cluster.desk(0).hang_up(&w);
+    cluster.pass(SECOND * 300);
+    for ticket in tickets {
+        let log = cluster.desk(0).log_state(ticket);
+        assert!(log.complete && log.closed, "each is one server's to close: {log:?}");
+    }
+}
+
+#[test]
+fn who_left_while_a_server_was_frozen_is_not_taken_for_connected() {
+    let mut cluster = Cluster::new(2);
+    let w = cluster.desk(0).worker("w", "script", 1);
+    cluster.pass(SECOND * 3);
+    let is_connected =
+        |cluster: &mut Cluster| cluster.desk(1).core().roster().get(w.worker).expect("known").is_connected();
+    assert!(is_connected(&mut cluster));
+    cluster.freeze(1);
+    cluster.desk(0).hang_up(&w);
+    cluster.pass(SECOND * 600);
+    cluster.thaw(1);
+    cluster.pass(SECOND * 5);
+    assert!(!is_connected(&mut cluster), "its window was over before this server looked");
 }
