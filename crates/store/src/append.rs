@@ -16,7 +16,8 @@ pub enum Verdict {
 
 /// What an append does to a log that stands at `stored`.
 ///
-/// Lines after the word that the log is whole are kept: they open it again unless they say the same.
+/// Its worker's word that a log is whole is the last one. Lines may come after it all the same, from a server that had them for
+/// long before it could write them, while the worker lost them with its disk. What was only closed is open again.
 pub fn judge(stored: LogState, append: &LogAppend) -> Result<Verdict, StoreError> {
     let LogAppend { attempt, first_seq, last_seq, blocks, missing, complete } = append;
     let before = first_seq.checked_sub(1);
@@ -31,12 +32,13 @@ pub fn judge(stored: LogState, append: &LogAppend) -> Result<Verdict, StoreError
         let stands = stored.last_seq;
         return Err(refused(*attempt, &format!("lines {first_seq} to {last_seq} do not follow line {stands}")));
     }
-    let grown = LogState { last_seq: *last_seq, complete: *complete, ..LogState::default() };
+    let complete = *complete || (stored.complete && !stored.closed);
+    let grown = LogState { last_seq: *last_seq, complete, ..LogState::default() };
     Ok(if *last_seq > stored.last_seq && blocks.is_empty() {
         Verdict::Flag(grown)
     } else if *last_seq > stored.last_seq {
         Verdict::Chunk(grown)
-    } else if *complete && (!stored.complete || stored.closed) && *last_seq == stored.last_seq {
+    } else if complete && (!stored.complete || stored.closed) && *last_seq == stored.last_seq {
         Verdict::Flag(grown)
     } else {
         Verdict::Nothing

@@ -68,7 +68,7 @@ macro_rules! conformance_tests {
             logs::an_overlap_is_refused,
             logs::what_is_no_log_is_refused,
             logs::complete_is_a_word_of_its_own,
-            logs::lines_after_the_end_open_it_again,
+            logs::a_whole_log_stays_whole,
             logs::pages_hold_at_least_one_chunk,
             logs::marks_stand_between_lines,
             logs::a_log_is_closed_in_time_and_opened_again,

@@ -82,14 +82,14 @@ pub fn complete_is_a_word_of_its_own(fixture: &mut dyn Fixture) {
     assert_eq!(chunks(store, 2, 1), []);
 }
 
-pub fn lines_after_the_end_open_it_again(fixture: &mut dyn Fixture) {
+pub fn a_whole_log_stays_whole(fixture: &mut dyn Fixture) {
     let store = &mut *fixture.open();
     append(store, LogAppend { complete: true, ..piece(1, 3) });
     append(store, piece(4, 5));
-    let reader = store.reader();
-    assert_eq!(reader.log_state(attempt_id(1)).expect("a read"), at(5, false));
+    assert_eq!(stands(store, 1), at(5, true), "nobody would close it again");
+    assert_eq!(chunks(store, 1, 1), [chunk(1, 3), chunk(4, 5)]);
     append(store, LogAppend { complete: true, ..piece(6, 5) });
-    assert_eq!(reader.log_state(attempt_id(1)).expect("a read"), at(5, true));
+    assert_eq!(stands(store, 1), at(5, true));
 }
 
 pub fn marks_stand_between_lines(fixture: &mut dyn Fixture) {
