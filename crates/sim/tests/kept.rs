@@ -73,6 +73,8 @@ kept! {
     started_as_offered => "started-as-offered",
     told_to_stop_and_followed => "told-to-stop-and-followed",
     called_dead_and_runs => "called-dead-and-runs",
+    removed_at_another_server => "removed-at-another-server",
+    lines_from_a_slow_commit => "lines-from-a-slow-commit",
 }
 
 #[test]
