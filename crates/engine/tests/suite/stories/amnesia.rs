@@ -2,7 +2,7 @@
 
 use expect_test::expect;
 
-use crate::support::script::check;
+use crate::support::script::{check, world};
 
 #[test]
 fn what_runs_is_adopted_whatever_its_step_waits_for() {
@@ -82,4 +82,16 @@ fn a_later_attempt_stands_for_one_that_is_told_to_stop_and_may_be_followed() {
         = job cancelling, a cancelling
     "#]],
     );
+}
+
+/// It is a loss like any other: by effects it spends one of those, by a policy that names it an execution.
+#[test]
+fn what_an_attempt_that_was_overtaken_spends() {
+    let spent = |graph: &str, story: &str| {
+        let world = world(graph, story);
+        (world.job.steps[0].losses, world.job.steps[0].executions)
+    };
+    assert_eq!(spent("a[effects:none]", "go a; adopt a"), (1, 1));
+    assert_eq!(spent("a[effects:none retry:5 on:worker_lost]", "go a; adopt a"), (0, 2));
+    assert_eq!(spent("a[retry:5]", "go a; adopt a"), (0, 2));
 }
