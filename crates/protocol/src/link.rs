@@ -330,7 +330,7 @@ pub enum RefusedCode {
     BadMessage,
     /// The server is stopping; come back.
     GoingAway,
-    /// Its database lost commits: come back with what was put away. Only to a worker whose hello says [`Kept::Apart`].
+    /// Its database lost commits: come back with what was put away. Only to a worker whose hello says that it keeps some.
     Recall,
 }
 

@@ -443,6 +443,9 @@ impl World {
                 socket.greeted = true;
                 let sender = socket.sender.clone();
                 let worker = WorkerId(worker);
+                for held in hello.held.iter().filter(|held| held.unsure) {
+                    self.check(|checks| checks.cannot_know(held.ticket));
+                }
                 self.later_at_server(at, Duration::from_millis(1), ServerEvent::Listen(conn));
                 self.command(at, Command::Link(LinkEvent::Hello { link, worker, hello, sender }));
             }

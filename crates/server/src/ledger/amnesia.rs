@@ -17,6 +17,7 @@ use store::{Store, StoreError};
 
 use crate::dispatch::{LinkId, Place};
 
+use super::command::LinkSender;
 use super::core::Core;
 use super::knock::refuse;
 use super::round::Round;
@@ -93,7 +94,12 @@ impl<S: Store> Core<S> {
         let links: Vec<LinkId> = self.links.keys().copied().collect();
         for link in links {
             let Some(known) = self.links.remove(&link) else { continue };
-            refuse(&known.sender, RefusedCode::GoingAway, "the server's database lost commits; connect again");
+            // It may come to another server, which has not heard of the loss: so it is asked here and now.
+            if known.keeps {
+                recall(&known.sender);
+            } else {
+                refuse(&known.sender, RefusedCode::GoingAway, "the server's database lost commits; connect again");
+            }
             self.roster.update(known.worker, |w| {
                 if let Some(w) = w {
                     w.link = None;
@@ -161,11 +167,12 @@ impl<S: Store> Core<S> {
         }
     }
 
-    /// Asked before something starts: with several servers a loss may not be noticed yet, since others write on.
+    /// Asked before something starts: with several servers a loss may not be noticed yet, since others write on, or may be
+    /// known to another one only.
     pub(super) fn has_lost_commits(&mut self, round: &mut Round) -> bool {
         if self.siblings.is_shared()
             && round.first_start()
-            && let Err(error) = self.compare_memory()
+            && let Err(error) = self.compare_memory().and_then(|()| self.load_amnesia())
         {
             tracing::warn!(%error, "the rows could not be held against what is remembered");
         }
@@ -236,4 +243,9 @@ impl<S: Store> Core<S> {
             }
         }
     }
+}
+
+/// The worker is to come again, with what it has put away as well.
+pub(super) fn recall(sender: &LinkSender) {
+    refuse(sender, RefusedCode::Recall, "the server's database lost commits; come again with all that is kept");
 }

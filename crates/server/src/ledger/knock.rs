@@ -19,6 +19,7 @@ use store::rows::WorkerRow;
 use crate::dispatch::LinkId;
 use crate::link::ASKED_FROM;
 
+use super::amnesia::recall;
 use super::command::{Command, LinkEvent, LinkSender};
 use super::core::Core;
 use super::identity::{Difference, Judgement, judge};
@@ -60,7 +61,8 @@ impl<S: Store> Core<S> {
         if round.hung_up.contains(&link) {
             return;
         }
-        let row = match self.store.worker(worker) {
+        // Another server may have noticed a loss just now.
+        let row = match self.load_amnesia().and_then(|()| self.store.worker(worker)) {
             Ok(Some(row)) => row,
             Ok(None) => return refuse(&sender, RefusedCode::GoingAway, "this server does not know the worker"),
             Err(error) => {
@@ -82,13 +84,7 @@ impl<S: Store> Core<S> {
             (Judgement::Duplicate(difference), _) => self.duplicate(&row, hello, &sender, difference),
             (Judgement::AskTheOther, Some(old)) => self.ask_the_other(link, worker, hello, sender, old, round),
             (Judgement::AskTheOther, None) => self.ask_the_row(link, &row, hello, sender, round),
-            (Judgement::Admit, _) if self.recalls(&row, hello, round) => {
-                refuse(
-                    &sender,
-                    RefusedCode::Recall,
-                    "the server's database lost commits; come again with all that is kept",
-                );
-            }
+            (Judgement::Admit, _) if self.recalls(&row, hello, round) => recall(&sender),
             (Judgement::Admit, _) => self.admit(link, &row, hello, sender, round),
         }
     }

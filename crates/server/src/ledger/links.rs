@@ -35,6 +35,8 @@ pub(super) struct Link {
     pub session: Uuid,
     /// The worker could read all that it has: what it does not report is not there.
     pub complete: bool,
+    /// The worker keeps what it was told to forget, and brings it when it is asked.
+    pub keeps: bool,
     /// Whether anything was said on it after the hello.
     pub used: bool,
     pub sender: LinkSender,
@@ -60,6 +62,7 @@ impl Link {
             epoch,
             session: hello.session,
             complete: hello.scan_complete,
+            keeps: hello.kept.is_some(),
             used: false,
             sender,
             number: 0,

@@ -473,3 +473,54 @@ fn all_are_asked_when_one_worker_has_what_is_not_on_record() {
     let mut asked = cluster.desk(place).knock(other.worker, nothing);
     assert_eq!(asked.refused().map(|(code, _)| code), Some(RefusedCode::Recall));
 }
+
+/// A worker that keeps what it was told to forget, and whose only step ended; the database knows it as queued.
+fn ended_and_forgotten(cluster: &mut Cluster) -> (Mailbox, engine::JobId, AttemptSpec) {
+    let worker = cluster.desk(0).enrol("w");
+    let comes = Hello { kept: Some(Kept::Apart), ..hello("w", "script", 1, Vec::new()) };
+    let mut w = cluster.desk(0).knock(worker, comes).welcomed();
+    let job = cluster.desk(0).submit(ONE);
+    let before = cluster.database.commits();
+    let spec = cluster.desk(0).start(&mut w);
+    cluster.desk(0).ends(&w, spec.ticket, 0);
+    forget_since(cluster, before);
+    w.take();
+    (w, job, spec)
+}
+
+/// It may connect to another server next, which knows nothing of a loss.
+#[test]
+fn who_is_connected_when_a_loss_is_noticed_is_asked_at_once_for_what_it_keeps() {
+    let mut cluster = Cluster::new(2);
+    let (mut w, _, _) = ended_and_forgotten(&mut cluster);
+    cluster.pass(SECOND * 2);
+    let ServerMessage::Refused { code, .. } = w.one() else { panic!("a refusal") };
+    assert_eq!((code, w.closed), (RefusedCode::Recall, true));
+}
+
+#[test]
+fn what_another_server_has_noticed_is_known_at_the_next_hello() {
+    let mut cluster = Cluster::new(2);
+    let (w, job, spec) = ended_and_forgotten(&mut cluster);
+    cluster.desk(0).pass(SECOND * 2);
+    let last_epoch = w.welcome.epoch;
+    let comes = |kept, held| Hello { last_epoch, kept, ..hello("w", "script", 1, held) };
+    let mut asked = cluster.desk(1).knock(w.worker, comes(Some(Kept::Apart), Vec::new()));
+    assert_eq!(asked.refused().map(|(code, _)| code), Some(RefusedCode::Recall));
+    let brings = vec![held(&spec, HeldState::Ended)];
+    let back = cluster.desk(1).knock(w.worker, comes(Some(Kept::Recalled), brings)).welcomed();
+    cluster.desk(1).ends(&back, spec.ticket, 0);
+    cluster.desk(1).check(job, "success: success");
+}
+
+#[test]
+fn what_another_server_has_noticed_is_known_at_the_next_start() {
+    let mut cluster = Cluster::new(2);
+    let mut other = cluster.desk(1).worker("other", "script", 1);
+    cluster.desk(1).submit(ONE);
+    let spec = other.offer();
+    ended_and_forgotten(&mut cluster);
+    cluster.desk(0).pass(SECOND * 2);
+    cluster.desk(1).says(&other, vec![WorkerMessage::Accept { ticket: spec.ticket }]);
+    assert!(!other.take().iter().any(|mail| matches!(mail, ServerMessage::Go { .. })), "it may have run");
+}

@@ -40,4 +40,13 @@ impl Identities {
             *used = (*used).max(*epoch);
         }
     }
+
+    pub(crate) fn used(&self, worker: WorkerId) -> Epoch {
+        self.used.get(&worker).copied().unwrap_or_default()
+    }
+
+    /// That the workers have been further is not on record any more: nobody can tell an older folder by it.
+    pub(crate) fn put_back(&mut self, used: Vec<(WorkerId, Epoch)>) {
+        self.used.extend(used);
+    }
 }

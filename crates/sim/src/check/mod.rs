@@ -244,6 +244,11 @@ impl Checks {
         self.identities.worker_starts(session, last_epoch);
     }
 
+    /// A worker said in its hello that it cannot know whether this attempt was more than an offer.
+    pub(crate) fn cannot_know(&mut self, ticket: Ticket) {
+        self.voices.cannot_know(AttemptId(ticket.attempt));
+    }
+
     /// A worker was told that the server has all of this attempt. `log_is_whole`: as the server has it.
     pub(crate) fn told_to_forget(&mut self, worker: WorkerId, ticket: Ticket, log_is_whole: bool) {
         let id = AttemptId(ticket.attempt);
@@ -399,7 +404,7 @@ impl Witness for Checks {
         self.identities.committed(batch, found);
         self.finals.committed(rows, batch, &accepted, found);
         let brought_back = |attempt| self.lives.was_unrecorded(attempt);
-        self.voices.committed(rows, batch, &accepted, brought_back, found);
+        self.voices.committed(rows, batch, &accepted, (brought_back, self.past.has_lost), found);
         for row in accepted.attempts().filter(|row| !rows.attempts.contains_key(&row.id)) {
             self.lives.granted(*now, row, rows, plans, found);
         }
@@ -421,6 +426,7 @@ impl Witness for Checks {
     }
 
     fn forgotten(&mut self, batches: usize) {
+        self.past.has_lost |= batches > 0;
         let mut lost = Duration::ZERO;
         for before in (0..batches).map_while(|_| self.past.pop()).collect::<Vec<_>>() {
             lost = self.ears.listened() - before.listened;
@@ -445,6 +451,8 @@ impl Checks {
             fences: places.iter().map(|place| (*place, self.voices.highest(*place))).collect(),
             budgets: places.iter().map(|place| (*place, self.lives.budget(*place))).collect(),
             cuts: places.iter().map(|place| (*place, self.silence.cut(*place))).collect(),
+            offers: places.iter().map(|place| (*place, self.supply.offers(*place))).collect(),
+            used_epochs: batch.used_epochs.iter().map(|(worker, _)| (*worker, self.identities.used(*worker))).collect(),
             logs: batch.logs.iter().map(|log| log.attempt).collect(),
             granted: new.map(|row| row.fence).collect(),
             jobs: jobs.into_iter().map(|job| (job, self.rows.job(job).cloned())).collect(),
@@ -457,6 +465,8 @@ impl Checks {
     fn put_back(&mut self, before: Before) {
         before.fences.iter().for_each(|(place, _)| self.dwell.forget(*place));
         self.silence.put_back(before.cuts);
+        self.supply.put_back(before.offers);
+        self.identities.put_back(before.used_epochs);
         self.logs.forget(&before.logs);
         for (id, _) in before.attempts.iter().filter(|(_, seen)| seen.is_none()) {
             if let Some(attempt) = self.rows.attempts.get(id) {

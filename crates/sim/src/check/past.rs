@@ -1,7 +1,7 @@
 //! What the checkers knew before each of the last batches, so that they can forget with the database: after commits are
 //! lost, the rows that are left are the ones that count.
 //!
-//! What follows for each promise: rows, check times, fences, budgets, cuts and finals are what they were. How long a step
+//! What follows for each promise: rows, check times, fences, budgets, offers, cuts, finals and used links are what they were. How long a step
 //! had been in its state is not known any more, until it is written again; and the time that is not on record counts as one
 //! in which nobody listened. What ran in truth did run: an attempt whose start
 //! is not on record any more is [remembered](super::lives), and so is a log of which lines are gone.
@@ -9,7 +9,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-use engine::{AttemptId, Fence, JobId, Time};
+use engine::{AttemptId, Epoch, Fence, JobId, Time, WorkerId};
 use store::Batch;
 use uuid::Uuid;
 
@@ -17,6 +17,7 @@ use super::Accepted;
 use super::lives::Budget;
 use super::rows::{AttemptSeen, JobSeen, Place};
 use super::silence::Cut;
+use super::supply::Offers;
 use super::times::Row;
 
 /// More than any fault forgets.
@@ -26,6 +27,8 @@ const BATCHES_MAX: usize = 2_000;
 pub(crate) struct Past {
     /// Some commits of this world will be lost; otherwise nothing is worth remembering.
     pub expected: bool,
+    /// Some were.
+    pub has_lost: bool,
     batches: VecDeque<Before>,
 }
 
@@ -40,6 +43,8 @@ pub(crate) struct Before {
     pub fences: Vec<(Place, Option<Fence>)>,
     pub budgets: Vec<(Place, Option<Budget>)>,
     pub cuts: Vec<(Place, Option<Cut>)>,
+    pub offers: Vec<(Place, Option<Offers>)>,
+    pub used_epochs: Vec<(WorkerId, Epoch)>,
     /// What it brought.
     pub granted: Vec<Fence>,
     pub ended: Vec<JobId>,

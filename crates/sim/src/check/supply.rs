@@ -10,7 +10,7 @@ use store::rows::{FleetChange, StepRow};
 
 use super::ears::Ears;
 use super::plans::Plans;
-use super::rows::{Place, Rows};
+use super::rows::{Place, Rows, put_back};
 use super::{Accepted, FASTEST_CLOCK, Findings};
 use crate::setup::Setup;
 
@@ -31,8 +31,8 @@ pub(crate) struct Supply {
 }
 
 /// What became of a step's offers since it last ran.
-#[derive(Debug, Default)]
-struct Offers {
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Offers {
     open: Option<(AttemptId, Duration)>,
     unanswered: u32,
 }
@@ -58,6 +58,15 @@ impl Supply {
             offers: BTreeMap::new(),
             workers: BTreeMap::new(),
         }
+    }
+
+    pub(crate) fn offers(&self, place: Place) -> Option<Offers> {
+        self.offers.get(&place).cloned()
+    }
+
+    /// What became of them is not on record any more.
+    pub(crate) fn put_back(&mut self, offers: Vec<(Place, Option<Offers>)>) {
+        put_back(&mut self.offers, offers);
     }
 
     /// `rows` are those before the batch.

@@ -16,6 +16,8 @@ pub(crate) struct Voices {
     /// The highest fence of each step, offered or granted.
     highest: BTreeMap<Place, Fence>,
     granted: BTreeSet<Fence>,
+    /// Attempts of which their workers cannot say whether they were more than offers, by their hellos.
+    unsure: BTreeSet<AttemptId>,
 }
 
 impl Voices {
@@ -29,21 +31,27 @@ impl Voices {
         self.granted.retain(|fence| !granted.contains(fence));
     }
 
+    pub(super) fn cannot_know(&mut self, attempt: AttemptId) {
+        self.unsure.insert(attempt);
+    }
+
     /// `brought_back`: attempts whose start was not on record any more, and that were adopted. A later offer of the same
-    /// step gives way to them.
+    /// step gives way to them. `amnesia`: commits were lost, so that one of which its worker cannot say whether it started
+    /// is taken for such a one, to be on the safe side.
     pub(crate) fn committed(
         &mut self,
         rows: &Rows,
         batch: &Batch,
         accepted: &Accepted<'_>,
-        brought_back: impl Fn(AttemptId) -> bool,
+        (brought_back, amnesia): (impl Fn(AttemptId) -> bool, bool),
         found: &mut Findings,
     ) {
+        let may_go_back = |attempt| brought_back(attempt) || amnesia && self.unsure.contains(&attempt);
         for row in accepted.steps() {
             let place = Place { job: row.job, step: row.ix };
             let Some(fence) = row.fence else { continue };
             let highest = self.highest.entry(place).or_insert(fence);
-            if fence < *highest && !row.attempt.is_some_and(&brought_back) {
+            if fence < *highest && !row.attempt.is_some_and(may_go_back) {
                 let fences = format!("fence {} after {}", fence.0, highest.0);
                 found.add(CHECKER, format!("step {} of {} went back to {fences}", row.name, row.job));
             }

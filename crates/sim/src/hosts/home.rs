@@ -90,6 +90,20 @@ impl World {
         }
     }
 
+    /// Whether the server lets the host's worker speak at all. One that cannot ask its database lets the ledger find out.
+    pub(super) fn is_enrolled(&self, server: usize, at: usize) -> bool {
+        let worker = WorkerId(self.hosts[at].worker);
+        self.database.trouble(server, |trouble| trouble.away)
+            || !matches!(self.database.store().worker(worker), Ok(None))
+    }
+
+    /// The commit of its enrolment was lost: somebody enrols the folder again, but not a copy of one.
+    pub(super) fn enrolment_is_gone(&mut self, at: usize) {
+        let host = &mut self.hosts[at];
+        host.disk.enrolled = host.copy_of.is_some();
+        self.tell(|| format!("host {at}: no server knows its worker"));
+    }
+
     pub(super) fn put_worker(&mut self, token: Uuid, id: WorkerId, state_id: Uuid, name: String) {
         let token = TokenRow {
             id: token,

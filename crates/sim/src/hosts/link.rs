@@ -1,5 +1,7 @@
 //! A worker's link: which server is tried when, and what comes over it.
 
+use std::time::Duration;
+
 use protocol::link::{ServerMessage, decode_text};
 use worker::agent::Input;
 use worker::link::{Setback, Then, probe_interval};
@@ -18,22 +20,28 @@ impl World {
         process.plan += 1;
         let life = process.life;
         let cut = [Way::ToServer, Way::ToHost].into_iter().any(|way| self.net.is_cut(server, at, way));
-        if cut {
-            process.link = Link::Down;
-            let failed = WorkerEvent::ConnectFailed { conn: None, setback: Setback::Unreachable };
-            return self.later_at_worker(at, CONNECT_TIMEOUT, failed);
-        }
-        let Some(server_life) = self.servers[server].process.as_ref().map(|process| process.life) else {
-            process.link = Link::Down;
-            let failed = WorkerEvent::ConnectFailed { conn: None, setback: Setback::Unreachable };
-            return self.later_at_worker(at, 2 * LOCAL, failed);
+        let up = self.servers[server].process.as_ref().map(|process| process.life);
+        let server_life = match up.filter(|_| !cut) {
+            Some(life) if self.is_enrolled(server, at) => life,
+            Some(_) => return self.fail_to_connect(at, 2 * LOCAL, Setback::Unauthorized),
+            None if cut => return self.fail_to_connect(at, CONNECT_TIMEOUT, Setback::Unreachable),
+            None => return self.fail_to_connect(at, 2 * LOCAL, Setback::Unreachable),
         };
         let conn = self.net.open(server, server_life, at, life);
-        process.link = Link::Connecting(conn);
+        if let Some(process) = &mut self.hosts[at].process {
+            process.link = Link::Connecting(conn);
+        }
         let knock = Event::Server { server, life: server_life, what: ServerEvent::Knock(conn) };
         self.agenda.after(2 * LOCAL, knock);
         let silent = WorkerEvent::ConnectFailed { conn: Some(conn), setback: Setback::Refused };
         self.later_at_worker(at, CONNECT_TIMEOUT, silent);
+    }
+
+    fn fail_to_connect(&mut self, at: usize, after: Duration, setback: Setback) {
+        if let Some(process) = &mut self.hosts[at].process {
+            process.link = Link::Down;
+        }
+        self.later_at_worker(at, after, WorkerEvent::ConnectFailed { conn: None, setback });
     }
 
     pub(super) fn connect_later(&mut self, at: usize, setback: Setback) {
@@ -46,6 +54,9 @@ impl World {
         let plan = process.plan;
         let Then::TryAfter { delay, probe } = process.search.after(setback, jitter) else {
             // Whoever had a link ends by its agent's word; who never got one has nothing to end.
+            if setback == Setback::Unauthorized {
+                self.enrolment_is_gone(at);
+            }
             if setback != Setback::Lost {
                 self.worker_gives_up(at);
             }

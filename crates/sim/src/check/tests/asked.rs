@@ -29,6 +29,26 @@ fn a_worker_with_an_older_state_folder_is_found_when_it_is_admitted() {
     admitted(6).is_found("identity", "knows link 6, and it has used link 7");
 }
 
+/// That it had been further is not on record any more.
+#[test]
+fn an_older_state_folder_is_not_known_by_links_whose_commits_are_lost() {
+    let used = |scene: &mut Scene, epoch| {
+        scene.turn("queued", |batch| batch.used_epochs.push((WorkerId(Uuid::nil()), Epoch(epoch))));
+    };
+    let admitted = |lost| {
+        let mut scene = Scene::new(|_| {});
+        scene.checks.past.expected = true;
+        used(&mut scene, 6);
+        used(&mut scene, 7);
+        scene.checks.forgotten(lost);
+        scene.checks.worker_starts(Uuid::nil(), 5);
+        scene.turn("queued", hello);
+        scene
+    };
+    admitted(1).is_found("identity", "knows link 5, and it has used link 6");
+    admitted(2).is_well();
+}
+
 fn exhausted(batch: &mut Batch) {
     batch.steps[0].error_code = Some("dispatch_exhausted");
 }
