@@ -7,7 +7,7 @@ use std::time::Duration;
 use protocol::folder::Ownership;
 
 use crate::clock;
-use crate::folder_io::{self, Recorded};
+use crate::folder_io::{self, FolderError, Recorded};
 
 /// A record that is being written right now reads well a moment later.
 const TRIES: u32 = 5;
@@ -25,8 +25,13 @@ pub enum Answer {
 
 /// Asks for the attempt in `folder`.
 pub fn check(folder: &Path) -> Answer {
+    check_record(|| folder_io::read_record(folder))
+}
+
+/// Asks for the attempt whose record `read` reads.
+pub(crate) fn check_record(read: impl Fn() -> Result<Recorded, FolderError>) -> Answer {
     for _ in 0..TRIES {
-        if let Ok(recorded) = folder_io::read_record(folder)
+        if let Ok(recorded) = read()
             && let Some(answer) = judge(&recorded, clock::boot_now())
         {
             return answer;

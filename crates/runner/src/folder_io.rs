@@ -1,7 +1,7 @@
 //! The files of an attempt's folder, as worker and runner both need them. Blocking, without a runtime.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Seek, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, symlink};
 use std::path::Path;
@@ -53,7 +53,8 @@ pub fn create(folder: &Path, spec: &FolderSpec) -> Result<(), FolderError> {
 }
 
 pub fn read_spec(folder: &Path) -> Result<FolderSpec, FolderError> {
-    let json = read_at_most(&folder.join(SPEC_FILE), SPEC_BYTES_MAX).map_err(cannot("read spec.json"))?;
+    let json = File::open(folder.join(SPEC_FILE)).and_then(|file| read_at_most(&file, SPEC_BYTES_MAX));
+    let json = json.map_err(cannot("read spec.json"))?;
     let spec: FolderSpec = serde_json::from_slice(&json).map_err(FolderError::BadSpec)?;
     let known = (FOLDER_FORMAT_OLDEST..=FOLDER_FORMAT).contains(&spec.format);
     if known { Ok(spec) } else { Err(FolderError::UnknownFormat(spec.format)) }
@@ -77,15 +78,11 @@ pub fn runner_lives(folder: &Path) -> Result<bool, FolderError> {
 }
 
 /// Tries to be the first to say whether the attempt starts. Returns what holds now, ours or an earlier one.
-/// With `durable` ours is on disk before this returns. A folder that was deleted is void: nobody can claim a start in it.
+/// With `durable` ours is on disk before this returns. In a folder that was deleted nobody can claim anything.
 pub fn claim(folder: &Path, wanted: Claim, durable: bool) -> Result<Claim, FolderError> {
-    match try_claim(folder, wanted, durable) {
-        Ok(Claimed::Ours) => Ok(wanted),
-        Ok(Claimed::Earlier(claim)) => Ok(claim),
-        Err(FolderError::Io { source, .. }) if source.kind() == ErrorKind::NotFound && wanted == Claim::Void => {
-            Ok(Claim::Void)
-        }
-        Err(error) => Err(error),
+    match try_claim(folder, wanted, durable)? {
+        Claimed::Ours => Ok(wanted),
+        Claimed::Earlier(claim) => Ok(claim),
     }
 }
 
@@ -144,31 +141,29 @@ pub struct Recorded {
 /// Reads the record. A missing one says nothing; a torn exit record is [`ExitError::Torn`] if the runner is gone,
 /// and merely being written if it still lives.
 pub fn read_record(folder: &Path) -> Result<Recorded, FolderError> {
-    let bytes = match read_at_most(&folder.join(RECORD_FILE), RECORD_BYTES_MAX) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Recorded::default()),
-        Err(error) => return Err(cannot("read the record")(error)),
-    };
+    match File::open(folder.join(RECORD_FILE)) {
+        Ok(record) => read_open_record(&record),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Recorded::default()),
+        Err(error) => Err(cannot("read the record")(error)),
+    }
+}
+
+/// The same for one that is open, and is there even if the folder was deleted.
+pub(crate) fn read_open_record(mut record: &File) -> Result<Recorded, FolderError> {
+    let bytes = record.rewind().and_then(|()| read_at_most(record, RECORD_BYTES_MAX));
+    let bytes = bytes.map_err(cannot("read the record"))?;
     Ok(Recorded { tally: Tally::decode(&bytes), ownership: Ownership::decode(&bytes), end: decode_exit(&bytes)? })
 }
 
-fn read_at_most(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+fn read_at_most(file: &File, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(READ_HINT);
-    File::open(path)?.take(limit).read_to_end(&mut bytes)?;
+    file.take(limit).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Else a worker would try for ever to take back what was deleted under it.
-    #[test]
-    fn a_folder_that_was_deleted_is_void_and_can_not_be_started() {
-        let gone = tempfile::tempdir().expect("a temporary folder").path().join("attempt");
-        assert_eq!(claim(&gone, Claim::Void, true).expect("nobody can start it"), Claim::Void);
-        assert!(claim(&gone, Claim::Intent, true).is_err());
-    }
 
     /// A claim without its spec, or in a folder without a name, is worth nothing after a power cut.
     #[test]

@@ -5,15 +5,15 @@
 //! If the pipe closes, the runner is dead; if the lease is over, the runner had its chance. In both cases the guard
 //! kills what the worker would kill as well. A runner whose step is over ends its guard.
 
+use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
 use std::time::Duration;
 
-use protocol::folder::{FolderSpec, Tally};
+use protocol::folder::{FolderSpec, RECORD_FILE, Tally};
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout, stdin};
+use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout, stdin, stdout};
 
 use crate::alarm::Alarm;
 use crate::clock;
@@ -40,9 +40,11 @@ impl Guard {
     /// `ends_at`: the end of the lease, until the record names a later one.
     pub(crate) fn start(spec: &FolderSpec, ends_at: Duration) -> io::Result<Self> {
         let (reader, line) = pipe_with(PipeFlags::CLOEXEC)?;
+        // Opened now: the guard serves also when somebody deletes the folder.
+        let record = File::open(RECORD_FILE)?;
         // SAFETY: the runner has one thread.
         match unsafe { sys::fork() }? {
-            0 => become_guard(reader, spec, ends_at),
+            0 => become_guard(reader, record, spec, ends_at),
             pid => Ok(Guard { pid, _line: line }),
         }
     }
@@ -59,39 +61,40 @@ impl Guard {
 }
 
 /// In the child. Everything that it has on its stack is the runner's, so it must neither return nor unwind.
-fn become_guard(line: OwnedFd, spec: &FolderSpec, ends_at: Duration) -> ! {
+fn become_guard(line: OwnedFd, record: File, spec: &FolderSpec, ends_at: Duration) -> ! {
     let kept = catch_unwind(AssertUnwindSafe(|| {
-        settle(line)?;
-        wait_for_need(ends_at);
-        clear(spec);
+        let record = settle(line, record)?;
+        wait_for_need(&record, ends_at);
+        clear(&record, spec);
         io::Result::Ok(())
     }));
     sys::exit_at_once(if matches!(kept, Ok(Ok(()))) { 0 } else { 1 })
 }
 
-/// Away from everything of the runner's but the pipe, which becomes standard input. Above all from the record: a copy
-/// of its descriptor would keep the lock of a dead runner.
-fn settle(line: OwnedFd) -> io::Result<()> {
+/// Away from everything of the runner's but the pipe, which becomes standard input, and the record as it was opened for the
+/// guard. Above all from the runner's own record: a copy of that descriptor would keep the lock of a dead runner.
+fn settle(line: OwnedFd, record: File) -> io::Result<File> {
     // The runner's own standard input is `/dev/null` by now.
-    dup2_stdout(stdin())?;
     dup2_stderr(stdin())?;
     dup2_stdin(&line)?;
+    dup2_stdout(&record)?;
     // Closed with the rest, and not once more.
-    std::mem::forget(line);
+    std::mem::forget((line, record));
     sys::close_all_but_standard()?;
     let _ = rustix::process::setsid();
     let _ = rustix::thread::set_name(NAME);
-    Ok(())
+    Ok(stdout().try_clone_to_owned()?.into())
 }
 
 /// Returns when the runner is dead, or its lease is over and nobody has renewed it.
-fn wait_for_need(ends_at: Duration) {
+fn wait_for_need(record: &File, ends_at: Duration) {
     let mut sentry = Sentry::new(ends_at);
     let mut alarm = Alarm::new();
     let mut runner_lives = true;
+    let ask = || fence::check_record(|| folder_io::read_open_record(record));
     loop {
         let now = clock::boot_now();
-        let Some(until) = sentry.turn(runner_lives, now, || fence::check(Path::new("."))) else { return };
+        let Some(until) = sentry.turn(runner_lives, now, ask) else { return };
         if let Some(alarm) = &mut alarm {
             alarm.set(Some(until));
         }
@@ -105,15 +108,15 @@ fn wait_for_need(ends_at: Duration) {
     }
 }
 
-fn clear(spec: &FolderSpec) {
+fn clear(record: &File, spec: &FolderSpec) {
     let mut pause = PAUSE_FIRST;
-    while remains::kill(spec, tally()) == Remains::Dying {
+    while remains::kill(spec, tally(record)) == Remains::Dying {
         std::thread::sleep(pause);
         pause = (pause * 2).min(PAUSE_MAX);
     }
 }
 
 /// `None` if the runner did not come to write down its child, which then died with it.
-fn tally() -> Option<Tally> {
-    folder_io::read_record(Path::new(".")).ok()?.tally
+fn tally(record: &File) -> Option<Tally> {
+    folder_io::read_open_record(record).ok()?.tally
 }

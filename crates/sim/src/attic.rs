@@ -10,7 +10,7 @@ use protocol::log::Span;
 use runner::folder_io::{FolderError, Recorded};
 use runner::remains::Remains;
 use serde_json::Value;
-use worker::adopt::{self, DYING_PAUSE, Examined, NotedLoss, examine};
+use worker::adopt::{self, DYING_PAUSE, Examined, NotedLoss, Orphans, examine};
 use worker::agent::Found;
 use worker::ship::{Logs, Piece};
 
@@ -41,20 +41,11 @@ impl Attic<'_> {
     /// KILL is sent now; the world sees to it that they die.
     fn doom(&mut self, with_runner: bool) -> Remains {
         let runner = self.host.disk.attempts.get(&self.ticket).and_then(|folder| folder.runner);
-        let mut remains = Remains::None;
         if self.host.beside.is_some() {
             // The numbers in a copy's records are those of the original's processes.
             self.host.doomed_beside.push(self.ticket);
         }
-        if let Some(group) = self.host.groups.get_mut(&self.ticket) {
-            group.doomed = true;
-            remains = Remains::Dying;
-        }
-        if let Some(pid) = runner.filter(|_| with_runner) {
-            self.host.doomed_runners.push(pid);
-            remains = Remains::Dying;
-        }
-        remains
+        self.host.doom(self.ticket, runner.filter(|_| with_runner))
     }
 }
 
@@ -116,6 +107,17 @@ impl adopt::Folder for Attic<'_> {
 
     fn kill_with_runner(&mut self, _spec: &FolderSpec, _tally: Option<Tally>) -> Result<Remains, FolderError> {
         Ok(self.doom(true))
+    }
+
+    fn orphans(&mut self) -> Orphans {
+        self.host.orphans(self.ticket)
+    }
+
+    fn kill_orphans(&mut self, with_runner: bool) {
+        if self.host.orphans(self.ticket) != Orphans::NONE {
+            let runner = self.host.runner_of(self.ticket);
+            self.host.doom(self.ticket, runner.filter(|_| with_runner));
+        }
     }
 
     fn log_bounds(&mut self) -> io::Result<Option<Span>> {

@@ -50,6 +50,12 @@ pub(crate) struct Group {
     pub doomed: bool,
 }
 
+impl Group {
+    pub(crate) fn is_guarded(&self) -> bool {
+        self.guard.is_some()
+    }
+}
+
 #[derive(Debug)]
 pub(crate) enum RunnerEvent {
     LineOpened {
@@ -420,6 +426,7 @@ impl World {
     fn group_gone(&mut self, at: usize, ticket: Ticket) {
         let now = self.agenda.now();
         if self.hosts[at].groups.remove(&ticket).is_some() {
+            self.hosts[at].forget_if_lifeless(ticket);
             self.check(|checks| checks.child_ended(now, ticket));
         }
     }
@@ -438,7 +445,7 @@ impl World {
         let now = self.agenda.now();
         let host = &mut self.hosts[at];
         let boot_now = host.boot_now(now);
-        let recorded = host.disk.attempts.get(&ticket).map(|folder| folder.recorded());
+        let recorded = host.open_folder(ticket).map(|folder| folder.recorded());
         let Some(group) = host.groups.get_mut(&ticket) else { return };
         let runner_lives = host.runners.contains_key(&group.runner);
         let Some(guard) = &mut group.guard else { return };
@@ -479,7 +486,7 @@ impl World {
         {
             folder.runner = None;
         }
-        host.deleted.remove(&runner.ticket);
+        host.forget_if_lifeless(runner.ticket);
         if let Some((line, life)) = runner.line {
             let what = WorkerEvent::Heard { ticket: runner.ticket, line, said: None };
             self.agenda.after(LOCAL, Event::Worker { host: at, life, what });

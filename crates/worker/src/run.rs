@@ -41,14 +41,14 @@ pub async fn run(options: WorkerOptions, mut stop: watch::Receiver<StopLevel>) -
             None => return Ok(()),
         },
     };
-    let Scan { found, complete } = scan(&state).await?;
+    let Scan { found, orphans, complete } = scan(&state).await?;
     // Whatever an earlier boot left has its verdict now.
     state.set_boot()?;
     let reach =
         Reach { servers, credential, credential_path: state.credential_path(), no_reconnect: options.no_reconnect };
     let mut hello = hello(&options, &state);
     hello.scan_complete = complete && !state.may_have_original();
-    let adopted = found.iter().map(|found| found.ticket).collect();
+    let adopted = found.iter().map(|found| found.ticket).chain(orphans).collect();
     let agent = Agent::new(hello, options.once, found);
     let shell = Shell::start(ShellParts { agent, state, reach, options, adopted })?;
     shell.serve(stop).await

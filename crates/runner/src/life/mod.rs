@@ -49,6 +49,8 @@ pub struct Life {
     /// Without a worker.
     alone: bool,
     solitude: Solitude,
+    /// When to see whether the attempt is still wanted, if there is no worker to say so.
+    look_at: Duration,
     stage: Stage,
     out: Vec<Action>,
 }
@@ -67,10 +69,8 @@ struct Terms {
 
 #[derive(Debug)]
 enum Stage {
-    /// For `go`. `look_at`: when to see whether the attempt is still wanted, if there is no worker to say so.
-    Waiting {
-        look_at: Duration,
-    },
+    /// For `go`.
+    Waiting,
     /// The folder is being claimed, then the step's process made.
     Starting {
         lease: Option<Lease>,
@@ -97,8 +97,16 @@ impl Life {
             has_caretaker: local.caretaker.is_some(),
             ends_with_worker: local.ends_with_worker,
         };
-        let stage = Stage::Waiting { look_at: Duration::ZERO };
-        Life { pid, terms, rules: local.rules, alone: true, solitude: Solitude::default(), stage, out: Vec::new() }
+        Life {
+            pid,
+            terms,
+            rules: local.rules,
+            alone: true,
+            solitude: Solitude::default(),
+            look_at: Duration::ZERO,
+            stage: Stage::Waiting,
+            out: Vec::new(),
+        }
     }
 
     /// Takes one input. `now` is on the clock that runs on while the machine sleeps, and never goes back.
@@ -126,10 +134,12 @@ impl Life {
     /// When to come back with an [`Input::Tick`], if nothing happens before.
     pub fn deadline(&self) -> Option<Duration> {
         let own = match &self.stage {
-            Stage::Waiting { look_at } => Some(*look_at).filter(|_| self.alone),
+            Stage::Waiting => Some(self.look_at).filter(|_| self.alone),
             Stage::Running(running) => running.deadline(),
             // Alone it leaves at once, or when a caretaker was woken.
-            Stage::Reporting { .. } if self.alone => Some(self.solitude.deadline().unwrap_or(Duration::ZERO)),
+            Stage::Reporting { .. } if self.alone => {
+                Some(self.solitude.deadline().map_or(Duration::ZERO, |_| self.look_at))
+            }
             Stage::Reporting { leave_at, .. } => Some(*leave_at),
             Stage::Starting { .. } | Stage::Recording | Stage::Gone => return None,
         };
@@ -152,9 +162,9 @@ impl Life {
     fn connected(&mut self, now: Duration) {
         self.alone = false;
         self.solitude = Solitude::default();
+        self.look_at = Duration::ZERO;
         match &mut self.stage {
-            Stage::Waiting { look_at } => {
-                *look_at = Duration::ZERO;
+            Stage::Waiting => {
                 self.out.push(Action::Send(FromRunner::Ready { pid: self.pid, format: FOLDER_FORMAT }));
             }
             Stage::Running(running) => running.introduce(now, &mut self.out),
@@ -165,7 +175,7 @@ impl Life {
 
     fn hear(&mut self, message: &ToRunner, now: Duration) {
         match &mut self.stage {
-            Stage::Waiting { .. } => self.hear_waiting(message, now),
+            Stage::Waiting => self.hear_waiting(message, now),
             Stage::Running(running) => {
                 if let ToRunner::Rules { rules } = message {
                     self.rules = *rules;
@@ -211,7 +221,7 @@ impl Life {
 
     fn told_to_end(&mut self, now: Duration) {
         match &mut self.stage {
-            Stage::Waiting { .. } => self.refuse("the runner was told to stop before the step was started"),
+            Stage::Waiting => self.refuse("the runner was told to stop before the step was started"),
             // Somebody shuts the machine or the service down: better an orderly end than none.
             Stage::Running(running) => running.end_with_worker(&self.terms, now, &mut self.out),
             Stage::Starting { .. } | Stage::Recording | Stage::Reporting { .. } | Stage::Gone => {}
@@ -219,8 +229,11 @@ impl Life {
     }
 
     fn unwanted(&mut self) {
-        if let Stage::Waiting { .. } = self.stage {
-            self.refuse("the attempt was declared void");
+        match self.stage {
+            Stage::Waiting => self.refuse("the attempt was declared void"),
+            // Nobody can read its record any more.
+            Stage::Reporting { .. } => self.leave(),
+            Stage::Starting { .. } | Stage::Running(_) | Stage::Recording | Stage::Gone => {}
         }
     }
 
@@ -281,7 +294,7 @@ impl Life {
 
     fn tick(&mut self, now: Duration) {
         match &mut self.stage {
-            Stage::Waiting { .. } => self.tick_waiting(now),
+            Stage::Waiting => self.tick_waiting(now),
             Stage::Running(running) => {
                 if self.terms.ends_with_worker && self.alone {
                     running.end_with_worker(&self.terms, now, &mut self.out);
@@ -299,14 +312,16 @@ impl Life {
 
     fn tick_waiting(&mut self, now: Duration) {
         self.keep_vigil(now);
-        let Stage::Waiting { look_at } = &mut self.stage else { return };
-        if !self.alone {
-            return;
-        }
-        if self.terms.ends_with_worker {
+        if self.alone && self.terms.ends_with_worker {
             self.refuse("its worker is gone, and will not come back");
-        } else if now >= *look_at {
-            *look_at = now.saturating_add(LOOK_INTERVAL);
+        } else {
+            self.look_if_wanted(now);
+        }
+    }
+
+    fn look_if_wanted(&mut self, now: Duration) {
+        if self.alone && now >= self.look_at {
+            self.look_at = now.saturating_add(LOOK_INTERVAL);
             self.out.push(Action::LookIfWanted);
         }
     }
@@ -318,6 +333,8 @@ impl Life {
         let until = if self.alone { self.solitude.deadline().filter(|_| !tried) } else { Some(leave_at) };
         if until.is_none_or(|until| until <= now) {
             self.leave();
+        } else {
+            self.look_if_wanted(now);
         }
     }
 

@@ -411,5 +411,16 @@ fn who_leaves_last_sees_to_it_that_somebody_reads_the_record() {
 
     let mut story = Story::reporting(&with_caretaker());
     story.give(Input::Disconnected);
-    assert_eq!(story.pass(60), [(10, Action::WakeCaretaker), (10, Action::Leave)]);
+    let mut happens = story.pass(60);
+    happens.retain(|(_, action)| *action != Action::LookIfWanted);
+    assert_eq!(happens, [(10, Action::WakeCaretaker), (10, Action::Leave)]);
+}
+
+#[test]
+fn nobody_waits_to_report_from_a_folder_that_was_deleted() {
+    let mut story = Story::reporting(&with_caretaker());
+    story.give(Input::Disconnected);
+    let looks = story.pass(2);
+    assert!(looks.len() == 5 && looks.iter().all(|(_, action)| *action == Action::LookIfWanted), "{looks:?}");
+    assert_eq!(story.give(Input::Unwanted), [Action::Leave]);
 }

@@ -88,6 +88,15 @@ fn a_killed_runner_takes_all_of_its_step_with_it() {
 }
 
 #[test]
+fn a_killed_runner_whose_folder_was_deleted_takes_all_of_its_step_with_it() {
+    let mut step = start(HOUR_MS);
+    fs::remove_dir_all(&step.attempt.folder).expect("deleted");
+    kill_runner(&mut step.attempt);
+    step.stray.wait_for_death();
+    step.guard.wait_for_death();
+}
+
+#[test]
 fn a_guard_does_not_keep_the_lock_of_a_dead_runner() {
     let mut step = start(HOUR_MS);
     freeze(step.guard.pid);

@@ -6,13 +6,16 @@ use engine::WorkerId;
 use protocol::attempt::Ticket;
 use protocol::folder::ExitError;
 use runner::folder_io::FolderError;
+use runner::remains::Remains;
 use serde::{Deserialize, Serialize};
 use store::rows::{NewWorker, TokenRow};
 use uuid::Uuid;
+use worker::adopt::Orphans;
 use worker::state::{Home, Mark, Place, is_set_aside};
 
 use super::{Host, HostEvent};
 use crate::disk::{Disk, Folder};
+use crate::runners::Group;
 use crate::servers::DAWN;
 use crate::world::{Event, World};
 
@@ -175,12 +178,39 @@ impl Host {
         there.get_mut(&ticket)
     }
 
-    /// Whether processes live whose folder is not there any more.
-    pub(super) fn has_orphans(&self) -> bool {
-        let lives = |ticket: &Ticket| {
-            self.groups.contains_key(ticket) || self.runners.values().any(|runner| runner.ticket == *ticket)
-        };
-        self.deleted.keys().any(lives)
+    /// The attempts of which processes live whose folder is not there any more.
+    pub(super) fn all_orphans(&self) -> Vec<Ticket> {
+        self.deleted.keys().copied().filter(|ticket| self.orphans(*ticket) != Orphans::NONE).collect()
+    }
+
+    pub(crate) fn orphans(&self, ticket: Ticket) -> Orphans {
+        if self.deleted.contains_key(&ticket) { self.residents(ticket) } else { Orphans::NONE }
+    }
+
+    /// A folder that was deleted is gone when nobody has it open any more.
+    pub(crate) fn forget_if_lifeless(&mut self, ticket: Ticket) {
+        if self.residents(ticket) == Orphans::NONE {
+            self.deleted.remove(&ticket);
+        }
+    }
+
+    fn residents(&self, ticket: Ticket) -> Orphans {
+        let group = self.groups.get(&ticket);
+        let runner = self.runner_of(ticket).is_some() || group.is_some_and(Group::is_guarded);
+        Orphans { runner, step: group.is_some() }
+    }
+
+    pub(crate) fn runner_of(&self, ticket: Ticket) -> Option<u32> {
+        self.runners.iter().find(|(_, runner)| runner.ticket == ticket).map(|(pid, _)| *pid)
+    }
+
+    /// KILL is sent to a step, and to this runner.
+    pub(crate) fn doom(&mut self, ticket: Ticket, runner: Option<u32>) -> Remains {
+        let group = self.groups.get_mut(&ticket);
+        let remains = if group.is_some() || runner.is_some() { Remains::Dying } else { Remains::None };
+        group.into_iter().for_each(|group| group.doomed = true);
+        self.doomed_runners.extend(runner);
+        remains
     }
 }
 

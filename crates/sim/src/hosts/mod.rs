@@ -194,9 +194,11 @@ impl World {
         let boot_now = host.boot_now(now);
         let found = scan(host, rebooted, boot_now);
         host.disk.boot_id = host.boot_id();
-        let adopted: Vec<Ticket> = found.iter().map(|found| found.ticket).collect();
+        let orphans = host.all_orphans();
+        let complete = is_complete(&found, !orphans.is_empty());
+        let adopted: Vec<Ticket> = found.iter().map(|found| found.ticket).chain(orphans).collect();
         let mut hello = host.hello(life, caretaker, now);
-        hello.scan_complete = is_complete(&found, host.has_orphans()) && !host.disk.moved;
+        hello.scan_complete = complete && !host.disk.moved;
         let (session, last_epoch) = (hello.session, hello.last_epoch);
         let agent = Agent::new(hello, false, found);
         let process = WorkerProcess {

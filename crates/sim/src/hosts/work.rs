@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use engine::{AttemptId, WorkerId};
 use protocol::attempt::{AttemptSpec, StopMode, StopReason, Ticket};
-use protocol::folder::{Claim, FolderSpec, FromRunner, Local, RunnerRules, ToRunner};
+use protocol::folder::{FolderSpec, FromRunner, Local, RunnerRules, ToRunner};
 use protocol::link::{RefuseReason, WorkerMessage, encode_text};
 use protocol::state::Caretaker;
 use runner::remains::Remains;
-use worker::adopt::{Examined, Next, RETRY_PAUSE, end_lease, examine, look};
+use worker::adopt::{Examined, Next, RETRY_PAUSE, end_lease, examine, look, take_back};
 use worker::agent::{Action, Input};
 use worker::shelf::RECALLED_MAX;
 use worker::ship::{LOOK_INTERVAL, Shipper};
@@ -207,12 +207,10 @@ impl World {
     pub(super) fn work(&mut self, at: usize, job: Job) {
         match job {
             Job::Prepare { spec, rules } => self.prepare(at, *spec, rules),
-            Job::Void { ticket } => {
-                let folder = self.hosts[at].disk.attempts.get_mut(&ticket);
-                // Nobody can claim a start in a folder that was deleted.
-                let claim = folder.map_or(Claim::Void, |folder| folder.claim(Claim::Void, true));
-                self.feed(at, Input::Claimed { ticket, claim });
-            }
+            Job::Void { ticket } => match take_back(&mut Attic { host: &mut self.hosts[at], ticket }) {
+                Ok(claim) => self.feed(at, Input::Claimed { ticket, claim }),
+                Err(_) => self.order(at, Job::Void { ticket }, RETRY_PAUSE),
+            },
             Job::Examine { ticket } => self.examine(at, ticket),
             Job::EndLease { ticket } => self.end_lease(at, ticket),
             Job::Recall => self.recall(at),

@@ -30,7 +30,10 @@ pub fn examine(folder: &mut impl Folder, id: Uuid, rebooted: bool, waited: Durat
     let found = match look(folder, rebooted) {
         Ok(Look::Clear { spec, finding }) => describe(folder, &spec.attempt, finding, now),
         // It counts as running until it is proved otherwise.
-        Ok(Look::Dying { spec }) if waited >= DYING_PATIENCE => describe(folder, &spec.attempt, Finding::Running, now),
+        Ok(Look::Dying { spec: Some(spec) }) if waited >= DYING_PATIENCE => {
+            describe(folder, &spec.attempt, Finding::Running, now)
+        }
+        Ok(Look::Dying { spec: None }) if waited >= DYING_PATIENCE => unreadable(folder, id),
         Ok(Look::Dying { .. }) => return Examined::Dying,
         Ok(Look::HalfMade) => return Examined::HalfMade,
         Err(error) => {

@@ -12,6 +12,7 @@ use runner::remains::{self, Remains};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::orphans::{self, Orphans};
 use crate::agent::Finding;
 use crate::ship;
 
@@ -26,7 +27,7 @@ pub trait Folder {
     /// Whether somebody holds the record's lock.
     fn runner_lives(&mut self) -> Result<bool, FolderError>;
     fn read_claim(&mut self) -> Result<Option<Claim>, FolderError>;
-    /// Tries to be the first to say, durably, that it never starts. What holds now.
+    /// Tries to be the first to say, durably, that it never starts. What holds now; an error if the folder was deleted.
     fn claim_void(&mut self) -> Result<Claim, FolderError>;
     fn read_record(&mut self) -> Result<Recorded, FolderError>;
     fn read_loss(&mut self) -> Option<NotedLoss>;
@@ -36,6 +37,10 @@ pub trait Folder {
     fn kill_remains(&mut self, spec: &FolderSpec, tally: Option<Tally>) -> Remains;
     /// The same for a step whose runner lives but does not act: both are killed.
     fn kill_with_runner(&mut self, spec: &FolderSpec, tally: Option<Tally>) -> Result<Remains, FolderError>;
+    /// Who lives in it although it was deleted: no record leads to them.
+    fn orphans(&mut self) -> Orphans;
+    /// KILL to its step among them, and to its runner if that is meant as well.
+    fn kill_orphans(&mut self, with_runner: bool);
     /// The first and last line of its log; `None` if there are no lines.
     fn log_bounds(&mut self) -> io::Result<Option<Span>>;
 }
@@ -103,6 +108,14 @@ impl Folder for OnDisk<'_> {
 
     fn kill_with_runner(&mut self, spec: &FolderSpec, tally: Option<Tally>) -> Result<Remains, FolderError> {
         remains::kill_with_runner(self.0, spec, tally)
+    }
+
+    fn orphans(&mut self) -> Orphans {
+        orphans::of(self.0)
+    }
+
+    fn kill_orphans(&mut self, with_runner: bool) {
+        orphans::kill(self.0, with_runner);
     }
 
     fn log_bounds(&mut self) -> io::Result<Option<Span>> {

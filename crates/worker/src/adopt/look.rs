@@ -14,6 +14,7 @@ use runner::folder_io::{FolderError, Recorded};
 use runner::remains::Remains;
 
 use super::folder::{Folder, NotedLoss};
+use super::orphans::Orphans;
 use crate::agent::Finding;
 
 /// Before another look, or another try at what could not be done.
@@ -29,11 +30,11 @@ pub enum Look {
         spec: Box<FolderSpec>,
         finding: Finding,
     },
-    /// The runner is dead, and what is left of its step was sent KILL: look again soon.
+    /// The runner is dead, and what is left of its step was sent KILL: look again soon. `None`: the folder was deleted.
     Dying {
-        spec: Box<FolderSpec>,
+        spec: Option<Box<FolderSpec>>,
     },
-    /// The worker died while it made the folder; there never was a runner.
+    /// The worker died while it made the folder, and there never was a runner; or it was deleted, and nothing of it lives.
     HalfMade,
 }
 
@@ -41,8 +42,7 @@ pub enum Look {
 pub fn look(folder: &mut impl Folder, rebooted: bool) -> Result<Look, FolderError> {
     let spec = match folder.read_spec() {
         Ok(spec) => Box::new(spec),
-        Err(error) if is_half_made(folder, &error, rebooted)? => return Ok(Look::HalfMade),
-        Err(error) => return Err(error),
+        Err(error) => return without_spec(folder, error, rebooted),
     };
     if folder.runner_lives()? {
         return Ok(Look::Clear { finding: living(folder)?, spec });
@@ -117,7 +117,7 @@ fn dead(folder: &mut impl Folder, spec: Box<FolderSpec>, rebooted: bool) -> Resu
             let finding = of_this_boot.map_or(Finding::Lost { loss, detail }, Finding::from);
             Ok(Look::Clear { spec, finding })
         }
-        Remains::Dying => Ok(Look::Dying { spec }),
+        Remains::Dying => Ok(Look::Dying { spec: Some(spec) }),
     }
 }
 
@@ -136,22 +136,46 @@ fn rebooted_loss(loss: Loss, detail: String) -> NotedLoss {
     }
 }
 
-/// Without a spec, or with half of one, and without a claim there never was a runner. After a restart of the machine nothing of
-/// it lives whatever was claimed, and nobody can say whose it was: what its worker does not report counts as gone.
-fn is_half_made(folder: &mut impl Folder, error: &FolderError, rebooted: bool) -> Result<bool, FolderError> {
-    let no_spec = match error {
-        FolderError::Io { source, .. } => source.kind() == ErrorKind::NotFound,
-        FolderError::BadSpec(_) => true,
-        FolderError::UnknownFormat(_) | FolderError::Locked | FolderError::Exit(_) => false,
-    };
+/// Without a spec, or with half of one, and without a claim there never was a runner, unless the folder was deleted under it.
+/// After a restart of the machine nothing of it lives whatever was claimed, and nobody can say whose it was: what its worker
+/// does not report counts as gone.
+fn without_spec(folder: &mut impl Folder, error: FolderError, rebooted: bool) -> Result<Look, FolderError> {
+    let no_spec = is_missing(&error) || matches!(error, FolderError::BadSpec(_));
     let may_run = !rebooted && folder.read_claim()? == Some(Claim::Intent);
-    Ok(no_spec && !may_run && !folder.runner_lives()?)
+    if !no_spec || may_run || folder.runner_lives()? {
+        return Err(error);
+    }
+    match folder.orphans() {
+        // It sees to its step, as long as it can.
+        Orphans { runner: true, .. } => Err(error),
+        Orphans { step: true, .. } => {
+            folder.kill_orphans(false);
+            Ok(Look::Dying { spec: None })
+        }
+        Orphans::NONE => Ok(Look::HalfMade),
+    }
+}
+
+fn is_missing(error: &FolderError) -> bool {
+    matches!(error, FolderError::Io { source, .. } if source.kind() == ErrorKind::NotFound)
+}
+
+/// Takes back an attempt that has no leave to start: whoever claimed first decides. In a folder that was deleted nobody can
+/// claim a start any more; it had started before if something of its step lives.
+pub fn take_back(folder: &mut impl Folder) -> Result<Claim, FolderError> {
+    match folder.claim_void() {
+        Err(error) if is_missing(&error) => Ok(if folder.orphans().step { Claim::Intent } else { Claim::Void }),
+        claimed => claimed,
+    }
 }
 
 /// Ends a step whose lease is over, and its runner, which should have done so and did not. If something is dying, or on
 /// an error, it is to be called again after [`RETRY_PAUSE`]; the next look at the folder tells the rest.
 pub fn end_lease(folder: &mut impl Folder) -> Result<Remains, FolderError> {
-    let spec = folder.read_spec()?;
+    let spec = match folder.read_spec() {
+        Err(error) if is_missing(&error) => return Ok(end_orphans(folder)),
+        spec => spec?,
+    };
     let recorded = folder.read_record()?;
     if recorded.end.is_some() {
         // The runner has done it at the last moment.
@@ -163,6 +187,14 @@ pub fn end_lease(folder: &mut impl Folder) -> Result<Remains, FolderError> {
         tracing::warn!(%attempt, %error, "that a lease is over cannot be noted");
     }
     folder.kill_with_runner(&spec, recorded.tally)
+}
+
+fn end_orphans(folder: &mut impl Folder) -> Remains {
+    if folder.orphans() == Orphans::NONE {
+        return Remains::None;
+    }
+    folder.kill_orphans(true);
+    Remains::Dying
 }
 
 /// What a worker that has looked because its agent asked does next.

@@ -3,8 +3,8 @@
 //! The lock decides who lives, the claim whether it may have run, the record how it ended; process numbers only
 //! serve to kill what is left. "Cannot tell yet" is an answer of its own: [`Look::Dying`].
 //!
-//! Decisions ([`look`], [`end_lease`], [`examine`], [`Next`]) see the disk through [`Folder`], so that a simulated one
-//! will do. In reading order: `folder`, `look`, `examine`; `scan` goes through all of them.
+//! Decisions ([`look`], [`take_back`], [`end_lease`], [`examine`], [`Next`]) see the disk through [`Folder`], so that a simulated one
+//! will do. In reading order: `folder`, `orphans`, `look`, `examine`; `scan` goes through all of them.
 
 mod examine;
 mod folder;
@@ -18,6 +18,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use protocol::attempt::Ticket;
 use runner::clock;
 use uuid::Uuid;
 
@@ -26,12 +27,15 @@ use crate::state::Places;
 pub use examine::{DYING_PATIENCE, DYING_PAUSE, Examined, examine, is_complete};
 pub(crate) use folder::OnDisk;
 pub use folder::{Folder, NotedLoss};
-pub use look::{Look, Next, RETRY_PAUSE, UNREADABLE_PAUSE, end_lease, look};
+pub use look::{Look, Next, RETRY_PAUSE, UNREADABLE_PAUSE, end_lease, look, take_back};
+pub use orphans::Orphans;
 
 /// What lies in the folder of attempts.
 #[derive(Debug)]
 pub(crate) struct Scan {
     pub(crate) found: Vec<Found>,
+    /// What lives although its folder was deleted: it is looked at until it is gone.
+    pub(crate) orphans: Vec<Ticket>,
     /// Whatever is not in `found` is not here.
     pub(crate) complete: bool,
 }
@@ -49,8 +53,13 @@ pub(crate) fn scan(places: &Places, rebooted: bool) -> io::Result<Scan> {
     folders.sort_unstable();
     let found: Vec<Found> =
         folders.iter().filter_map(|(id, folder)| examine_to_the_end(folder, *id, rebooted)).collect();
-    let complete = is_complete(&found, orphans::live_under(&places.attempts));
-    Ok(Scan { found, complete })
+    let orphans: Vec<Ticket> =
+        orphans::under(&places.attempts).into_iter().map(|attempt| Ticket { attempt, fence: 0 }).collect();
+    for orphan in &orphans {
+        tracing::warn!(attempt = %orphan.attempt, "processes live on in an attempt's folder that was deleted");
+    }
+    let complete = is_complete(&found, !orphans.is_empty());
+    Ok(Scan { found, orphans, complete })
 }
 
 /// `None` for a folder that is none.

@@ -15,7 +15,8 @@ use uuid::Uuid;
 
 use super::{end, local, spec};
 use crate::adopt::{
-    DYING_PATIENCE, Examined, Folder, Look, Next, NotedLoss, RETRY_PAUSE, UNREADABLE_PAUSE, end_lease, examine, look,
+    DYING_PATIENCE, Examined, Folder, Look, Next, NotedLoss, Orphans, RETRY_PAUSE, UNREADABLE_PAUSE, end_lease,
+    examine, look, take_back,
 };
 use crate::agent::{Finding, FoundLease};
 
@@ -37,6 +38,8 @@ struct Paper {
     loss: Option<NotedLoss>,
     remains: Remains,
     killed: u32,
+    /// The folder is deleted, and this lives in it.
+    deleted: Option<Orphans>,
 }
 
 impl Paper {
@@ -54,12 +57,22 @@ impl Paper {
             loss: None,
             remains: Remains::None,
             killed: 0,
+            deleted: None,
         }
     }
 
     /// It may have run, and its runner is dead.
     fn dead() -> Self {
         Paper { claim: Some(Claim::Intent), ..Paper::new() }
+    }
+
+    fn deleted_under(runner: bool, step: bool) -> Self {
+        Paper { deleted: Some(Orphans { runner, step }), ..Paper::new() }
+    }
+
+    fn is_there(&self) -> Result<(), FolderError> {
+        let gone = || FolderError::Io { what: "read", source: ErrorKind::NotFound.into() };
+        if self.deleted.is_some() { Err(gone()) } else { Ok(()) }
     }
 
     fn finding(&mut self, rebooted: bool) -> Option<Finding> {
@@ -79,6 +92,7 @@ impl Paper {
 
 impl Folder for Paper {
     fn read_spec(&mut self) -> Result<FolderSpec, FolderError> {
+        self.is_there()?;
         if self.hollow {
             return serde_json::from_str("").map_err(FolderError::BadSpec);
         }
@@ -99,6 +113,7 @@ impl Folder for Paper {
     }
 
     fn claim_void(&mut self) -> Result<Claim, FolderError> {
+        self.is_there()?;
         let first = if self.claims_first { Claim::Intent } else { Claim::Void };
         Ok(*self.claim.get_or_insert(first))
     }
@@ -125,6 +140,16 @@ impl Folder for Paper {
         self.killed += 1;
         self.lives = VecDeque::from([false]);
         Ok(Remains::Dying)
+    }
+
+    fn orphans(&mut self) -> Orphans {
+        self.deleted.unwrap_or_default()
+    }
+
+    fn kill_orphans(&mut self, with_runner: bool) {
+        self.killed += 1;
+        let runner = self.orphans().runner && !with_runner;
+        self.deleted = Some(Orphans { runner, step: false });
     }
 
     fn log_bounds(&mut self) -> io::Result<Option<Span>> {
@@ -197,6 +222,37 @@ fn a_folder_whose_spec_went_with_the_power_is_no_folder() {
     let mut paper = Paper { hollow: true, ..Paper::dead() };
     assert!(look(&mut paper, false).is_err(), "it may run");
     assert!(matches!(look(&mut paper, true), Ok(Look::HalfMade)));
+}
+
+#[test]
+fn a_folder_that_was_deleted_under_its_step_is_no_proof_that_the_step_is_gone() {
+    let mut paper = Paper::deleted_under(true, true);
+    let next = |paper: &mut Paper| Next::after(look(paper, false));
+    assert_eq!(next(&mut paper), Next::LookAgain { after: UNREADABLE_PAUSE });
+    assert_eq!(paper.killed, 0, "its runner sees to it");
+    paper.deleted = Some(Orphans { runner: false, step: true });
+    assert_eq!(next(&mut paper), Next::LookAgain { after: RETRY_PAUSE });
+    assert_eq!(paper.killed, 1, "nobody else will");
+    assert!(matches!(next(&mut paper), Next::Tell(Finding::Lost { loss: Loss::RunnerLost, .. })));
+}
+
+/// Else a worker would try for ever to take back what was deleted under it.
+#[test]
+fn what_was_deleted_cannot_start_but_may_have_started() {
+    for (runner, step, expected) in
+        [(true, false, Claim::Void), (false, false, Claim::Void), (true, true, Claim::Intent)]
+    {
+        let claim = take_back(&mut Paper::deleted_under(runner, step)).expect("nobody else can claim it");
+        assert_eq!(claim, expected, "runner: {runner}, step: {step}");
+    }
+}
+
+#[test]
+fn a_lease_ends_what_lives_in_a_folder_that_was_deleted() {
+    let mut paper = Paper::deleted_under(true, true);
+    assert_eq!(end_lease(&mut paper).expect("it can be ended"), Remains::Dying);
+    assert_eq!(end_lease(&mut paper).expect("it can be ended"), Remains::None);
+    assert_eq!(paper.killed, 1);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 
 use protocol::attempt::{AttemptSpec, Ticket};
 use protocol::folder::{Claim, RunnerRules};
-use runner::folder_io::{self, FolderError};
+use runner::folder_io::FolderError;
 use runner::remains::Remains;
 
 use super::prepare::{Prepare, PrepareError};
@@ -108,7 +108,7 @@ impl Bench {
                 Done::Prepared { ticket, launched: self.prepare.prepare(&self.places.attempt(ticket), *spec, rules) }
             }
             Job::Void { ticket } => {
-                Done::Claimed { ticket, claim: folder_io::claim(&self.places.attempt(ticket), Claim::Void, true) }
+                Done::Claimed { ticket, claim: adopt::take_back(&mut OnDisk(&self.places.attempt(ticket))) }
             }
             Job::EndLease { ticket } => {
                 Done::LeaseEnded { ticket, remains: adopt::end_lease(&mut OnDisk(&self.places.attempt(ticket))) }
