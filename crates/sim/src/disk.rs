@@ -25,6 +25,8 @@ pub(crate) struct Disk {
     pub mark: Option<Mark>,
     /// What its file system says of it.
     pub lies_at: Mark,
+    /// It says whose it is.
+    pub named: bool,
     /// It holds a credential.
     pub enrolled: bool,
     /// The boot in which the attempts were last looked at.
@@ -50,6 +52,7 @@ impl Disk {
             machine,
             mark: None,
             lies_at,
+            named: true,
             enrolled: true,
             boot_id: String::new(),
             last_epoch: 0,

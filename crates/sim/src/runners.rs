@@ -127,11 +127,11 @@ impl World {
         let Some(runner) = host.runners.get_mut(&pid) else { return };
         match event {
             RunnerEvent::LineOpened { line, life, .. } => {
-                if host.process.as_ref().is_none_or(|process| process.life != life) {
-                    return;
+                // Who died meanwhile leaves the runner alone.
+                if host.process.as_ref().is_some_and(|process| process.life == life) {
+                    runner.line = Some((line, life));
+                    self.live(at, pid, Input::Connected);
                 }
-                runner.line = Some((line, life));
-                self.live(at, pid, Input::Connected);
             }
             RunnerEvent::LineClosed(line) => {
                 if runner.line.is_some_and(|(number, _)| number == line) {

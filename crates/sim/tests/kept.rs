@@ -77,6 +77,9 @@ kept! {
     lines_from_a_slow_commit => "lines-from-a-slow-commit",
     a_loss_that_one_server_knew => "a-loss-that-one-server-knew",
     an_older_folder_after_a_loss => "an-older-folder-after-a-loss",
+    deleted_under_its_step => "deleted-under-its-step",
+    a_copy_without_a_name => "a-copy-without-a-name",
+    a_report_that_nobody_can_read => "a-report-that-nobody-can-read",
 }
 
 #[test]

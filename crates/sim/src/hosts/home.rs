@@ -64,19 +64,47 @@ impl World {
     pub(super) fn settles(&mut self, at: usize) -> bool {
         let host = &mut self.hosts[at];
         let known = Place { machine: Some(&host.disk.machine), mark: host.disk.mark };
+        let known = Some(known).filter(|_| host.disk.named);
         let here = Place { machine: Some(&host.machine), mark: Some(host.disk.lies_at) };
         match Home::judge(known, here) {
             Home::AtHome => return true,
             Home::Unmarked => {}
-            Home::Moved => host.disk.set_unfinished_aside(),
+            Home::Nameless => {
+                self.set_unfinished_aside(at);
+                self.hosts[at].disk.moved |= self.hosts[at].disk.enrolled;
+            }
+            Home::Moved => {
+                self.set_unfinished_aside(at);
+                self.hosts[at].disk.moved = true;
+            }
             Home::Copy => {
                 self.tell(|| format!("host {at}: no worker starts on a copied state folder"));
                 return false;
             }
         }
+        let host = &mut self.hosts[at];
+        host.disk.named = true;
         host.disk.machine.clone_from(&host.machine);
         host.disk.mark = Some(host.disk.lies_at);
         true
+    }
+
+    fn set_unfinished_aside(&mut self, at: usize) {
+        let host = &self.hosts[at];
+        let aside = host.disk.attempts.iter().filter(|(ticket, folder)| {
+            let torn = || FolderError::Exit(ExitError::Torn);
+            let record = if folder.torn { Err(torn()) } else { Ok(folder.recorded()) };
+            is_set_aside(&record, host.residents(**ticket) != Orphans::NONE)
+        });
+        let aside: Vec<Ticket> = aside.map(|(ticket, _)| *ticket).collect();
+        // What was set aside lies there, and somebody has to see to it.
+        self.hosts[at].disk.moved |= !aside.is_empty();
+        for ticket in aside {
+            self.hosts[at].disk.attempts.remove(&ticket);
+            if self.hosts[at].copy_of.is_none() {
+                self.check(|checks| checks.folder_deleted(ticket));
+            }
+        }
     }
 
     /// A folder without a credential: somebody enrols it, as a new worker.
@@ -159,7 +187,7 @@ impl World {
             let (full, broken) = (host.disk.full, host.disk.broken);
             let lies_at = host.disk.lies_at;
             let new = Disk::new(state_id, host.machine.clone(), lies_at);
-            host.disk = Disk { full, broken, enrolled: false, ..new };
+            host.disk = Disk { full, broken, named: false, enrolled: false, ..new };
         }
         self.tell(|| format!("host {at}: {} attempts are deleted from its state folder", tickets.len()));
         for ticket in tickets {
@@ -220,14 +248,5 @@ impl Disk {
         let mut copy = Disk { lies_at, full: false, broken: false, ..self.clone() };
         copy.attempts.values_mut().for_each(|folder| folder.runner = None);
         copy
-    }
-
-    fn set_unfinished_aside(&mut self) {
-        self.moved = true;
-        self.attempts.retain(|_, folder| {
-            let torn = || FolderError::Exit(ExitError::Torn);
-            let record = if folder.torn { Err(torn()) } else { Ok(folder.recorded()) };
-            !is_set_aside(&record)
-        });
     }
 }

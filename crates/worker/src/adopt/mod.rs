@@ -29,6 +29,7 @@ pub(crate) use folder::OnDisk;
 pub use folder::{Folder, NotedLoss};
 pub use look::{Look, Next, RETRY_PAUSE, UNREADABLE_PAUSE, end_lease, look, take_back};
 pub use orphans::Orphans;
+pub(crate) use orphans::is_inhabited;
 
 /// What lies in the folder of attempts.
 #[derive(Debug)]

@@ -1,5 +1,5 @@
-//! Runners and steps whose attempt's folder was deleted under them: they live, and no folder tells. The kernel does, by the
-//! current folder of each: a runner and its guard are at home in the attempt's own, a step starts below it.
+//! Who lives in an attempt's folder, by the kernel's own word: the current folder of a runner and of its guard is the attempt's
+//! own, and a step starts below it. Where the folder was deleted under them nothing else tells.
 //!
 //! A step that went elsewhere, or was started elsewhere, cannot be found this way; its runner can.
 
@@ -59,26 +59,37 @@ pub(super) fn under(attempts: &Path) -> BTreeSet<Uuid> {
     names.collect()
 }
 
+/// Whether anybody lives in a folder that is there.
+pub(crate) fn is_inhabited(folder: &Path) -> bool {
+    let Ok(folder) = folder.canonicalize() else { return false };
+    processes().any(|pid| home_of(pid).is_some_and(|home| home.starts_with(&folder)))
+}
+
 fn is_below(home: &Path, folder: &Path) -> bool {
     home != folder && home.starts_with(folder)
 }
 
-/// Processes of this user whose current folder was deleted, and where that was.
+/// Processes whose current folder was deleted, and where that was.
 fn homeless() -> impl Iterator<Item = (Pid, PathBuf)> {
-    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
-    processes.filter_map(|process| {
-        let pid = Pid::from_raw(process.file_name().to_str()?.parse().ok()?)?;
-        Some((pid, lost_home(pid)?))
-    })
+    processes().filter_map(|pid| Some((pid, lost_home(pid)?)))
 }
 
-/// `None` also for other users' processes, which are none of ours.
+fn processes() -> impl Iterator<Item = Pid> {
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    processes.filter_map(|process| Pid::from_raw(process.file_name().to_str()?.parse().ok()?))
+}
+
 fn lost_home(pid: Pid) -> Option<PathBuf> {
-    let process = PathBuf::from(format!("/proc/{pid}"));
-    let home = fs::read_link(process.join("cwd")).ok()?;
+    let home = home_of(pid)?;
     let home = home.as_os_str().as_bytes().strip_suffix(DELETED)?.to_vec();
-    let is_ours = fs::metadata(process).ok()?.uid() == geteuid().as_raw();
-    is_ours.then(|| PathBuf::from(OsString::from_vec(home)))
+    Some(PathBuf::from(OsString::from_vec(home)))
+}
+
+/// A process's current folder, as the kernel names it. `None` for other users' processes, which are none of ours.
+fn home_of(pid: Pid) -> Option<PathBuf> {
+    let process = PathBuf::from(format!("/proc/{pid}"));
+    let is_ours = fs::metadata(&process).ok()?.uid() == geteuid().as_raw();
+    is_ours.then(|| fs::read_link(process.join("cwd")).ok())?
 }
 
 /// The number may have become somebody else's since it was read: it is held, looked at once more, and only then killed.

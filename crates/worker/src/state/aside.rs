@@ -1,4 +1,4 @@
-//! Attempts of a state folder that came from elsewhere.
+//! Attempts of a state folder that may have come from elsewhere.
 
 use std::fs::{self, File};
 use std::io;
@@ -7,16 +7,18 @@ use runner::folder_io;
 
 use super::Places;
 use super::origin::is_set_aside;
+use crate::adopt;
 
-/// Puts every attempt without an exit record aside, untouched.
+/// Puts every attempt without an exit record in which nobody lives aside, untouched.
 pub(super) fn set_unfinished_aside(places: &Places) -> io::Result<()> {
     let mut moved = false;
     for entry in fs::read_dir(&places.attempts)? {
         let entry = entry?;
-        if is_set_aside(&folder_io::read_record(&entry.path())) {
-            tracing::warn!(folder = %entry.path().display(), "an attempt of another state folder is set aside");
+        let folder = entry.path();
+        if is_set_aside(&folder_io::read_record(&folder), adopt::is_inhabited(&folder)) {
+            tracing::warn!(folder = %folder.display(), "an attempt of another state folder is set aside");
             fs::create_dir_all(&places.aside)?;
-            fs::rename(entry.path(), places.aside.join(entry.file_name()))?;
+            fs::rename(folder, places.aside.join(entry.file_name()))?;
             moved = true;
         }
     }

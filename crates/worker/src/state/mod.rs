@@ -51,6 +51,15 @@ pub(crate) struct State {
     _lock: File,
 }
 
+/// What a folder was before it was opened.
+#[derive(Debug, Clone, Copy)]
+struct Past {
+    /// It says whose it is.
+    named: bool,
+    /// It has had room for attempts: a worker has been here.
+    used: bool,
+}
+
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct StateFile {
     format: u32,
@@ -81,6 +90,7 @@ impl State {
         make_folder(root).map_err(failed("create it"))?;
         let root = root.canonicalize().map_err(failed("find it"))?;
         let lock = lock(&root, role)?;
+        let used = root.join(ATTEMPTS_FOLDER).exists();
         for folder in [ATTEMPTS_FOLDER, KEPT_FOLDER] {
             make_folder(&root.join(folder)).map_err(failed("create a folder in it"))?;
         }
@@ -91,8 +101,9 @@ impl State {
             Err(error) => return Err(failed("read worker.json")(error)),
         };
         let mark = Mark::of(&root).map_err(failed("look at it"))?;
+        let named = file.is_some();
         let mut state = State { file: file.unwrap_or_else(StateFile::new), root, _lock: lock };
-        state.settle(mark)?;
+        state.settle(Past { named, used }, mark)?;
         if role.takes_word_back() {
             state.take_word_back();
         }
@@ -100,10 +111,10 @@ impl State {
     }
 
     /// From now on the folder is at home here. If it came from elsewhere, its attempts may live there.
-    fn settle(&mut self, mark: Mark) -> Result<(), WorkerError> {
+    fn settle(&mut self, past: Past, mark: Mark) -> Result<(), WorkerError> {
         let machine = machine::machine_id();
-        let known = Place { machine: Some(&self.file.machine), mark: self.file.mark };
-        match Home::judge(known, Place { machine: machine.as_deref(), mark: Some(mark) }) {
+        let place = Place { machine: Some(&self.file.machine), mark: self.file.mark };
+        match Home::judge(Some(place).filter(|_| past.named), Place { machine: machine.as_deref(), mark: Some(mark) }) {
             Home::AtHome => return Ok(()),
             Home::Unmarked => {}
             Home::Moved => {
@@ -111,16 +122,24 @@ impl State {
                     state = %self.root.display(),
                     "this state folder may be a copy of another one; what may run under that one is left alone"
                 );
-                let failed =
-                    |source| WorkerError::State { path: self.root.clone(), what: "set attempts aside", source };
-                aside::set_unfinished_aside(&self.places()).map_err(failed)?;
+                self.set_unfinished_aside()?;
                 self.file.moved = true;
+            }
+            Home::Nameless => {
+                self.set_unfinished_aside()?;
+                // Whose credential it is may have attempts elsewhere.
+                self.file.moved = past.used && self.credential()?.is_some();
             }
             Home::Copy => return Err(WorkerError::CopiedState { path: self.root.clone() }),
         }
         self.file.machine = machine.unwrap_or_else(|| self.file.machine.clone());
         self.file.mark = Some(mark);
         self.save()
+    }
+
+    fn set_unfinished_aside(&self) -> Result<(), WorkerError> {
+        let failed = |source| WorkerError::State { path: self.root.clone(), what: "set attempts aside", source };
+        aside::set_unfinished_aside(&self.places()).map_err(failed)
     }
 
     /// Whether attempts may live that this folder does not show. Also when none came with it: those that its original has
@@ -420,6 +439,34 @@ mod tests {
             let state = State::open(folder.path(), Role::Worker).expect("it opens");
             assert!(state.may_have_original(), "also at the next start");
         }
+    }
+
+    #[test]
+    fn what_lies_in_a_folder_that_lost_its_name_is_not_touched_unless_somebody_lives_in_it() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (running, ended) = with_attempts(folder.path());
+        let forget = || fs::remove_file(folder.path().join(STATE_FILE)).expect("it is there");
+        forget();
+        let mut resident =
+            std::process::Command::new("sleep").arg("100").current_dir(&running).spawn().expect("it runs");
+        drop(State::open(folder.path(), Role::Worker).expect("it opens"));
+        assert!(running.exists() && ended.exists(), "it is at home here");
+        resident.kill().expect("it lives");
+        resident.wait().expect("it is dead");
+        forget();
+        let state = State::open(folder.path(), Role::Worker).expect("it opens");
+        assert!(!running.exists() && ended.exists() && state.may_have_original(), "it may be another one's");
+    }
+
+    #[test]
+    fn a_credential_without_a_name_proves_nothing_by_its_silence() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let mut state = State::open(folder.path(), Role::Worker).expect("a fresh folder opens");
+        assert!(!state.may_have_original());
+        state.set_credential(machine::random_id(), "secret").expect("writable");
+        drop(state);
+        fs::remove_file(folder.path().join(STATE_FILE)).expect("it is there");
+        assert!(State::open(folder.path(), Role::Worker).expect("it opens").may_have_original());
     }
 
     #[test]

@@ -52,6 +52,9 @@ pub enum Home {
     AtHome,
     /// It never had a mark: it gets one, and is at home.
     Unmarked,
+    /// Nothing says whose it is: it is new, or somebody deleted that. Attempts that lie in it all the same may be another
+    /// folder's, and what has no result is [set aside](is_set_aside).
+    Nameless,
     /// It came from elsewhere, or its file system changed its mind about it. What has no result may live there: it is
     /// [set aside](is_set_aside), and the folder is at home here from now on.
     Moved,
@@ -60,11 +63,12 @@ pub enum Home {
 }
 
 impl Home {
-    /// `here` is where the folder lies now.
-    pub fn judge(known: Place<'_>, here: Place<'_>) -> Self {
+    /// `known` is what the folder says itself, and `here` where it lies now.
+    pub fn judge(known: Option<Place<'_>>, here: Place<'_>) -> Self {
         if planted::is(Bug::CopyAtHome) {
             return Home::AtHome;
         }
+        let Some(known) = known else { return Home::Nameless };
         let other_machine = matches!((known.machine, here.machine), (Some(known), Some(here)) if known != here);
         match (known.mark, here.mark) {
             (Some(known), Some(here)) if here.is_of_another_folder(known) => Home::Copy,
@@ -76,10 +80,10 @@ impl Home {
     }
 }
 
-/// Whether an attempt of a folder that has [moved](Home::Moved) is put aside, untouched, by what its record says. What
-/// has a result is as true here as anywhere.
-pub fn is_set_aside(record: &Result<Recorded, FolderError>) -> bool {
-    !matches!(record, Ok(Recorded { end: Some(_), .. }))
+/// Whether an attempt of a folder that has [moved](Home::Moved) or has [no name](Home::Nameless) is put aside, untouched. What
+/// has a result, by its record, is as true here as anywhere; and what processes live in is no copy.
+pub fn is_set_aside(record: &Result<Recorded, FolderError>, inhabited: bool) -> bool {
+    !inhabited && !matches!(record, Ok(Recorded { end: Some(_), .. }))
 }
 
 /// Whether the machine has been restarted since it was `looked_at`, a boot's id or nothing.
@@ -110,16 +114,17 @@ mod tests {
             (at("here", Mark { inode: 6, created_us: Some(51) }), Home::Copy),
             (at("elsewhere", Mark { inode: 6, created_us: Some(51) }), Home::Copy),
         ] {
-            assert_eq!(Home::judge(known, now), expected, "{now:?}");
+            assert_eq!(Home::judge(Some(known), now), expected, "{now:?}");
         }
     }
 
     #[test]
     fn a_folder_without_a_mark_gets_one_and_loses_nothing_unless_the_machine_is_another() {
         let unmarked = Place { machine: Some("here"), mark: None };
-        assert_eq!(Home::judge(unmarked, at("here", MARK)), Home::Unmarked);
-        assert_eq!(Home::judge(unmarked, at("elsewhere", MARK)), Home::Moved);
-        assert_eq!(Home::judge(unmarked, Place { machine: None, mark: Some(MARK) }), Home::Unmarked);
+        assert_eq!(Home::judge(Some(unmarked), at("here", MARK)), Home::Unmarked);
+        assert_eq!(Home::judge(Some(unmarked), at("elsewhere", MARK)), Home::Moved);
+        assert_eq!(Home::judge(Some(unmarked), Place { machine: None, mark: Some(MARK) }), Home::Unmarked);
+        assert_eq!(Home::judge(None, at("here", MARK)), Home::Nameless);
     }
 
     #[test]

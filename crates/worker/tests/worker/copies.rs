@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use crate::kit::{Stage, Worker, counting, eventually, parent_of};
+use protocol::link::{Loss, WorkerMessage};
+
+use crate::kit::{Stage, Worker, counting, eventually, kill, parent_of, script, ticket};
 
 fn copy(from: &Path, to: &Path) {
     // Sockets cannot be copied and need not be.
@@ -50,6 +52,34 @@ async fn a_deleted_attempt_that_lives_makes_the_scan_incomplete() {
     eventually("its runner too", || !lives_under(&stage.state())).await;
     let _worker = stage.start();
     assert!(stage.link().await.hello().await.scan_complete);
+}
+
+/// The work is done by a process that no death signal of the runner reaches, and that no record leads to any more.
+#[tokio::test]
+async fn a_step_whose_folder_was_deleted_is_ended_before_its_loss_is_told() {
+    let stage = Stage::new().await;
+    let stray = stage.folder.path().join("stray");
+    let _worker = stage.start();
+    let mut peer = stage.welcomed().await;
+    let pid = peer.run(script(1, &format!("sleep 100 & echo $! > {}; wait", stray.display()))).await;
+    let mut stray_pid = 0;
+    eventually("the stray says who it is", || {
+        let said = std::fs::read_to_string(&stray).ok().and_then(|said| said.trim().parse().ok());
+        stray_pid = said.unwrap_or(0);
+        said.is_some()
+    })
+    .await;
+    while std::fs::remove_dir_all(stage.attempt(1)).is_err() {}
+    kill(parent_of(pid).expect("the runner lives"));
+    let loss = peer
+        .expect("lost", |message| match message {
+            WorkerMessage::Lost { ticket: about, loss, .. } if about == ticket(1) => Some(loss),
+            _ => None,
+        })
+        .await;
+    assert_eq!(loss, Loss::RunnerLost);
+    assert!(!lives_under(&stage.state()), "nothing of it lives when the loss is told");
+    assert!(parent_of(stray_pid).is_none());
 }
 
 fn lives_under(state: &Path) -> bool {

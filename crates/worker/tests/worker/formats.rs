@@ -85,6 +85,10 @@ fn folder(state: &Path) -> PathBuf {
 #[tokio::test]
 async fn a_runner_of_the_first_format_is_adopted_stopped_and_heard() {
     let stage = Stage::new().await;
+    // The folder is at home here.
+    let worker = stage.start();
+    drop(stage.welcomed().await);
+    worker.kill().await;
     let runner = OldRunner::start(folder(&stage.state()));
     let _worker = stage.start();
     let mut peer = stage.link().await;
