@@ -142,9 +142,9 @@ impl Tables {
     }
 
     pub(crate) fn log_state(&self, attempt: AttemptId) -> LogState {
-        let LogRow { last_seq, complete, closed, .. } = self.logs.get(&attempt).copied().unwrap_or_default();
+        let LogRow { last_seq, complete, closed, end_seq, .. } = self.logs.get(&attempt).copied().unwrap_or_default();
         let here = self.marks.range((attempt, last_seq, 0)..=(attempt, last_seq, u32::MAX));
-        LogState { last_seq, complete, closed, announced: here.map(|(_, mark)| mark.missing).sum() }
+        LogState { last_seq, complete, closed, announced: here.map(|(_, mark)| mark.missing).sum(), end_seq }
     }
 
     pub(crate) fn worker(&self, id: WorkerId) -> Option<&WorkerRow> {

@@ -75,11 +75,13 @@ fn closes(tx: &Transaction<'_>, batch: &Batch) -> Result<(), Failure> {
 }
 
 pub(crate) fn state(row: &Row<'_>) -> rusqlite::Result<LogState> {
+    let end_seq: Option<i64> = row.get(4)?;
     Ok(LogState {
         last_seq: unsigned(row, 0)?,
         complete: row.get(1)?,
         closed: row.get(2)?,
         announced: unsigned(row, 3)?,
+        end_seq: end_seq.and_then(|seq| u64::try_from(seq).ok()),
     })
 }
 

@@ -207,6 +207,8 @@ pub struct LogState {
     pub closed: bool,
     /// Lines right after `last_seq` that a mark says are gone.
     pub announced: u64,
+    /// The number of its last line, where the attempt's end was reported before its log was whole.
+    pub end_seq: Option<u64>,
 }
 
 /// A line that the server put into a log.

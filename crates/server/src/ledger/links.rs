@@ -90,6 +90,8 @@ pub(super) struct LogPosition {
     pub closed: bool,
     /// Lines right after `last_seq` that a mark says are gone.
     pub announced: u64,
+    /// The number of its last line, where its end was reported on an earlier link.
+    pub end_seq: Option<u64>,
     /// When it last grew on this link.
     pub moved_at: Option<Time>,
 }
@@ -101,6 +103,7 @@ impl From<LogState> for LogPosition {
             complete: state.complete && !state.closed,
             closed: state.closed,
             announced: state.announced,
+            end_seq: state.end_seq,
             moved_at: None,
         }
     }

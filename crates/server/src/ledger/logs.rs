@@ -3,7 +3,7 @@
 use engine::{AttemptId, WorkerId};
 use planted::Bug;
 use protocol::attempt::Ticket;
-use protocol::link::{Hello, LogHeader, ServerMessage};
+use protocol::link::{Hello, LogHeader, MissingCause, ServerMessage};
 use store::{LogAppend, LogDeadline, Store};
 
 use crate::dispatch::LinkId;
@@ -21,6 +21,7 @@ impl Round {
             last_seq: append.last_seq,
             complete: append.complete,
             moved_at: Some(self.now),
+            end_seq: stored.end_seq,
             ..LogPosition::default()
         });
         let here = self.marks.iter().filter(|mark| (mark.attempt, mark.after_seq) == (attempt, position.last_seq));
@@ -38,6 +39,7 @@ impl<S: Store> Core<S> {
         if planted::is(Bug::ReplayDropped) && header.last_seq >= header.first_seq + 10 {
             return;
         }
+        let header = &up_to_its_end(*header, position);
         let gap = header.first_seq.saturating_sub(position.last_seq + 1);
         if gap > header.missing {
             // Something before this should come first: say where we are, and it is sent again from there.
@@ -78,8 +80,9 @@ impl<S: Store> Core<S> {
                 round.log_deadlines.push(LogDeadline { attempt, close_at, end_seq: None });
             }
             if let Some(known) = self.links.get_mut(&link) {
-                let moved_at = Some(round.now);
-                known.logs.insert(attempt, LogPosition { last_seq, complete, moved_at, ..LogPosition::default() });
+                let (moved_at, end_seq) = (Some(round.now), position.end_seq);
+                let stored = LogPosition { last_seq, complete, moved_at, end_seq, ..LogPosition::default() };
+                known.logs.insert(attempt, stored);
             }
         }
         let stored = self.log_position(link, attempt, round).unwrap_or_default();
@@ -175,4 +178,15 @@ impl<S: Store> Core<S> {
         }
         Some(position)
     }
+}
+
+/// Its worker has no more than it has sent, and said once that there are more: those went with its disk. The frame counts for
+/// one that says so.
+fn up_to_its_end(header: LogHeader, stored: LogPosition) -> LogHeader {
+    let is_last_word = header.complete && header.first_seq > header.last_seq;
+    let end = stored.end_seq.filter(|end| is_last_word && *end > header.last_seq.max(stored.last_seq));
+    end.map_or(header, |end| {
+        let missing = header.missing + (end - header.last_seq);
+        LogHeader { first_seq: end + 1, last_seq: end, missing, cause: MissingCause::Other, ..header }
+    })
 }

@@ -268,6 +268,37 @@ fn a_log_that_lacks_only_the_last_word_is_closed_without_one() {
 }
 
 #[test]
+fn a_log_is_not_whole_before_its_end_was_reported_to_be() {
+    // Closed before its worker is back, and not.
+    for away in [1, 300] {
+        let mut desk = Desk::new();
+        let mut w = desk.worker("w", "script", 1);
+        desk.submit(ONE);
+        let spec = desk.start(&mut w);
+        let ticket = spec.ticket;
+        send(&mut desk, &mut w, ticket, 1, 3, false);
+        let end = End { log_last_seq: 9, ..exited(0) };
+        desk.says(&w, vec![WorkerMessage::Ended { ticket, end }]);
+        desk.hang_up(&w);
+        desk.pass(Duration::from_secs(away));
+        // Its disk has lost the record of the end, and most of the lines.
+        let mut w = desk.connect(w.worker, "w", "script", 1, vec![running(&spec)]);
+        let detail = "the machine was restarted".to_owned();
+        desk.says(&w, vec![WorkerMessage::Lost { ticket, loss: Loss::MachineRebooted, detail }]);
+        w.take();
+        assert_eq!(send(&mut desk, &mut w, ticket, 4, 5, false), 5);
+        desk.log(&w, whole(ticket, 6, 5), Vec::new());
+        let answers = w.take();
+        let told = matches!(answers[..], [ServerMessage::LogAck { seq: 9, .. }, ServerMessage::Forget { .. }]);
+        assert!(told, "{answers:?}");
+        let outage_and = marks(&desk, ticket).into_iter().filter(|mark| !mark.contains("Replaying"));
+        assert_eq!(outage_and.collect::<Vec<_>>(), ["5.1 --- 4 log lines lost. ---"], "after {away} s");
+        let log = desk.log_state(ticket);
+        assert!(log.complete && !log.closed, "{log:?}");
+    }
+}
+
+#[test]
 fn an_attempt_that_never_started_has_a_whole_empty_log() {
     let mut desk = Desk::new();
     let mut w = desk.worker("w", "script", 1);
