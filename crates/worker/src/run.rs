@@ -41,8 +41,9 @@ pub async fn run(options: WorkerOptions, mut stop: watch::Receiver<StopLevel>) -
             None => return Ok(()),
         },
     };
-    let Scan { found, orphans, complete } = scan(&state).await?;
-    // Whatever an earlier boot left has its verdict now.
+    let rebooted = state.rebooted();
+    let Scan { found, orphans, complete } = scan(&state, rebooted).await?;
+    // Whatever an earlier boot left has its verdict now, or is known to be of that boot until it can be read.
     state.set_boot()?;
     let reach =
         Reach { servers, credential, credential_path: state.credential_path(), no_reconnect: options.no_reconnect };
@@ -50,7 +51,7 @@ pub async fn run(options: WorkerOptions, mut stop: watch::Receiver<StopLevel>) -
     hello.scan_complete = complete && !state.may_have_original();
     let adopted = found.iter().map(|found| found.ticket).chain(orphans).collect();
     let agent = Agent::new(hello, options.once, found);
-    let shell = Shell::start(ShellParts { agent, state, reach, options, adopted })?;
+    let shell = Shell::start(ShellParts { agent, state, reach, options, adopted, rebooted })?;
     shell.serve(stop).await
 }
 
@@ -59,8 +60,8 @@ fn parse_servers(servers: &[String]) -> Result<Vec<Address>, WorkerError> {
     if servers.is_empty() { Err(WorkerError::NoServer) } else { Ok(servers) }
 }
 
-async fn scan(state: &State) -> Result<Scan, WorkerError> {
-    let (places, rebooted) = (state.places(), state.rebooted());
+async fn scan(state: &State, rebooted: bool) -> Result<Scan, WorkerError> {
+    let places = state.places();
     let path = places.attempts.clone();
     let failed = |source| WorkerError::State { path, what: "look at its attempts", source };
     let scan = tokio::task::spawn_blocking(move || adopt::scan(&places, rebooted));

@@ -57,6 +57,8 @@ pub(crate) struct ShellParts {
     pub(crate) options: WorkerOptions,
     /// Attempts that the agent knows from an earlier worker; those that live are connected to.
     pub(crate) adopted: Vec<Ticket>,
+    /// The machine was restarted since those were made: nothing of them lives.
+    pub(crate) rebooted: bool,
 }
 
 pub(crate) struct Shell {
@@ -91,14 +93,16 @@ struct Inbox {
 
 impl Shell {
     pub(crate) fn start(parts: ShellParts) -> Result<Self, WorkerError> {
-        let ShellParts { agent, state, reach, options, adopted } = parts;
+        let ShellParts { agent, state, reach, options, adopted, rebooted } = parts;
         let places = state.places();
         let (link_events, link_inbox) = mpsc::channel(QUEUE);
         let (done, done_inbox) = mpsc::channel(QUEUE);
         let (heard, heard_inbox) = mpsc::channel(QUEUE);
         let prepare = Prepare::new(&options, caretaker_seat(&options, state.root()));
         let handover = if options.caretaker { Some(listen(state.root())?) } else { None };
-        let (workshop, mut threads) = Workshop::start(&places, prepare, &done).map_err(WorkerError::Thread)?;
+        let of_earlier_boot = adopted.iter().filter(|_| rebooted).map(|ticket| ticket.attempt).collect();
+        let (workshop, mut threads) =
+            Workshop::start(&places, prepare, of_earlier_boot, &done).map_err(WorkerError::Thread)?;
         let (shipping, ship_thread) = Shipping::start(places.clone()).map_err(WorkerError::Thread)?;
         let (broom, broom_thread) = Broom::start(places.clone(), options.spool, done).map_err(WorkerError::Thread)?;
         threads.extend([ship_thread, broom_thread]);

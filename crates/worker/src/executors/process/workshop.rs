@@ -1,5 +1,6 @@
 //! The threads that do what blocks, so that the shell never does.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -10,6 +11,7 @@ use protocol::attempt::{AttemptSpec, Ticket};
 use protocol::folder::{Claim, RunnerRules};
 use runner::folder_io::FolderError;
 use runner::remains::Remains;
+use uuid::Uuid;
 
 use super::prepare::{Prepare, PrepareError};
 use crate::adopt::{self, Look, OnDisk};
@@ -61,10 +63,11 @@ impl Workshop {
     pub(crate) fn start(
         places: &Places,
         prepare: Prepare,
+        of_earlier_boot: BTreeSet<Uuid>,
         done: &tokio::sync::mpsc::Sender<Done>,
     ) -> io::Result<(Self, Vec<JoinHandle<()>>)> {
         let (jobs, queue) = mpsc::channel();
-        let bench = Arc::new(Bench { places: places.clone(), prepare, queue: Mutex::new(queue) });
+        let bench = Arc::new(Bench { places: places.clone(), prepare, of_earlier_boot, queue: Mutex::new(queue) });
         let threads = std::thread::available_parallelism().map_or(2, |cores| cores.get().clamp(2, THREADS_MAX));
         let mut handles = Vec::new();
         for _ in 0..threads {
@@ -84,6 +87,8 @@ impl Workshop {
 struct Bench {
     places: Places,
     prepare: Prepare,
+    /// Attempts from before the machine was restarted. They may be readable only now, and nothing of them lives.
+    of_earlier_boot: BTreeSet<Uuid>,
     queue: Mutex<Receiver<Job>>,
 }
 
@@ -113,10 +118,70 @@ impl Bench {
             Job::EndLease { ticket } => {
                 Done::LeaseEnded { ticket, remains: adopt::end_lease(&mut OnDisk(&self.places.attempt(ticket))) }
             }
-            // In this boot: a worker does not live through a restart of its machine.
             Job::Examine { ticket } => {
-                Done::Looked { ticket, look: adopt::look(&mut OnDisk(&self.places.attempt(ticket)), false) }
+                // A worker does not live through a restart of its machine: what it found may be older, what it made is not.
+                let rebooted = self.of_earlier_boot.contains(&ticket.attempt);
+                Done::Looked { ticket, look: adopt::look(&mut OnDisk(&self.places.attempt(ticket)), rebooted) }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+    use std::time::Duration;
+
+    use protocol::folder::SPEC_FILE;
+    use runner::folder_io;
+
+    use super::*;
+    use crate::options::{RunnerCommand, Spool, WorkerOptions};
+
+    fn options(state: &Path) -> WorkerOptions {
+        WorkerOptions {
+            servers: Vec::new(),
+            name: String::new(),
+            tags: Vec::new(),
+            slots: 1,
+            state: state.to_owned(),
+            enroll_token: None,
+            no_reconnect: false,
+            ephemeral: false,
+            once: false,
+            caretaker: false,
+            caretaker_command: None,
+            stop_grace: Duration::ZERO,
+            stop_steps: false,
+            spool: Spool::default(),
+            runner: RunnerCommand { program: "bowline".into(), arguments: Vec::new() },
+            version: String::new(),
+        }
+    }
+
+    /// What a later look says of a folder whose spec went with the power, and which could not be read at the start.
+    fn look_again(was_restarted: bool) -> Result<Look, FolderError> {
+        let root = tempfile::tempdir().expect("a temporary folder");
+        let [attempts, kept, aside] = ["attempts", "kept", "aside"].map(|name| root.path().join(name));
+        let places = Places { attempts, kept, aside };
+        let ticket = Ticket { attempt: Uuid::from_u128(7), fence: 0 };
+        let folder = places.attempt(ticket);
+        fs::create_dir_all(&folder).expect("writable");
+        fs::write(folder.join(SPEC_FILE), "").expect("writable");
+        folder_io::claim(&folder, Claim::Intent, false).expect("writable");
+        let of_earlier_boot = Some(ticket.attempt).filter(|_| was_restarted).into_iter().collect();
+        let prepare = Prepare::new(&options(root.path()), None);
+        let bench = Bench { places, prepare, of_earlier_boot, queue: Mutex::new(mpsc::channel().1) };
+        match bench.perform(Job::Examine { ticket }) {
+            Done::Looked { look, .. } => look,
+            other => panic!("a look, not {other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_was_found_after_a_restart_of_the_machine_is_looked_at_as_such() {
+        assert!(look_again(false).is_err(), "it may run");
+        assert!(matches!(look_again(true), Ok(Look::HalfMade)));
     }
 }
