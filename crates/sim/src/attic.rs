@@ -169,7 +169,8 @@ impl Logs for LogShelf<'_> {
         if self.0.broken {
             return Err(ErrorKind::Other.into());
         }
-        let Some(folder) = self.0.attempts.get(&ticket) else { return Ok(None) };
+        let named = self.0.ticket_of(ticket.attempt);
+        let Some(folder) = named.and_then(|named| self.0.attempts.get(&named)) else { return Ok(None) };
         let Some((first_seq, last_seq, blocks)) = folder.log.block_after(next_seq - 1, PIECE_LINES_MAX) else {
             return Ok(None);
         };

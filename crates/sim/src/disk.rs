@@ -65,6 +65,12 @@ impl Disk {
             broken: false,
         }
     }
+
+    /// A folder has its attempt's name. The worker that cannot read it knows no more than that.
+    pub(crate) fn ticket_of(&self, attempt: Uuid) -> Option<Ticket> {
+        let all = Ticket { attempt, fence: 0 }..=Ticket { attempt, fence: u64::MAX };
+        self.attempts.range(all).next().map(|(ticket, _)| *ticket)
+    }
 }
 
 #[derive(Debug, Clone)]

@@ -75,6 +75,7 @@ kept! {
     called_dead_and_runs => "called-dead-and-runs",
     removed_at_another_server => "removed-at-another-server",
     lines_from_a_slow_commit => "lines-from-a-slow-commit",
+    whole_before_its_end => "whole-before-its-end",
     a_loss_that_one_server_knew => "a-loss-that-one-server-knew",
     an_older_folder_after_a_loss => "an-older-folder-after-a-loss",
     deleted_under_its_step => "deleted-under-its-step",

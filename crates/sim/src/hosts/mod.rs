@@ -6,7 +6,7 @@ mod link;
 mod power;
 mod work;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use engine::WorkerId;
@@ -85,6 +85,8 @@ pub(crate) struct WorkerProcess {
     /// Each with the number of its connection and the runner at the other end.
     lines: Lines<(u64, u32)>,
     pub shipper: Shipper<()>,
+    /// Attempts that it found, from before the machine was restarted.
+    of_earlier_boot: BTreeSet<Uuid>,
     /// Logs are looked at from time to time, whatever hints come.
     looks_at_logs: bool,
     tick_at: Duration,
@@ -209,6 +211,7 @@ impl World {
             plan: 0,
             lines: Lines::default(),
             shipper: Shipper::default(),
+            of_earlier_boot: adopted.iter().filter(|_| rebooted).map(|ticket| ticket.attempt).collect(),
             looks_at_logs: false,
             tick_at: Duration::MAX,
             caretaker,

@@ -129,6 +129,7 @@ impl World {
                 self.check(|checks| checks.told_to_forget(worker, ticket, is_whole));
                 if let Some(folder) = self.put_away(at, ticket) {
                     let kept = !self.hosts[at].setup.no_reconnect;
+                    let ticket = folder.spec.attempt.ticket;
                     self.check(|checks| checks.keeps(ticket, kept));
                     self.hosts[at].disk.kept.insert(ticket, folder);
                 }
@@ -143,7 +144,7 @@ impl World {
         self.ship_with(at, |shipper| shipper.stop(ticket));
         let now = self.agenda.now();
         let host = &mut self.hosts[at];
-        let folder = host.disk.put_away(ticket, now);
+        let folder = host.disk.ticket_of(ticket.attempt).and_then(|named| host.disk.put_away(named, now));
         if let Some(process) = &mut host.process {
             process.lines.put_away(ticket);
         }
@@ -258,13 +259,16 @@ impl World {
     }
 
     pub(super) fn examine(&mut self, at: usize, ticket: Ticket) {
-        let look = look(&mut Attic { host: &mut self.hosts[at], ticket }, false);
+        let named = self.hosts[at].disk.ticket_of(ticket.attempt).unwrap_or(ticket);
+        let process = self.hosts[at].process.as_ref();
+        let rebooted = process.is_some_and(|process| process.of_earlier_boot.contains(&ticket.attempt));
+        let look = look(&mut Attic { host: &mut self.hosts[at], ticket: named }, rebooted);
         self.carry_out_dooms(at);
         match Next::after(look) {
             Next::Tell(finding) => self.feed(at, Input::Examined { ticket, finding }),
             Next::LookAgain { after } => self.order(at, Job::Examine { ticket }, after),
             Next::Connect(finding) => {
-                let runner = self.hosts[at].disk.attempts.get(&ticket).and_then(|folder| folder.runner);
+                let runner = self.hosts[at].disk.attempts.get(&named).and_then(|folder| folder.runner);
                 let Some(pid) = runner else { return self.order(at, Job::Examine { ticket }, RETRY_PAUSE) };
                 self.open_line(at, ticket, pid);
                 self.deliver_stop(at, ticket);
