@@ -159,7 +159,7 @@ const KINDS: [Kind; 49] = [
 ];
 
 /// Kinds that came later, with dice of their own: what else a seed has stays as it is. New ones go to the end.
-const LATER: [Kind; 8] = [
+const LATER: [Kind; 7] = [
     timed("rolling-upgrade", 4, |roll| FaultKind::RollingUpgrade { down: roll.down(), pause: roll.pause() }),
     timed("pull-plug", 12, |roll| FaultKind::PullPlug { host: roll.host(), time: roll.time() }),
     Kind {
@@ -172,19 +172,21 @@ const LATER: [Kind; 8] = [
     timed("copy-folder", 3, Roll::copy_folder),
     timed("empty-folder", 4, Roll::empty_folder),
     timed("lose-commits", 4, |roll| FaultKind::LoseCommits { count: roll.commits() }),
-    timed("restore-older", 2, |roll| FaultKind::RestoreOlder { count: roll.commits(), down: roll.down() }),
 ];
 
-/// Each of them comes in so many worlds: a third have none of them, and few have more than two.
+/// Each of them comes in so many worlds: four in ten have none of them, and few have more than two.
 const LATER_SHARE: f64 = 0.12;
 
 /// What takes away from what is promised otherwise, and is not explained in full yet: worlds have it where it is asked for.
-const RARE: [Kind; 1] = [Kind {
-    name: "lose-commits-at-message",
-    most: 4,
-    make: |roll| FaultKind::LoseCommits { count: roll.commits() },
-    moments: &MESSAGES,
-}];
+const RARE: [Kind; 2] = [
+    timed("restore-older", 2, |roll| FaultKind::RestoreOlder { count: roll.commits(), down: roll.down() }),
+    Kind {
+        name: "lose-commits-at-message",
+        most: 4,
+        make: |roll| FaultKind::LoseCommits { count: roll.commits() },
+        moments: &MESSAGES,
+    },
+];
 
 /// What ordinary worlds have in all lengths and at all moments, just as long and just when one kind of mistake would show.
 /// Only [`roll_only`] knows these.
