@@ -116,6 +116,7 @@ pub(crate) fn of_step(state: &State, def: &StepDef, rules: &Rules, clocks: &Cloc
         State::Running(live) => {
             (Owner::Worker(live.worker), live.timeout_at.map(|at| (at + TIMEOUT_SLACK, Action::StopForTimeout)))
         }
+        State::Delegated(_) => (Owner::Steps, None),
         State::Recovering(r) => {
             (Owner::Worker(r.live.worker), Some((clocks.verdict_at(r.deadline), Action::DecideLoss)))
         }

@@ -7,14 +7,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use planted::Bug;
+use serde_json::Value;
 
 use crate::graph::{self, GraphError};
 use crate::ids::StepIx;
 use crate::retry::RetryPolicy;
 use crate::state::End;
 
-/// More would make one job a database of its own; fan-outs stay far below.
+/// More would make one job a database of its own: steps of the file and items of fan-outs together.
 pub const STEPS_MAX: usize = 20_000;
+
+/// The most items of one fan-out.
+pub const ITEMS_MAX: usize = 10_000;
 
 /// A task as the engine needs it.
 #[derive(Debug)]
@@ -80,6 +84,8 @@ pub struct StepDef {
     /// The steps whose state or output the condition or a template reads; each is an ancestor by `needs`.
     pub uses: Vec<StepIx>,
     pub work: Work,
+    /// It is done once for each item of a list.
+    pub fan_out: Option<FanOut>,
     /// All the tags that a worker must have, the kind's own (`script`) included; sorted, without repeats.
     pub tags: Vec<Arc<str>>,
     pub effects: Effects,
@@ -92,6 +98,27 @@ pub struct StepDef {
     pub stop: StopPolicy,
     /// What must be granted before it runs.
     pub protection: Protection,
+}
+
+/// How a step becomes many.
+#[derive(Debug, Clone)]
+pub struct FanOut {
+    pub items: Items,
+    /// How many are under way at once; none: all.
+    pub max_parallel: Option<u32>,
+    /// The first failure calls off the others.
+    pub fail_fast: bool,
+}
+
+/// What a fan-out goes over.
+#[derive(Debug, Clone)]
+pub enum Items {
+    /// A template that gives a list.
+    Text(Arc<str>),
+    /// Values as they are written; texts in them may be templates.
+    List(Arc<Vec<Value>>),
+    /// Every combination of the axes' values, as objects; the last axis turns fastest.
+    Matrix(Arc<Vec<(String, Vec<Value>)>>),
 }
 
 /// An edge: this step waits for `step` to be final, and is satisfied if its state is among `on`.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::definition::{RunBody, StepDef};
+use crate::definition::{Items, RunBody, StepDef};
 use crate::ids::{JobId, StepIx};
 use crate::state::StateName;
 
@@ -15,6 +15,9 @@ pub trait Evaluator {
 
     /// The step's program with its templates filled in.
     fn render(&self, body: &RunBody, step: &StepDef, scope: &Scope<'_>) -> Result<RunBody, String>;
+
+    /// What a fan-out goes over.
+    fn items(&self, items: &Items, step: &StepDef, scope: &Scope<'_>) -> Result<Vec<Value>, String>;
 }
 
 /// What expressions may see.
@@ -30,6 +33,8 @@ pub struct Scope<'a> {
     pub cancelled: bool,
     /// The steps named in [`StepDef::uses`].
     pub steps: &'a dyn Fn(StepIx) -> StepView<'a>,
+    /// The item that a step of a fan-out is for.
+    pub item: Option<&'a Value>,
 }
 
 /// One earlier step, as `steps.NAME` shows it.

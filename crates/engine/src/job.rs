@@ -1,12 +1,13 @@
 //! A job: its definition, where each of its steps is, and the counts that follow from that.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
 use serde_json::Value;
 
 use crate::deadline::Deadline;
-use crate::definition::{Definition, RunBody};
+use crate::definition::{Definition, RunBody, StepDef};
 use crate::event::Changes;
 use crate::failure::Failure;
 use crate::ids::{JobId, StepIx, WorkerId};
@@ -21,6 +22,7 @@ pub struct Job {
     pub input: Arc<Value>,
     pub created_at: Time,
     pub header: Header,
+    /// Those of the definition, then the items of fan-outs in the order in which they came up.
     pub steps: Vec<Step>,
 }
 
@@ -67,7 +69,11 @@ pub enum CancelCause {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Step {
     pub state: State,
-    /// How many of its needs are not final yet; counted while it is pending.
+    /// It is one of the many that a step of the definition became.
+    pub item: Option<Item>,
+    /// The items that it became, once they are known.
+    pub fan: Option<Fan>,
+    /// How many of its needs are not final yet; counted while it is pending. An item needs its turn.
     pub unmet: u32,
     /// How many attempts were granted; the number of the latest.
     pub attempts: u32,
@@ -90,10 +96,37 @@ pub struct Step {
     pub updated_at: Time,
 }
 
+/// The place of a step in a fan-out.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Item {
+    /// The step that it was made for.
+    pub of: StepIx,
+    /// Its place in the list, from 0.
+    pub number: u32,
+    pub value: Arc<Value>,
+}
+
+/// The items of a fan-out, side by side among the job's steps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fan {
+    pub first: StepIx,
+    pub count: u32,
+    /// So many, from the first on, had their turn.
+    pub begun: u32,
+    /// How many of those are not final.
+    pub under_way: u32,
+    /// How many of all are not final.
+    pub open: u32,
+    /// Nobody gets a turn any more.
+    pub closed: bool,
+}
+
 /// How many steps are in each state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
     by_state: [u32; StateName::ALL.len()],
+    /// Those of the running ones whose items stand for them.
+    fanned_out: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -113,6 +146,33 @@ impl Job {
         &self.steps[ix.get()]
     }
 
+    /// What the step is to do; for an item, what the step that it was made for is.
+    pub fn def(&self, ix: StepIx) -> &StepDef {
+        let of = self.step(ix).item.as_ref().map_or(ix, |item| item.of);
+        self.definition.step(of)
+    }
+
+    /// `build`, or `each[3]`.
+    pub fn name(&self, ix: StepIx) -> Cow<'_, str> {
+        match &self.step(ix).item {
+            Some(item) => Cow::Owned(item.name(&self.definition)),
+            None => Cow::Borrowed(&self.definition.step(ix).name),
+        }
+    }
+
+    /// The step of this name. Items are known once their list is.
+    pub fn find(&self, name: &str) -> Option<StepIx> {
+        if let Some(ix) = self.definition.find(name) {
+            return Some(ix);
+        }
+        let (of, number) = name.strip_suffix(']')?.rsplit_once('[')?;
+        let of = self.definition.find(of)?;
+        let fan = self.step(of).fan?;
+        // One name each: `each[007]` is nobody's.
+        let number = number.parse().ok().filter(|n: &u32| n.to_string() == number)?;
+        (number < fan.count).then(|| fan.item(number))
+    }
+
     pub fn is_final(&self) -> bool {
         self.header.state.is_final()
     }
@@ -121,7 +181,10 @@ impl Job {
     pub fn absorb(&mut self, changes: &Changes) {
         self.header = changes.header.clone();
         for (ix, step) in &changes.steps {
-            self.steps[ix.get()] = step.clone();
+            match self.steps.get_mut(ix.get()) {
+                Some(known) => *known = step.clone(),
+                None => self.steps.push(step.clone()),
+            }
         }
     }
 }
@@ -130,6 +193,8 @@ impl Step {
     pub(crate) fn new(unmet: usize, now: Time) -> Step {
         Step {
             state: State::Pending,
+            item: None,
+            fan: None,
             unmet: u32::try_from(unmet).expect("a step has fewer needs than a task has steps"),
             attempts: 0,
             executions: 0,
@@ -146,6 +211,23 @@ impl Step {
     }
 }
 
+impl Item {
+    /// `each[3]`.
+    pub fn name(&self, definition: &Definition) -> String {
+        format!("{}[{}]", definition.step(self.of).name, self.number)
+    }
+}
+
+impl Fan {
+    pub fn item(self, number: u32) -> StepIx {
+        StepIx(self.first.0 + number)
+    }
+
+    pub fn items(self) -> impl Iterator<Item = StepIx> {
+        (0..self.count).map(move |number| self.item(number))
+    }
+}
+
 impl Counts {
     pub fn get(&self, state: StateName) -> u32 {
         self.by_state[state as usize]
@@ -155,16 +237,29 @@ impl Counts {
         self.by_state[state as usize] = count;
     }
 
-    pub(crate) fn moved(&mut self, from: StateName, to: StateName) {
-        self.by_state[from as usize] -= 1;
-        self.by_state[to as usize] += 1;
+    pub(crate) fn moved(&mut self, from: &State, to: &State) {
+        self.by_state[from.name() as usize] -= 1;
+        self.fanned_out -= u32::from(from.is_fanned_out());
+        self.entered(to);
+    }
+
+    pub(crate) fn entered(&mut self, state: &State) {
+        self.by_state[state.name() as usize] += 1;
+        self.fanned_out += u32::from(state.is_fanned_out());
+    }
+
+    /// How many of the running steps are so only by their items.
+    pub fn fanned_out(&self) -> u32 {
+        self.fanned_out
+    }
+
+    pub fn set_fanned_out(&mut self, count: u32) {
+        self.fanned_out = count;
     }
 
     pub fn of(steps: &[Step]) -> Counts {
         let mut counts = Counts::default();
-        for step in steps {
-            counts.by_state[step.state.name() as usize] += 1;
-        }
+        steps.iter().for_each(|step| counts.entered(&step.state));
         counts
     }
 
@@ -176,7 +271,8 @@ impl Counts {
     /// The state of a job with these counts that is not final.
     pub(crate) fn open_state(&self, cancelled: bool, started: bool) -> JobState {
         use StateName::{Cancelling, Queued, Recovering, Running, Waiting};
-        let moving = [Running, Queued, Waiting, Cancelling].into_iter().any(|s| self.get(s) > 0);
+        let moving =
+            self.get(Running) > self.fanned_out || [Queued, Waiting, Cancelling].into_iter().any(|s| self.get(s) > 0);
         match (cancelled, moving, started) {
             (true, ..) => JobState::Cancelling,
             (false, true, true) => JobState::Running,

@@ -15,6 +15,8 @@ pub enum State {
     Queued(Queued),
     /// May have run: its start was committed.
     Running(Live),
+    /// Others do it. It counts as running, and as cancelling once they were called off.
+    Delegated(Delegated),
     /// The worker's link is gone; the attempt may still be running.
     Recovering(Recovering),
     /// Told to stop.
@@ -79,6 +81,21 @@ pub struct Live {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Delegated {
+    pub since: Time,
+    pub to: Delegate,
+    /// Why they were called off.
+    pub called_off: Option<StopCause>,
+}
+
+/// Who does what a step is to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Delegate {
+    /// The steps that it became.
+    Items,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Recovering {
     pub live: Live,
     pub disconnected_at: Time,
@@ -111,6 +128,8 @@ pub enum StopCause {
     Cancel,
     JobTimeout,
     StepTimeout,
+    /// Another item of the same fan-out failed.
+    Sibling,
     /// Its runner gave no sign of life for so long.
     RunnerStale {
         silent_ms: u64,
@@ -120,7 +139,7 @@ pub enum StopCause {
 impl StopCause {
     /// Nothing follows, whatever policy and effects say.
     pub fn is_final(self) -> bool {
-        matches!(self, StopCause::Cancel | StopCause::JobTimeout)
+        matches!(self, StopCause::Cancel | StopCause::JobTimeout | StopCause::Sibling)
     }
 }
 
@@ -264,9 +283,9 @@ impl State {
         match self {
             State::Pending => StateName::Pending,
             State::Queued(_) => StateName::Queued,
-            State::Running(_) => StateName::Running,
+            State::Running(_) | State::Delegated(Delegated { called_off: None, .. }) => StateName::Running,
             State::Recovering(_) => StateName::Recovering,
-            State::Cancelling(_) => StateName::Cancelling,
+            State::Cancelling(_) | State::Delegated(Delegated { called_off: Some(_), .. }) => StateName::Cancelling,
             State::Held(_) => StateName::Held,
             State::Waiting(_) => StateName::Waiting,
             State::Final(End::Success) => StateName::Success,
@@ -280,13 +299,23 @@ impl State {
         matches!(self, State::Final(_))
     }
 
+    /// It runs only as its items do.
+    pub fn is_fanned_out(&self) -> bool {
+        matches!(self, State::Delegated(Delegated { to: Delegate::Items, called_off: None, .. }))
+    }
+
     /// The attempt that may be running now.
     pub fn live(&self) -> Option<&Live> {
         match self {
             State::Running(live) => Some(live),
             State::Recovering(r) => Some(&r.live),
             State::Cancelling(c) => Some(&c.live),
-            State::Pending | State::Queued(_) | State::Held(_) | State::Waiting(_) | State::Final(_) => None,
+            State::Pending
+            | State::Queued(_)
+            | State::Delegated(_)
+            | State::Held(_)
+            | State::Waiting(_)
+            | State::Final(_) => None,
         }
     }
 

@@ -52,7 +52,7 @@ pub fn verdict(job: &Job, ticket: Ticket, held: Held, past: Option<Past>) -> Ver
         (Held::Waiting, _) => Verdict::Forget,
         (Held::Ended, Some(Past { whole: true, .. })) => Verdict::Forget,
         (Held::Ended, _) => Verdict::SendResult,
-        (Held::Running, Some(past)) => of_past(step, job.definition.step(ticket.step).on_disconnect, past.number),
+        (Held::Running, Some(past)) => of_past(step, job.def(ticket.step).on_disconnect, past.number),
         // It says that it ran, and had no leave: nothing is known that would let it go on.
         (Held::Running, None) => Verdict::Stop(StopMode::Kill),
     }
@@ -88,6 +88,7 @@ fn of_past(step: &Step, on_disconnect: OnDisconnect, number: u32) -> Verdict {
         State::Pending
         | State::Queued(_)
         | State::Running(_)
+        | State::Delegated(_)
         | State::Recovering(_)
         | State::Cancelling(_)
         | State::Held(_)

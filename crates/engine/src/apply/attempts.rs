@@ -277,7 +277,7 @@ impl Draft<'_> {
     pub(super) fn fail_or_retry(&mut self, ix: StepIx, failure: Failure) -> Result<(), Rejection> {
         let executed = self.step(ix).executions;
         match self.def(ix).retry.next_delay(&failure, executed, self.ctx.random) {
-            Some(delay) if self.header.cancel.is_none() => self.retry(ix, Verb::Retry, delay, failure),
+            Some(delay) if !self.is_called_off(ix) => self.retry(ix, Verb::Retry, delay, failure),
             Some(_) | None => {
                 let reason = failure.message.clone();
                 self.end(ix, Verb::Fail, End::Failed, Some(failure), &reason)
@@ -319,7 +319,7 @@ impl Draft<'_> {
 
     /// What is wrong with this end; none if it is a success.
     pub(super) fn failure_of(&self, ix: StepIx, report: &Report) -> Option<Failure> {
-        let name = &self.def(ix).name;
+        let name = self.name(ix);
         let stopped = report.stopped.map(|stopped| match stopped {
             Stopped::Timeout => {
                 let after = self.def(ix).timeout.unwrap_or_default();
@@ -330,7 +330,7 @@ impl Draft<'_> {
             Stopped::LeaseExpired => self.failure_of_lease(ix),
             Stopped::Worker => self.failure_of_leaving(ix),
         });
-        stopped.or_else(|| failure_of_outcome(name, report))
+        stopped.or_else(|| failure_of_outcome(&name, report))
     }
 
     pub(super) fn queued(&self, ix: StepIx, wanted: &'static str) -> Result<&Queued, Rejection> {

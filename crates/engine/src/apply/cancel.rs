@@ -42,18 +42,23 @@ impl Draft<'_> {
     }
 
     fn cancel_steps(&mut self, cause: StopCause, force: bool) -> Result<(), Rejection> {
-        for index in 0..self.job.steps.len() {
+        for index in 0..self.count() {
             self.cancel_step(StepIx::of(index), cause, force)?;
         }
         Ok(())
     }
 
-    fn cancel_step(&mut self, ix: StepIx, cause: StopCause, force: bool) -> Result<(), Rejection> {
+    pub(super) fn cancel_step(&mut self, ix: StepIx, cause: StopCause, force: bool) -> Result<(), Rejection> {
+        if let State::Delegated(delegated) = self.step(ix).state {
+            return self.call_off(ix, delegated, cause);
+        }
         let (failure, reason) = self.stop_failure(ix, cause);
         match self.step(ix).state.name() {
             StateName::Pending => {
-                // `always()` and `cancelled()` get their say once their needs are final, unless by force.
-                let waits = matches!(self.def(ix).condition, Condition::Expression(_));
+                // `always()` and `cancelled()` get their say once their needs are final, unless by force. That of an item
+                // was heard before it came to be.
+                let asks = matches!(self.def(ix).condition, Condition::Expression(_));
+                let waits = asks && self.step(ix).item.is_none();
                 if waits && !force {
                     return Ok(());
                 }
@@ -151,7 +156,7 @@ impl Draft<'_> {
         match cancelling.cause {
             StopCause::StepTimeout => self.timed_out(ix, Verb::CancelForce, failure, ground),
             StopCause::RunnerStale { silent_ms } => self.decide_silence(ix, Verb::CancelForce, silent_ms, ground),
-            StopCause::Cancel | StopCause::JobTimeout => {
+            StopCause::Cancel | StopCause::JobTimeout | StopCause::Sibling => {
                 self.end(ix, Verb::CancelForce, End::Cancelled, Some(failure), reason)
             }
         }
@@ -165,7 +170,9 @@ impl Draft<'_> {
             StopCause::RunnerStale { silent_ms } => {
                 self.decide_silence(ix, Verb::Complete, silent_ms, Some(Ground::ReportedGone))
             }
-            StopCause::Cancel | StopCause::JobTimeout => self.end(ix, verb, End::Cancelled, Some(failure), &reason),
+            StopCause::Cancel | StopCause::JobTimeout | StopCause::Sibling => {
+                self.end(ix, verb, End::Cancelled, Some(failure), &reason)
+            }
         }
     }
 
@@ -180,7 +187,7 @@ impl Draft<'_> {
         let executed = self.step(ix).executions;
         let delay = self.def(ix).retry.next_delay(&failure, executed, self.ctx.random);
         match (delay, ground) {
-            (Some(delay), Some(_)) if self.header.cancel.is_none() => self.retry(ix, verb, delay, failure),
+            (Some(delay), Some(_)) if !self.is_called_off(ix) => self.retry(ix, verb, delay, failure),
             _ => {
                 let reason = failure.message.clone();
                 self.end(ix, verb, End::Failed, Some(failure), &reason)
@@ -189,7 +196,7 @@ impl Draft<'_> {
     }
 
     pub(super) fn stop_failure(&self, ix: StepIx, cause: StopCause) -> (Failure, String) {
-        let name = &self.def(ix).name;
+        let name = self.name(ix);
         match cause {
             StopCause::Cancel => {
                 let by = self.header.cancel.as_ref().map_or("an operator", |order| order.by.as_str());
@@ -199,6 +206,10 @@ impl Draft<'_> {
             StopCause::JobTimeout => {
                 let failure = Failure::new(FailureKind::JobTimeout, "Step cancelled: the job's timeout is over");
                 (failure, "the job's timeout is over".to_owned())
+            }
+            StopCause::Sibling => {
+                let message = format!("Step `{name}` was called off: another item failed, and `fail_fast` is set");
+                (Failure::new(FailureKind::Cancelled, message), "another item failed".to_owned())
             }
             StopCause::RunnerStale { silent_ms } => {
                 let failure = self.failure_of_stale_runner(ix, silent_ms);

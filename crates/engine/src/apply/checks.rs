@@ -49,7 +49,7 @@ impl Draft<'_> {
             }
             State::Held(held) if held.expires_at.is_some_and(due) => return self.hold_expired(ix),
             State::Waiting(waiting) if due(waiting.until) => return self.timer_done(ix, waiting.reason),
-            State::Recovering(_) | State::Cancelling(_) | State::Held(_) | State::Waiting(_) => {}
+            State::Recovering(_) | State::Cancelling(_) | State::Delegated(_) | State::Held(_) | State::Waiting(_) => {}
             State::Final(_) => {
                 return Err(Rejection::NotNow { state: self.step(ix).state.name(), wanted: "check" });
             }
@@ -72,7 +72,7 @@ impl Draft<'_> {
 
     /// Nothing has started in time, and nothing will: what waits for a worker fails, and the rest is called off.
     fn expire(&mut self) -> Result<(), Rejection> {
-        for index in 0..self.job.steps.len() {
+        for index in 0..self.count() {
             let ix = StepIx::of(index);
             let message = "Job failed: it had not started when it expired";
             let failure = Failure::new(FailureKind::Expired, message);
@@ -106,7 +106,7 @@ impl Draft<'_> {
             WaitReason::Protection if self.def(ix).protection.reviewers > 0 => {
                 self.hold(ix, Verb::TimerDone, "the wait is over; a reviewer is asked for")
             }
-            WaitReason::Protection => self.enqueue(ix, Verb::TimerDone, "the wait is over"),
+            WaitReason::Protection => self.begin(ix, Verb::TimerDone, "the wait is over"),
         }
     }
 

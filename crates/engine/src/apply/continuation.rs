@@ -4,7 +4,7 @@ use crate::deadline::Rules;
 use crate::definition::{OnDisconnect, StepDef};
 use crate::event::{Changes, Rejection};
 use crate::ids::{JobId, StepIx};
-use crate::job::{Job, Step};
+use crate::job::{Fan, Item, Job, Step};
 use crate::state::{End, Ground, SkipCause, State};
 use crate::table::Verb;
 use crate::time::Time;
@@ -57,7 +57,7 @@ pub fn carry_on(
     let kept = kept(old, how);
     let may_run = |ix: StepIx| {
         let settled = matches!(how, Continuation::Resolved(order) if order.step == ix && order.settles());
-        let follows = last(ix).is_none_or(|l| l.may_be_followed(old.definition.step(ix), ctx.rules, ctx.now));
+        let follows = last(ix).is_none_or(|l| l.may_be_followed(old.def(ix), ctx.rules, ctx.now));
         !kept[ix.get()] && !settled && !follows
     };
     let in_doubt: Vec<StepIx> = (0..old.steps.len()).map(StepIx::of).filter(|ix| may_run(*ix)).collect();
@@ -68,12 +68,17 @@ pub fn carry_on(
     let mut draft = Draft::new(&job, *ctx);
     draft.touch_all();
     let origin = format!("taken over from job {}", old.id);
-    for (index, step) in old.steps.iter().enumerate().filter(|(index, _)| kept[*index]) {
-        draft.take_over(StepIx::of(index), step, &origin)?;
+    for index in (0..old.definition.steps().len()).filter(|&index| kept[index]) {
+        let ix = StepIx::of(index);
+        draft.take_over(ix, old.step(ix), &origin)?;
+    }
+    for (ix, fan) in fans(old).filter(|(ix, _)| keeps_items(old, *ix, &kept)) {
+        draft.take_over_items(ix, fan, old, &kept, &origin)?;
     }
     if let Continuation::Resolved(order) = how {
         let reason = format!("resolved as {} by {}", order.how.word(), order.by);
-        draft.settle_as(order.step, &order.how, &order.by, (Verb::Complete, Verb::Fail), &reason)?;
+        let ix = draft.successor_of(order.step, old);
+        draft.settle_as(ix, &order.how, &order.by, (Verb::Complete, Verb::Fail), &reason)?;
     }
     draft.release_ready();
     let changes = draft.finish();
@@ -85,16 +90,18 @@ pub fn carry_on(
 fn kept(old: &Job, how: &Continuation) -> Vec<bool> {
     let mut kept: Vec<bool> = match how {
         Continuation::Anew => return vec![false; old.steps.len()],
-        Continuation::FromFailed => each(old).map(|(def, step)| ended_well(def, step)).collect(),
+        Continuation::FromFailed => all(old).map(|ix| ended_well(old.def(ix), old.step(ix))).collect(),
         Continuation::Resolved(order) => {
+            let resolved = of(old, order.step);
             // With an ancestor all that it needs stands, so that nothing below takes it back.
-            let fixed = ancestors(old, order.step);
+            let fixed = ancestors(old, resolved);
             let stands =
-                |(index, step): (usize, &Step)| index != order.step.get() && (fixed[index] || ended_by_itself(step));
-            old.steps.iter().enumerate().map(stands).collect()
+                |ix: StepIx| ix != order.step && ix != resolved && (fixed[ix.get()] || ended_by_itself(old.step(ix)));
+            all(old).map(stands).collect()
         }
     };
-    let mut fallen: Vec<StepIx> = (0..kept.len()).filter(|&index| !kept[index]).map(StepIx::of).collect();
+    let of_file = old.definition.steps().len();
+    let mut fallen: Vec<StepIx> = (0..of_file).filter(|&index| !kept[index]).map(StepIx::of).collect();
     while let Some(ix) = fallen.pop() {
         for &dependent in old.definition.dependents(ix) {
             if std::mem::replace(&mut kept[dependent.get()], false) {
@@ -102,7 +109,32 @@ fn kept(old: &Job, how: &Continuation) -> Vec<bool> {
             }
         }
     }
+    for (ix, fan) in fans(old) {
+        // Items stand with their step; else those that ended do, as long as they are items of the same list.
+        let (whole, same) = (kept[ix.get()], keeps_items(old, ix, &kept));
+        fan.items().for_each(|item| kept[item.get()] = whole || (same && kept[item.get()]));
+    }
     kept
+}
+
+/// The steps of a job that became many.
+fn fans(old: &Job) -> impl Iterator<Item = (StepIx, Fan)> {
+    let fan = |ix: StepIx| Some((ix, old.step(ix).fan?));
+    (0..old.definition.steps().len()).map(StepIx::of).filter_map(fan)
+}
+
+/// Whether a fan-out that is done again goes over the same list: what it needs stands as it was.
+fn keeps_items(old: &Job, ix: StepIx, kept: &[bool]) -> bool {
+    !kept[ix.get()] && old.def(ix).needs.iter().all(|need| kept[need.step.get()])
+}
+
+/// The step of the definition that this one is, or is an item of.
+fn of(old: &Job, ix: StepIx) -> StepIx {
+    old.step(ix).item.as_ref().map_or(ix, |item| item.of)
+}
+
+fn all(old: &Job) -> impl Iterator<Item = StepIx> {
+    (0..old.steps.len()).map(StepIx::of)
 }
 
 /// All that `ix` needs, near and far: it is settled as it is, so what led to it stays as it was.
@@ -110,17 +142,13 @@ fn ancestors(old: &Job, ix: StepIx) -> Vec<bool> {
     let mut found = vec![false; old.steps.len()];
     let mut open = vec![ix];
     while let Some(ix) = open.pop() {
-        for need in &old.definition.step(ix).needs {
+        for need in &old.def(ix).needs {
             if !std::mem::replace(&mut found[need.step.get()], true) {
                 open.push(need.step);
             }
         }
     }
     found
-}
-
-fn each(old: &Job) -> impl Iterator<Item = (&StepDef, &Step)> {
-    old.definition.steps().iter().zip(&old.steps)
 }
 
 fn ended_well(def: &StepDef, step: &Step) -> bool {
@@ -144,6 +172,29 @@ impl Resolve {
 }
 
 impl Draft<'_> {
+    /// A fan-out that is done again over the same list: what stands of its items stands here too.
+    fn take_over_items(
+        &mut self,
+        ix: StepIx,
+        fan: Fan,
+        old: &Job,
+        kept: &[bool],
+        origin: &str,
+    ) -> Result<(), Rejection> {
+        let value = |item: StepIx| old.step(item).item.as_ref().map(|item: &Item| item.value.clone());
+        self.add_items(ix, fan.items().filter_map(value));
+        for item in fan.items().filter(|item| kept[item.get()]) {
+            self.take_over(self.successor_of(item, old), old.step(item), origin)?;
+        }
+        Ok(())
+    }
+
+    /// The step that stands here for one of the job before.
+    fn successor_of(&self, ix: StepIx, old: &Job) -> StepIx {
+        let place = old.step(ix).item.as_ref().and_then(|item| Some((self.step(item.of).fan?, item.number)));
+        place.map_or(ix, |(fan, number)| fan.item(number))
+    }
+
     /// A step that ended in the job before, as it ended there.
     fn take_over(&mut self, ix: StepIx, old: &Step, origin: &str) -> Result<(), Rejection> {
         let State::Final(end) = old.state else {

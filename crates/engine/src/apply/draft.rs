@@ -1,5 +1,6 @@
 //! The working copy of one `apply`: the touched steps, the header, and what is to be told.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 
 use planted::Bug;
@@ -26,6 +27,8 @@ pub(super) struct Draft<'a> {
     effects: Vec<Effect>,
     /// Steps whose last need has just become final.
     pub(super) ready: VecDeque<StepIx>,
+    /// Items of fan-outs that have just become final.
+    pub(super) ended_items: VecDeque<StepIx>,
 }
 
 impl<'a> Draft<'a> {
@@ -39,11 +42,33 @@ impl<'a> Draft<'a> {
             notes: Vec::new(),
             effects: Vec::new(),
             ready: VecDeque::new(),
+            ended_items: VecDeque::new(),
         }
     }
 
     pub(super) fn def(&self, ix: StepIx) -> &'a StepDef {
-        self.job.definition.step(ix)
+        let of = self.step(ix).item.as_ref().map_or(ix, |item| item.of);
+        self.job.definition.step(of)
+    }
+
+    /// `build`, or `each[3]`.
+    pub(super) fn name(&self, ix: StepIx) -> Cow<'a, str> {
+        match &self.step(ix).item {
+            Some(item) => Cow::Owned(item.name(&self.job.definition)),
+            None => Cow::Borrowed(&self.job.definition.step(ix).name),
+        }
+    }
+
+    /// How many steps the job has by now.
+    pub(super) fn count(&self) -> usize {
+        let last = self.steps.keys().next_back().map_or(0, |ix| ix.get() + 1);
+        last.max(self.job.steps.len())
+    }
+
+    /// Adds a step that is not in the definition; it comes after all that there are.
+    pub(super) fn add(&mut self, step: Step) {
+        self.header.counts.entered(&step.state);
+        self.steps.insert(StepIx::of(self.count()), step);
     }
 
     pub(super) fn step(&self, ix: StepIx) -> &Step {
@@ -69,21 +94,25 @@ impl<'a> Draft<'a> {
         let from = self.step(ix).state.name();
         let target = to.name();
         table::check(from, verb, target)?;
-        if target == StateName::Running && self.header.started_at.is_none() {
+        if target == StateName::Running && !to.is_fanned_out() && self.header.started_at.is_none() {
             self.header.started_at = Some(self.ctx.now);
         }
-        let step = self.step_mut(ix);
+        let step = self.steps.entry(ix).or_insert_with(|| self.job.step(ix).clone());
+        self.header.counts.moved(&step.state, &to);
         step.state = to;
         step.for_operator = false;
-        self.header.counts.moved(from, target);
         self.note(About::Step { step: ix, verb, from, to: target }, reason);
         if target.is_final() {
             self.tell_dependents(ix);
+            return self.end_with_items(ix);
         }
         Ok(())
     }
 
     fn tell_dependents(&mut self, ix: StepIx) {
+        if self.step(ix).item.is_some() {
+            return self.ended_items.push_back(ix);
+        }
         for &dependent in self.job.definition.dependents(ix) {
             // One that was called off before its needs ended is final, and its row stays as it is.
             if self.step(dependent).state != State::Pending {
@@ -129,7 +158,8 @@ impl<'a> Draft<'a> {
         }
         let (now, clocks, rules) = (self.ctx.now, self.ctx.clocks(), self.ctx.rules);
         for (ix, step) in &mut self.steps {
-            step.check = deadline::of_step(&step.state, self.job.definition.step(*ix), rules, &clocks);
+            let of = step.item.as_ref().map_or(*ix, |item| item.of);
+            step.check = deadline::of_step(&step.state, self.job.definition.step(of), rules, &clocks);
             if let Some(check) = step.check.as_mut().filter(|_| step.for_operator) {
                 check.owner = deadline::Owner::Operator;
             }
@@ -192,9 +222,9 @@ impl<'a> Draft<'a> {
             return;
         }
         let first = |end: End| {
-            (0..self.job.steps.len())
+            (0..self.count())
                 .map(StepIx::of)
-                .find(|&ix| self.step(ix).state == State::Final(end) && !self.job.definition.step(ix).allow_failure)
+                .find(|&ix| self.step(ix).state == State::Final(end) && !self.def(ix).allow_failure)
         };
         if let Some(ix) = first(End::Failed).or_else(|| first(End::Cancelled)) {
             let unnamed = || Failure::new(FailureKind::Internal, "a step ended without a reason");

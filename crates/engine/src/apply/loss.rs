@@ -139,7 +139,7 @@ impl Draft<'_> {
             let reason = failure.message.clone();
             draft.end(ix, fail, End::Failed, Some(failure), &reason)
         };
-        let Some(ground) = ground.filter(|_| self.header.cancel.is_none() || planted::is(Bug::WindowRevivesCancelled))
+        let Some(ground) = ground.filter(|_| !self.is_called_off(ix) || planted::is(Bug::WindowRevivesCancelled))
         else {
             return fail(self, failure);
         };
@@ -207,7 +207,7 @@ impl Draft<'_> {
         let (def, step) = (self.def(ix), self.step(ix));
         let by_policy = def.retry.on.worker_lost && step.executions < def.retry.attempts;
         let by_effects = !def.retry.on.worker_lost && def.effects.may_repeat();
-        self.header.cancel.is_none() && self.ground_of_silence(ix).is_some() && (by_policy || by_effects)
+        !self.is_called_off(ix) && self.ground_of_silence(ix).is_some() && (by_policy || by_effects)
     }
 
     fn ground_of_silence(&self, ix: StepIx) -> Option<Ground> {
@@ -229,7 +229,7 @@ impl Draft<'_> {
         let window_end = match &self.step(ix).state {
             State::Recovering(recovering) => Some(recovering.deadline),
             State::Cancelling(cancelling) => cancelling.cut.map(|cut| cut.heard + self.ctx.rules.recovery_window),
-            State::Pending | State::Queued(_) | State::Running(_) => None,
+            State::Pending | State::Queued(_) | State::Running(_) | State::Delegated(_) => None,
             State::Held(_) | State::Waiting(_) | State::Final(_) => None,
         };
         let over = window_end.is_some_and(|end| self.ctx.clocks().may_judge(end));

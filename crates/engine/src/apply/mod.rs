@@ -9,6 +9,7 @@ mod cancel;
 mod checks;
 mod continuation;
 mod draft;
+mod fan_out;
 mod holds;
 mod loss;
 mod release;
@@ -156,6 +157,11 @@ impl Draft<'_> {
             return self.cancel_asked("the server, after an internal error", true);
         };
         self.known(ix)?;
+        if let (State::Delegated(_), Some(fan)) = (&self.step(ix).state, self.step(ix).fan) {
+            // It ends with its items.
+            let open: Vec<StepIx> = fan.items().filter(|&item| !self.step(item).state.is_final()).collect();
+            return open.into_iter().try_for_each(|item| self.poisoned(Some(item), message));
+        }
         let failure = Failure::new(FailureKind::Internal, message);
         match self.step(ix).state.name() {
             StateName::Pending | StateName::Queued | StateName::Running | StateName::Recovering => {

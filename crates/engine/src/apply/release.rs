@@ -15,7 +15,7 @@ use crate::table::Verb;
 use super::draft::Draft;
 
 /// What the needs of a step amount to.
-struct NeedsOutcome {
+pub(super) struct NeedsOutcome {
     satisfied: bool,
     failed: bool,
 }
@@ -23,14 +23,22 @@ struct NeedsOutcome {
 impl Draft<'_> {
     /// Settles every step whose last need became final, and those that follow from that.
     pub(super) fn release_ready(&mut self) {
-        while let Some(ix) = self.ready.pop_front() {
-            if self.step(ix).state == State::Pending {
-                self.settle(ix).expect("the table lets a pending step be queued, waiting, held, skipped or failed");
-            }
+        loop {
+            let outcome = if let Some(ix) = self.ready.pop_front() {
+                if self.step(ix).state == State::Pending { self.settle(ix) } else { Ok(()) }
+            } else if let Some(ix) = self.ended_items.pop_front() {
+                self.item_ended(ix)
+            } else {
+                return;
+            };
+            outcome.expect("the table lets a pending step be queued, waiting, held, skipped or failed, and others end");
         }
     }
 
     fn settle(&mut self, ix: StepIx) -> Result<(), Rejection> {
+        if self.step(ix).item.is_some() {
+            return self.begin_item(ix);
+        }
         let needs = self.needs_outcome(ix);
         let holds = match &self.def(ix).condition {
             Condition::Success => Ok(needs.satisfied && self.header.cancel.is_none()),
@@ -52,7 +60,7 @@ impl Draft<'_> {
         }
     }
 
-    fn needs_outcome(&self, ix: StepIx) -> NeedsOutcome {
+    pub(super) fn needs_outcome(&self, ix: StepIx) -> NeedsOutcome {
         let mut outcome = NeedsOutcome { satisfied: true, failed: false };
         for need in &self.def(ix).needs {
             let State::Final(end) = self.step(need.step).state else {
@@ -71,10 +79,10 @@ impl Draft<'_> {
     }
 
     fn evaluate(&self, ix: StepIx, text: &str, needs: &NeedsOutcome) -> Result<bool, String> {
-        self.with_scope(needs, |scope| self.ctx.evaluator.holds(text, self.def(ix), scope))
+        self.with_scope(ix, needs, |scope| self.ctx.evaluator.holds(text, self.def(ix), scope))
     }
 
-    fn with_scope<T>(&self, needs: &NeedsOutcome, f: impl FnOnce(&Scope<'_>) -> T) -> T {
+    pub(super) fn with_scope<T>(&self, ix: StepIx, needs: &NeedsOutcome, f: impl FnOnce(&Scope<'_>) -> T) -> T {
         let view = |other: StepIx| {
             let step = self.step(other);
             StepView {
@@ -92,19 +100,16 @@ impl Draft<'_> {
             failure: needs.failed,
             cancelled: self.header.cancel.is_some(),
             steps: &view,
+            item: self.step(ix).item.as_ref().map(|item| &*item.value),
         })
     }
 
     /// The step is to run: fill in its templates, then let protection rules have their say.
     fn admit(&mut self, ix: StepIx, needs: &NeedsOutcome) -> Result<(), Rejection> {
         let def = self.def(ix);
-        if let Work::Run(body) = &def.work
-            && body.templated
-        {
-            match self.with_scope(needs, |scope| self.ctx.evaluator.render(body, def, scope)) {
-                Ok(rendered) => self.step_mut(ix).rendered = Some(Arc::new(rendered)),
-                Err(problem) => return self.template_failed(ix, &problem),
-            }
+        let filled = if self.is_fan_out(ix) { self.find_items(ix).map(drop) } else { self.fill_in(ix, needs) };
+        if let Err(problem) = filled {
+            return self.template_failed(ix, &problem);
         }
         if let Some(wait) = def.protection.wait {
             let waiting = Waiting { until: self.ctx.now + wait, reason: WaitReason::Protection };
@@ -115,8 +120,25 @@ impl Draft<'_> {
             Work::Run(_) | Work::Child if def.protection.reviewers > 0 => {
                 self.hold(ix, Verb::Hold, "its environment asks for a reviewer")
             }
-            Work::Run(_) | Work::Child => self.enqueue(ix, Verb::Enqueue, "its needs are met"),
+            Work::Run(_) | Work::Child => self.begin(ix, Verb::Enqueue, "its needs are met"),
         }
+    }
+
+    /// The step's program with its templates filled in.
+    pub(super) fn fill_in(&mut self, ix: StepIx, needs: &NeedsOutcome) -> Result<(), String> {
+        let def = self.def(ix);
+        if let Work::Run(body) = &def.work
+            && body.templated
+        {
+            let rendered = self.with_scope(ix, needs, |scope| self.ctx.evaluator.render(body, def, scope))?;
+            self.step_mut(ix).rendered = Some(Arc::new(rendered));
+        }
+        Ok(())
+    }
+
+    /// Nothing holds it back any more.
+    pub(super) fn begin(&mut self, ix: StepIx, verb: Verb, reason: &str) -> Result<(), Rejection> {
+        if self.is_fan_out(ix) { self.fan_out(ix, verb, reason) } else { self.enqueue(ix, verb, reason) }
     }
 
     pub(super) fn enqueue(&mut self, ix: StepIx, verb: Verb, reason: &str) -> Result<(), Rejection> {
@@ -134,7 +156,7 @@ impl Draft<'_> {
         self.shift(ix, verb, State::Held(held), reason)
     }
 
-    fn template_failed(&mut self, ix: StepIx, problem: &str) -> Result<(), Rejection> {
+    pub(super) fn template_failed(&mut self, ix: StepIx, problem: &str) -> Result<(), Rejection> {
         let message = format!("Step failed: {problem}");
         let failure = Failure::new(FailureKind::Template, message);
         self.end(ix, Verb::Fail, End::Failed, Some(failure), problem)

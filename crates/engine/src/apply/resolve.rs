@@ -112,7 +112,7 @@ impl Draft<'_> {
         let (output, failure) = match how {
             Resolution::Succeeded { output } => (output, None),
             Resolution::Failed { reason } => {
-                let name = &self.def(ix).name;
+                let name = self.name(ix);
                 let message = format!("Step `{name}` was marked as failed by {by}: {reason}");
                 (&Value::Null, Some(Failure::new(FailureKind::Resolved, message)))
             }

@@ -60,7 +60,7 @@ impl Draft<'_> {
                          (recovery timeout exceeded)";
         let message = format!(
             "{beginning}: step `{}` on {}, cut off {}, window of {}",
-            self.def(ix).name,
+            self.name(ix),
             self.whereabouts(live),
             recovering.disconnected_at,
             seconds(self.ctx.rules.recovery_window),
@@ -102,7 +102,7 @@ impl Draft<'_> {
     pub(super) fn failure_of_poison(&self, ix: StepIx, losses: u32, last: &Failure) -> Failure {
         let message = format!(
             "Job failed: the step lost {losses} workers in a row (step `{}`); the last time: {}",
-            self.def(ix).name,
+            self.name(ix),
             last.message
         );
         Failure::new(FailureKind::Poison, message)
@@ -113,7 +113,7 @@ impl Draft<'_> {
             State::Recovering(recovering) => format!(", cut off {}", recovering.disconnected_at),
             _ => String::new(),
         };
-        let name = &self.def(ix).name;
+        let name = self.name(ix);
         let message = format!("{beginning} (step `{name}` on {}{cut}, seen {})", self.whereabouts(live), self.ctx.now);
         Failure::new(kind, message)
     }

@@ -5,8 +5,10 @@ use std::time::Duration;
 use crate::deadline::{Action, Owner};
 use crate::definition::{Condition, Need, OnDisconnect, StepDef, Work};
 use crate::ids::{StepIx, WorkerId};
-use crate::job::Step;
-use crate::state::{Cancelling, End, Ground, Held, Live, Queued, Recovering, State, StopCause, WaitReason, Waiting};
+use crate::job::{Item, Step};
+use crate::state::{
+    Cancelling, Delegated, End, Ground, Held, Live, Queued, Recovering, State, StopCause, WaitReason, Waiting,
+};
 use crate::time::Time;
 use crate::workers;
 
@@ -15,9 +17,9 @@ use super::{MatchView, NextCheck, Refusal, StepWhy, View};
 
 impl View<'_> {
     pub(super) fn step(&self, ix: StepIx) -> StepWhy {
-        let (def, step) = (self.job.definition.step(ix), self.job.step(ix));
+        let (def, step) = (self.job.def(ix), self.job.step(ix));
         StepWhy {
-            name: def.name.clone(),
+            name: self.job.name(ix).into(),
             state: step.state.name(),
             owner: self.owner(def, step),
             last_sign_of_life: self.last_sign_of_life(step).max(self.runner_seen(ix)),
@@ -31,11 +33,12 @@ impl View<'_> {
     fn owner(&self, def: &StepDef, step: &Step) -> String {
         let Some(check) = step.check else { return "nobody: it is over".to_owned() };
         match check.owner {
+            Owner::Needs if let Some(item) = &step.item => format!("step {}", self.name(item.of)),
             Owner::Needs => {
                 let names: Vec<String> = self.open_needs(def).map(|need| self.name(need.step)).collect();
                 format!("{} {}", if names.len() == 1 { "step" } else { "steps" }, list(&names))
             }
-            Owner::Steps => "its steps".to_owned(),
+            Owner::Steps => "its items".to_owned(),
             Owner::Dispatcher => "the dispatcher".to_owned(),
             Owner::Worker(id) => match self.roster.worker(id) {
                 Some(worker) => format!("worker {}", worker.name),
@@ -75,7 +78,7 @@ impl View<'_> {
     fn last_sign_of_life(&self, step: &Step) -> Option<Time> {
         let seen = |id: WorkerId| self.roster.worker(id).and_then(|worker| worker.last_seen);
         match &step.state {
-            State::Pending | State::Held(_) | State::Waiting(_) => None,
+            State::Pending | State::Delegated(_) | State::Held(_) | State::Waiting(_) => None,
             State::Queued(queued) => queued.offer.and_then(|offer| seen(offer.worker)),
             State::Running(live) => seen(live.worker).or(Some(live.started_at)),
             // Its worker may be back without it, so only what was before the cut counts for the attempt.
@@ -96,9 +99,11 @@ impl View<'_> {
 
     fn reason_of_state(&self, def: &StepDef, step: &Step) -> String {
         match &step.state {
+            State::Pending if let Some(item) = &step.item => self.awaits_turn(def, item),
             State::Pending => self.pending(def),
             State::Queued(queued) => self.queued(def, step, queued),
             State::Running(live) => self.running(def, live),
+            State::Delegated(delegated) => self.delegated(step, delegated),
             State::Recovering(recovering) => self.recovering(recovering),
             State::Cancelling(cancelling) => self.cancelling(cancelling),
             State::Held(held) => self.held(held),
@@ -118,6 +123,23 @@ impl View<'_> {
                 format!("{waits}; then `if: {text}` decides, although the job is cancelled")
             }
             _ => waits,
+        }
+    }
+
+    fn awaits_turn(&self, def: &StepDef, item: &Item) -> String {
+        let of = self.name(item.of);
+        match def.fan_out.as_ref().and_then(|fan_out| fan_out.max_parallel) {
+            Some(most) => format!("waits for its turn among the items of {of}, of which {most} run at once"),
+            None => format!("waits for its turn among the items of {of}"),
+        }
+    }
+
+    fn delegated(&self, step: &Step, delegated: &Delegated) -> String {
+        let Some(fan) = step.fan else { return String::new() };
+        let told = format!("{} of {} are over", fan.count - fan.open, count(fan.count, "item"));
+        match delegated.called_off {
+            Some(cause) => format!("{}; {told}", self.cause(cause)),
+            None => told,
         }
     }
 
@@ -196,17 +218,7 @@ impl View<'_> {
     }
 
     fn cancelling(&self, cancelling: &Cancelling) -> String {
-        let cause = match cancelling.cause {
-            StopCause::Cancel => {
-                let by = self.job.header.cancel.as_ref().map_or("an operator", |order| order.by.as_str());
-                format!("cancelled by {by}")
-            }
-            StopCause::JobTimeout => "the job's timeout is over".to_owned(),
-            StopCause::StepTimeout => "its timeout is over".to_owned(),
-            StopCause::RunnerStale { silent_ms } => {
-                format!("its runner gave no sign of life for {}", span(Duration::from_millis(silent_ms)))
-            }
-        };
+        let cause = self.cause(cancelling.cause);
         let told = format!(
             "{cause}; {} was told to stop attempt {}",
             self.worker(cancelling.live.worker),
@@ -215,6 +227,22 @@ impl View<'_> {
         match cancelling.cut {
             Some(cut) => format!("{told}, but its link was lost {}", ago(cut.at, self.now)),
             None => told,
+        }
+    }
+
+    /// Why something was told to stop.
+    fn cause(&self, cause: StopCause) -> String {
+        match cause {
+            StopCause::Cancel => {
+                let by = self.job.header.cancel.as_ref().map_or("an operator", |order| order.by.as_str());
+                format!("cancelled by {by}")
+            }
+            StopCause::JobTimeout => "the job's timeout is over".to_owned(),
+            StopCause::StepTimeout => "its timeout is over".to_owned(),
+            StopCause::Sibling => "another item failed".to_owned(),
+            StopCause::RunnerStale { silent_ms } => {
+                format!("its runner gave no sign of life for {}", span(Duration::from_millis(silent_ms)))
+            }
         }
     }
 
@@ -241,6 +269,7 @@ impl View<'_> {
         let attempts = count(step.attempts, "attempt");
         match end {
             End::Success if step.attempts == 0 && matches!(def.work, Work::Approve) => "it was approved".to_owned(),
+            End::Success if let Some(fan) = step.fan => format!("all of its {} ended well", count(fan.count, "item")),
             End::Success if step.attempts == 0 => "it was taken over, or settled by hand".to_owned(),
             End::Success => format!("it ended well in attempt {}", step.attempts),
             End::Failed | End::Cancelled => {
@@ -292,7 +321,7 @@ impl View<'_> {
     }
 
     fn is_met(&self, need: &Need) -> bool {
-        let forgiven = self.job.definition.step(need.step).allow_failure;
+        let forgiven = self.job.def(need.step).allow_failure;
         match &self.job.step(need.step).state {
             State::Final(end) => need.on.meet(*end, forgiven),
             _ => false,
@@ -309,7 +338,7 @@ impl View<'_> {
     }
 
     pub(super) fn name(&self, ix: StepIx) -> String {
-        format!("`{}`", self.job.definition.step(ix).name)
+        format!("`{}`", self.job.name(ix))
     }
 
     fn worker(&self, id: WorkerId) -> String {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::deadline::Action;
-use engine::definition::{Definition, Patience};
+use engine::definition::{Definition, Patience, StepDef};
 use engine::event::{Event, Rejection};
 use engine::why::{LooseEnd, MatchView, PauseView, Roster, WorkerView, why};
 use engine::{State, StateName, StepIx, Time, WorkerId};
@@ -38,8 +38,9 @@ proptest! {
     #[test]
     fn a_job_that_is_answered_ends(definition in tasks::small(), moves in moves::some(40), well in any::<bool>()) {
         let (mut world, mut watch) = play(&definition, &moves);
-        let attempts: usize = definition.steps().iter().map(|s| s.retry.attempts as usize).sum();
-        let mut left = 6 * (attempts + definition.steps().len());
+        let often = |s: &StepDef| s.fan_out.as_ref().map_or(1, |_| tasks::ITEMS_MOST);
+        let attempts: usize = definition.steps().iter().map(|s| (s.retry.attempts as usize + 1) * often(s)).sum();
+        let mut left = 6 * attempts;
         while !world.job.is_final() {
             prop_assert!(left > 0, "not final after all those answers: {:#?}", world.job);
             left -= 1;
@@ -64,13 +65,16 @@ proptest! {
             checks += 1;
             prop_assert!(checks < 2_000, "checks that never come to rest: {:#?}", world.job);
         }
-        for (def, step) in definition.steps().iter().zip(&world.job.steps) {
+        for (index, step) in world.job.steps.iter().enumerate() {
+            let def = world.job.def(StepIx::of(index));
             let may_stay = match &step.state {
                 State::Running(live) => live.timeout_at.is_none(),
                 State::Queued(queued) => queued.offer.is_none() && def.unmatched == Patience::Forever,
                 State::Held(held) => held.expires_at.is_none(),
                 State::Pending => step.unmet > 0,
                 State::Final(_) => true,
+                // As long as an item may.
+                State::Delegated(_) => step.fan.is_some_and(|fan| fan.open > 0),
                 State::Recovering(_) | State::Cancelling(_) | State::Waiting(_) => false,
             };
             prop_assert!(may_stay, "step {} is stuck: {step:#?}", def.name);
@@ -141,7 +145,8 @@ fn play(definition: &Arc<Definition>, moves: &[Move]) -> (World, Watch) {
 
 /// What a good worker, a quick dispatcher, a patient clock and a friendly person would do next.
 fn helpful(world: &mut World, well: bool) -> Event {
-    let open = |s: &&StepIx| !matches!(world.job.step(**s).state, State::Final(_) | State::Pending);
+    let open =
+        |s: &&StepIx| !matches!(world.job.step(**s).state, State::Final(_) | State::Pending | State::Delegated(_));
     let all: Vec<StepIx> = (0..world.job.steps.len()).map(StepIx::of).collect();
     let Some(&step) = all.iter().find(open) else {
         panic!("an open job with nothing to do: {:#?}", world.job);
@@ -163,7 +168,7 @@ fn helpful(world: &mut World, well: bool) -> Event {
             world.now = world.now.max(waiting.until);
             Event::Check { step }
         }
-        State::Pending | State::Final(_) => unreachable!("only open steps are looked at"),
+        State::Pending | State::Delegated(_) | State::Final(_) => unreachable!("only open steps are looked at"),
     }
 }
 

@@ -135,7 +135,7 @@ impl Move {
             State::Running(_) | State::Cancelling(_) => Event::Ended { ticket, report: report(self.pick(&REPORTS)) },
             State::Recovering(_) => Event::Reattached { ticket, epoch: self.hello(world, epoch) },
             State::Held(_) => Event::Approve { step, by: "bob".to_owned() },
-            State::Pending | State::Waiting(_) | State::Final(_) => Event::Check { step },
+            State::Pending | State::Delegated(_) | State::Waiting(_) | State::Final(_) => Event::Check { step },
         }
     }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use engine::StepIx;
 use engine::definition::{
-    Condition, Definition, DefinitionParts, Effects, Ends, Need, OnDisconnect, Patience, Protection, StepDef,
-    StopPolicy, Work,
+    Condition, Definition, DefinitionParts, Effects, Ends, FanOut, Items, Need, OnDisconnect, Patience, Protection,
+    StepDef, StopPolicy, Work,
 };
 use engine::retry::{RetryOn, RetryPolicy};
 use proptest::prelude::*;
@@ -28,13 +28,15 @@ pub(super) fn small() -> impl Strategy<Value = Arc<Definition>> {
 }
 
 fn step() -> impl Strategy<Value = StepDef> {
-    let shape = (prop::collection::vec(need(), 0..3), condition(), any_work(), prop::bool::weighted(0.2));
+    let shape = (prop::collection::vec(need(), 0..3), condition(), any_work(), prop::bool::weighted(0.2), fan_out());
     let safety = (effects(), prop::bool::weighted(0.3), retry(), protection());
     let times = (timeout(), patience(), select(vec![0, 5, 300]));
-    (shape, safety, times).prop_map(|((needs, condition, work, allow_failure), safety, times)| {
+    (shape, safety, times).prop_map(|((needs, condition, work, allow_failure, fan_out), safety, times)| {
         let (effects, leased, retry, protection) = safety;
         let (timeout, unmatched, grace) = times;
+        let fan_out = fan_out.filter(|_| !matches!(work, Work::Approve));
         StepDef {
+            fan_out,
             needs,
             condition,
             work,
@@ -67,6 +69,19 @@ fn condition() -> impl Strategy<Value = Condition> {
 
 fn any_work() -> impl Strategy<Value = Work> {
     prop_oneof![8 => Just(plain_step("").work), 1 => Just(Work::Approve)]
+}
+
+/// More items have none of these steps.
+pub(super) const ITEMS_MOST: usize = 3;
+
+fn fan_out() -> impl Strategy<Value = Option<FanOut>> {
+    let some = (0..=ITEMS_MOST as u64, prop::option::of(1..3u32), any::<bool>()).prop_map(
+        |(count, max_parallel, fail_fast)| {
+            let items = Items::List(Arc::new((0..count).map(serde_json::Value::from).collect()));
+            Some(FanOut { items, max_parallel, fail_fast })
+        },
+    );
+    prop_oneof![4 => Just(None), 1 => some]
 }
 
 fn effects() -> impl Strategy<Value = Effects> {

@@ -6,7 +6,7 @@ use engine::attempt::{AttemptState, Stopped};
 use engine::deadline::LOOK_AGAIN;
 use engine::definition::{Condition, OnDisconnect, StepDef};
 use engine::event::{About, Changes, Effect, Event, Rejection};
-use engine::job::Counts;
+use engine::job::{Counts, Item};
 use engine::state::{End, State};
 use engine::table::{self, Verb};
 use engine::{AttemptId, Heard, Job, JobState, StateName, StepIx};
@@ -60,8 +60,8 @@ impl Watch {
         let Ok(changes) = &outcome else { return outcome };
         assert!(!before.is_final(), "a final job was changed by {event:?}");
         self.hear(world, event);
-        self.check_moves(&before, world, event, changes);
         self.count_ends(changes);
+        self.check_moves(&before, world, event, changes);
         self.check_rows(world, changes);
         self.check_effects(world, changes);
         check_final_steps(&before, &world.job);
@@ -119,7 +119,7 @@ impl Watch {
 
     /// The successor rule, from what was heard alone.
     fn may_follow(&self, world: &World, step: StepIx, next: AttemptId) {
-        let def = world.job.definition.step(step);
+        let def = world.job.def(step);
         for (id, seen) in self.attempts.iter().filter(|(id, seen)| seen.step == step && **id != next) {
             let window_over = seen.cut.is_some_and(|cut| cut + world.rules.recovery_window <= world.heard());
             let lease_over = window_over && def.on_disconnect == OnDisconnect::Stop;
@@ -152,6 +152,9 @@ impl Watch {
     }
 
     fn count_ends(&mut self, changes: &Changes) {
+        // Items come to be.
+        let last = changes.steps.last().map_or(0, |(ix, _)| ix.get() + 1);
+        self.steps.resize_with(last.max(self.steps.len()), Tally::default);
         for note in &changes.notes {
             match note.about {
                 About::Step { step, to, .. } if to.is_final() => self.steps[step.get()].ends += 1,
@@ -175,7 +178,7 @@ impl Watch {
                 AttemptState::Ended | AttemptState::Lost | AttemptState::Superseded => {
                     assert!(!seen.closed, "a row was closed twice");
                     seen.closed = true;
-                    assert!(!row.confirmed || seen.over || is_leased(world.job.definition.step(row.step)));
+                    assert!(!row.confirmed || seen.over || is_leased(world.job.def(row.step)));
                 }
             }
         }
@@ -214,10 +217,12 @@ impl Watch {
         assert_eq!(job.header.counts, Counts::of(&job.steps), "counts are those of the steps");
         let latest = world.now + LOOK_AGAIN;
         for (ix, step) in each(job) {
-            let def = job.definition.step(ix);
+            let def = job.def(ix);
             assert_eq!(step.check.is_none(), step.state.is_final(), "an owner and a time, unless final: {step:?}");
             assert!(step.check.is_none_or(|check| check.at <= latest), "looked at within the hour: {step:?}");
-            if step.state == State::Pending {
+            if let Some(item) = &step.item {
+                check_item(job, item, step);
+            } else if step.state == State::Pending {
                 let unmet = def.needs.iter().filter(|n| !job.step(n.step).state.is_final()).count();
                 assert_eq!(step.unmet as usize, unmet, "unmet needs of {}", def.name);
                 assert!(unmet > 0, "nobody is left pending with its needs met");
@@ -234,6 +239,25 @@ impl Watch {
         assert_eq!(job.header.error.is_some(), matches!(job.header.state, JobState::Failed | JobState::Cancelled));
         assert!(job.header.state != JobState::Success || nothing_went_wrong(job));
     }
+}
+
+/// Items get their turns in order, no more at once than the step says, and it is open as long as one of them is.
+fn check_item(job: &Job, item: &Item, step: &engine::Step) {
+    let (node, def) = (job.step(item.of), job.def(item.of));
+    let fan = node.fan.expect("who has items knows them");
+    let open = fan.items().filter(|ix| !job.step(*ix).state.is_final()).count();
+    assert_eq!(open, fan.open as usize, "open items of {}", def.name);
+    assert!(open == 0 || !node.state.is_final(), "{} ended before its items", def.name);
+    assert!(open > 0 || node.state.is_final(), "{} goes on without an item", def.name);
+    assert_eq!(step.state == State::Pending, item.number >= fan.begun && !step.state.is_final());
+    let fan_out = def.fan_out.as_ref().expect("who has items has a list");
+    let under_way = fan.items().filter(|ix| !matches!(job.step(*ix).state, State::Pending | State::Final(_))).count();
+    assert_eq!(under_way, fan.under_way as usize);
+    assert!(
+        fan_out.max_parallel.is_none_or(|most| under_way <= most as usize),
+        "too many items of {} at once",
+        def.name
+    );
 }
 
 fn check_final_steps(before: &Job, after: &Job) {
@@ -255,12 +279,12 @@ fn check_progress(before: &Job, world: &World, event: &Event) {
 /// A step that was admitted: its needs are final and, where it has no condition of its own, as it asks.
 fn check_needs(world: &World, step: StepIx) {
     let job = &world.job;
-    let def = job.definition.step(step);
+    let def = job.def(step);
     for need in &def.needs {
         let State::Final(end) = job.step(need.step).state else { panic!("{} did not wait for its needs", def.name) };
         let met = match end {
             End::Success => need.on.success,
-            End::Failed if job.definition.step(need.step).allow_failure => need.on.success || need.on.failed,
+            End::Failed if job.def(need.step).allow_failure => need.on.success || need.on.failed,
             End::Failed => need.on.failed,
             End::Cancelled => need.on.cancelled,
             End::Skipped(_) => need.on.skipped,
@@ -278,7 +302,7 @@ fn check_needs(world: &World, step: StepIx) {
 fn nothing_went_wrong(job: &Job) -> bool {
     each(job).all(|(ix, step)| {
         let bad = matches!(step.state, State::Final(End::Failed | End::Cancelled));
-        !bad || job.definition.step(ix).allow_failure
+        !bad || job.def(ix).allow_failure
     })
 }
 

@@ -273,6 +273,90 @@ fn only_a_job_that_has_ended_is_continued() {
     );
 }
 
+#[test]
+fn of_a_fan_out_only_what_did_not_end_well_is_done_again() {
+    let story = "go a; end a 0; go b[0]; end b[0] 0; go b[1]; end b[1] 1; go b[2]; end b[2] 0";
+    goes_on(
+        "a -> b[each:3] -> c",
+        story,
+        Continuation::FromFailed,
+        true,
+        expect![[
+            r#"job pending, a success {"sha":"abc"}, b running, c pending, b[0] success {"sha":"abc"}, b[1] queued, b[2] success {"sha":"abc"}"#
+        ]],
+    );
+    goes_on(
+        "a -> b[each:3] -> c",
+        story,
+        Continuation::Anew,
+        true,
+        expect!["job pending, a queued, b pending, c pending"],
+    );
+    // Its list may be another one.
+    goes_on(
+        "a[allow_failure], a -> b[each:2]",
+        "go a; end a 1; cancel",
+        Continuation::FromFailed,
+        true,
+        expect!["job pending, a failed (exit_code), b running, b[0] queued, b[1] queued"],
+    );
+    goes_on(
+        "a, b[each:2], a -> c[if:always()]",
+        "go a; end a 1; go b[0]; end b[0] 0; go b[1]; end b[1] 0; go c; end c 0",
+        Continuation::FromFailed,
+        true,
+        expect![[r#"job pending, a queued, b success [{"sha":"abc"},{"sha":"abc"}], c pending"#]],
+    );
+    let of_item = |how: &str| Continuation::Resolved(resolve(StepIx(4), AttemptId(Uuid::nil()), how, false));
+    goes_on(
+        "a -> b[each:3] -> c",
+        story,
+        of_item("succeeded"),
+        true,
+        expect![[
+            r#"job pending, a success {"sha":"abc"}, b success [{"sha":"abc"},{"sha":"by hand"},{"sha":"abc"}], c queued, b[0] success {"sha":"abc"}, b[1] success {"sha":"by hand"}, b[2] success {"sha":"abc"}"#
+        ]],
+    );
+    goes_on(
+        "a -> b[each:3] -> c",
+        story,
+        of_item("rerun"),
+        true,
+        expect![[
+            r#"job pending, a success {"sha":"abc"}, b running, c pending, b[0] success {"sha":"abc"}, b[1] queued, b[2] success {"sha":"abc"}"#
+        ]],
+    );
+    goes_on(
+        "a -> b[each:3] -> c",
+        story,
+        of_item("failed"),
+        true,
+        expect![[
+            r#"job failed, a success {"sha":"abc"}, b failed (resolved), c skipped, b[0] success {"sha":"abc"}, b[1] failed (resolved), b[2] success {"sha":"abc"}"#
+        ]],
+    );
+    // An item that may still run.
+    let cut = "go a[0]; lost a[0]; cancel";
+    goes_on("a[each:2]", cut, Continuation::FromFailed, false, expect!["refused: a[0] may still run"]);
+    // What waits for a reviewer keeps what it has, and gives it up with itself.
+    let story = "approve b; go b[0]; end b[0] 0; go b[1]; end b[1] 1";
+    goes_on(
+        "b[each:2 reviewers:1]",
+        story,
+        Continuation::FromFailed,
+        true,
+        expect![[r#"job held, b held, b[0] success {"sha":"abc"}, b[1] pending"#]],
+    );
+    let story = "cancel; go b[0]; end b[0] 0; go b[1]; end b[1] 1";
+    goes_on(
+        "a[unmatched:wait] -cancelled-> b[each:2 if:cancelled()]",
+        story,
+        Continuation::Resolved(resolve(StepIx(3), AttemptId(Uuid::nil()), "rerun", false)),
+        true,
+        expect![[r#"job cancelled, a cancelled (cancelled), b skipped, b[0] success {"sha":"abc"}, b[1] skipped"#]],
+    );
+}
+
 fn resolved(how: &str) -> Continuation {
     Continuation::Resolved(resolve(StepIx(0), AttemptId(Uuid::nil()), how, false))
 }
@@ -294,15 +378,15 @@ fn told(world: &World, how: &Continuation, confirmed: bool) -> String {
     let (job, changes) = match made {
         Ok(made) => made,
         Err(Rejection::MayStillRun { steps }) => {
-            let names: Vec<&str> = steps.iter().map(|ix| &*world.job.definition.step(*ix).name).collect();
+            let names: Vec<_> = steps.iter().map(|ix| world.job.name(*ix)).collect();
             return format!("refused: {} may still run", names.join(", "));
         }
         Err(rejection) => return format!("refused: {rejection}"),
     };
     assert_eq!(changes.steps.len(), job.steps.len(), "every row of a new job is written");
     let mut text = format!("job {}", job.header.state);
-    for (def, step) in job.definition.steps().iter().zip(&job.steps) {
-        let _ = write!(text, ", {} {}", def.name, step.state.name());
+    for (index, step) in job.steps.iter().enumerate() {
+        let _ = write!(text, ", {} {}", job.name(StepIx::of(index)), step.state.name());
         if !step.output.is_null() {
             let _ = write!(text, " {}", step.output);
         }

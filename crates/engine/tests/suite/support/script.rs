@@ -97,7 +97,7 @@ fn next(world: &mut World, trace: &mut String) {
     for event in world.due() {
         let outcome = world.play(&event);
         let what = match event {
-            Event::Check { step } => world.job.definition.step(step).name.to_string(),
+            Event::Check { step } => world.job.name(step).into_owned(),
             _ => "job".to_owned(),
         };
         tell(world, &format!("+{}s check {what}", waited.as_secs_f64()), &outcome, trace);
@@ -214,7 +214,7 @@ fn tell(world: &World, command: &str, outcome: &Result<Changes, Rejection>, trac
 
 /// Changes in short words: moves of steps and job, offers, rows of attempts, effects.
 fn facts(world: &World, changes: &Changes) -> Vec<String> {
-    let name = |ix: StepIx| world.job.definition.step(ix).name.clone();
+    let name = |ix: StepIx| world.job.name(ix);
     let mut facts = Vec::new();
     for note in &changes.notes {
         facts.push(match &note.about {
@@ -250,8 +250,8 @@ fn ending(world: &World) -> String {
     if let Some(error) = &header.error {
         let _ = write!(text, " ({})", error.failure.kind.code());
     }
-    for (def, step) in world.job.definition.steps().iter().zip(&world.job.steps) {
-        let _ = write!(text, ", {} {}", def.name, step.state.name());
+    for (index, step) in world.job.steps.iter().enumerate() {
+        let _ = write!(text, ", {} {}", world.job.name(StepIx::of(index)), step.state.name());
         if let Some(error) = &step.error {
             let _ = write!(text, " ({})", error.kind.code());
         }

@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use engine::StepIx;
 use engine::definition::{
-    Condition, Definition, DefinitionParts, Effects, Ends, Need, OnDisconnect, Patience, Program, Protection, RunBody,
-    StepDef, StopPolicy, Work,
+    Condition, Definition, DefinitionParts, Effects, Ends, FanOut, Items, Need, OnDisconnect, Patience, Program,
+    Protection, RunBody, StepDef, StopPolicy, Work,
 };
 use engine::retry::{RetryOn, RetryPolicy};
+use serde_json::Value;
 
 /// The parts of a task, from its graph; the job's own limits are words too: `timeout:60s`, `expires:60s`.
 pub(crate) fn task(text: &str) -> Arc<Definition> {
@@ -35,6 +36,7 @@ pub(crate) fn plain_step(name: &str) -> StepDef {
         condition: Condition::Success,
         uses: Vec::new(),
         work: Work::Run(Arc::new(body("true"))),
+        fan_out: None,
         tags: vec!["script".into()],
         effects: Effects::Writes,
         on_disconnect: OnDisconnect::Keep,
@@ -124,9 +126,24 @@ fn set(step: &mut StepDef, key: &str, value: &str, named: Option<StepIx>) {
         "grace" => step.stop.grace = duration(value),
         "reviewers" => step.protection.reviewers = value.parse().expect("a number of people"),
         "wait" => step.protection.wait = Some(duration(value)),
+        "each" => step.fan_out = Some(FanOut { items: items(value), max_parallel: None, fail_fast: false }),
+        "parallel" => fan_out(step).max_parallel = Some(value.parse().expect("a number of items")),
+        "fail_fast" => fan_out(step).fail_fast = true,
         "hold" => step.protection.hold_expires = Some(duration(value)),
         other => panic!("no such attribute: {other}"),
     }
+}
+
+/// `3` items, or those of an expression.
+fn items(value: &str) -> Items {
+    match value.parse::<u64>() {
+        Ok(count) => Items::List(Arc::new((0..count).map(Value::from).collect())),
+        Err(_) => Items::Text(value.into()),
+    }
+}
+
+fn fan_out(step: &mut StepDef) -> &mut FanOut {
+    step.fan_out.as_mut().expect("`each` comes first")
 }
 
 fn retry_on(value: &str) -> RetryOn {

@@ -1,8 +1,9 @@
 //! An evaluator small enough to be right at sight.
 
 use engine::StateName;
-use engine::definition::{Program, RunBody, StepDef};
+use engine::definition::{Items, Program, RunBody, StepDef};
 use engine::eval::{Evaluator, Scope};
+use serde_json::Value;
 
 /// Knows the four functions, `state NAME WORD`, `true`, `false`; everything else is an error.
 pub(crate) struct Toy;
@@ -21,7 +22,8 @@ impl Evaluator for Toy {
         })
     }
 
-    /// Puts the job's input in the place of `{input}`; `{bad}` is an error.
+    /// Puts the job's input in the place of `{input}`, the item in that of `{item}`; `{bad}` is an error, and so is `{odd}`
+    /// for an odd item.
     fn render(&self, body: &RunBody, _step: &StepDef, scope: &Scope<'_>) -> Result<RunBody, String> {
         let Program::Command { argv } = &body.program else {
             return Ok(body.clone());
@@ -29,7 +31,26 @@ impl Evaluator for Toy {
         if argv.iter().any(|word| word.contains("{bad}")) {
             return Err("`bad` is not there".to_owned());
         }
-        let argv = argv.iter().map(|word| word.replace("{input}", &scope.input.to_string())).collect();
+        if argv.iter().any(|word| word.contains("{odd}"))
+            && scope.item.and_then(Value::as_u64).is_some_and(|n| n % 2 == 1)
+        {
+            return Err("`odd` is not there".to_owned());
+        }
+        let item = scope.item.unwrap_or(&Value::Null).to_string();
+        let fill = |word: &String| word.replace("{input}", &scope.input.to_string()).replace("{item}", &item);
+        let argv = argv.iter().map(fill).collect();
         Ok(RunBody { program: Program::Command { argv }, ..body.clone() })
+    }
+
+    /// A list as it is; of texts `used`, the output of the first step that this one uses, is known.
+    fn items(&self, items: &Items, step: &StepDef, scope: &Scope<'_>) -> Result<Vec<Value>, String> {
+        match items {
+            Items::List(list) => Ok(list.to_vec()),
+            Items::Text(text) if &**text == "used" => {
+                let output = step.uses.first().map(|&ix| (scope.steps)(ix).output);
+                output.and_then(Value::as_array).cloned().ok_or_else(|| "it is not a list".to_owned())
+            }
+            Items::Text(_) | Items::Matrix(_) => Err("it means nothing here".to_owned()),
+        }
     }
 }

@@ -177,6 +177,6 @@ impl World {
     }
 
     pub(crate) fn step_named(&self, name: &str) -> StepIx {
-        self.job.definition.find(name).unwrap_or_else(|| panic!("no step is named {name}"))
+        self.job.find(name).unwrap_or_else(|| panic!("no step is named {name}"))
     }
 }

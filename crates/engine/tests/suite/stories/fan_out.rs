@@ -1,0 +1,255 @@
+//! Steps that are done once for each item of a list.
+
+use expect_test::expect;
+
+use crate::support::script::check;
+
+#[test]
+fn each_item_is_a_step_and_their_outputs_come_together() {
+    check(
+        "a[each:3] -> b",
+        "go a[1]; end a[1] 0; go a[0]; end a[0] 0; go a[2]; end a[2] 0",
+        expect![[r#"
+        submit       | a: pending -start-> running; a[0]: pending -enqueue-> queued; a[1]: pending -enqueue-> queued; a[2]: pending -enqueue-> queued
+        go a[1]
+        end a[1] 0   | a[1]: running -succeed-> success; a[1]#1 is ended, confirmed; ! forget a[1]
+        go a[0]
+        end a[0] 0   | a[0]: running -succeed-> success; a[0]#1 is ended, confirmed; ! forget a[0]
+        go a[2]
+        end a[2] 0   | a[2]: running -succeed-> success; a: running -succeed-> success; b: pending -enqueue-> queued; a[2]#1 is ended, confirmed; ! forget a[2]
+        = job running, a success, b queued, a[0] success, a[1] success, a[2] success
+    "#]],
+    );
+}
+
+#[test]
+fn a_list_without_items_is_done() {
+    check(
+        "a[each:0] -> b",
+        "",
+        expect![[r#"
+        submit       | a: pending -complete-> success; b: pending -enqueue-> queued
+        = job pending, a success, b queued
+    "#]],
+    );
+}
+
+#[test]
+fn a_list_without_items_behind_a_reviewer_is_done_once_he_agrees() {
+    check(
+        "a[each:0 reviewers:1] -> b",
+        "approve a",
+        expect![[r#"
+        submit       | a: pending -hold-> held; job: pending -> held
+        approve a    | a: held -approve-> queued; a: queued -start-> running; a: running -succeed-> success; b: pending -enqueue-> queued; job: held -> pending
+        = job pending, a success, b queued
+    "#]],
+    );
+}
+
+#[test]
+fn one_after_another() {
+    check(
+        "a[each:3 parallel:1]",
+        "go a[0]; end a[0] 0; go a[1]; end a[1] 1; go a[2]; end a[2] 0",
+        expect![[r#"
+        submit       | a: pending -start-> running; a[0]: pending -enqueue-> queued
+        go a[0]
+        end a[0] 0   | a[0]: running -succeed-> success; a[1]: pending -enqueue-> queued; a[0]#1 is ended, confirmed; ! forget a[0]
+        go a[1]
+        end a[1] 1   | a[1]: running -fail-> failed; a[2]: pending -enqueue-> queued; a[1]#1 is ended, confirmed; ! forget a[1]
+        go a[2]
+        end a[2] 0   | a[2]: running -succeed-> success; a: running -fail-> failed; job: running -> failed; a[2]#1 is ended, confirmed; ! forget a[2]
+        = job failed (exit_code), a failed (exit_code), a[0] success, a[1] failed (exit_code), a[2] success
+    "#]],
+    );
+}
+
+#[test]
+fn the_failure_of_one_lets_the_others_go_on() {
+    check(
+        "a[each:3] -> b",
+        "go a[0]; end a[0] 3; go a[1]; end a[1] 0; go a[2]; end a[2] 0",
+        expect![[r#"
+        submit       | a: pending -start-> running; a[0]: pending -enqueue-> queued; a[1]: pending -enqueue-> queued; a[2]: pending -enqueue-> queued
+        go a[0]
+        end a[0] 3   | a[0]: running -fail-> failed; a[0]#1 is ended, confirmed; ! forget a[0]
+        go a[1]
+        end a[1] 0   | a[1]: running -succeed-> success; a[1]#1 is ended, confirmed; ! forget a[1]
+        go a[2]
+        end a[2] 0   | a[2]: running -succeed-> success; a: running -fail-> failed; b: pending -skip-> skipped; job: running -> failed; a[2]#1 is ended, confirmed; ! forget a[2]
+        = job failed (exit_code), a failed (exit_code), b skipped, a[0] failed (exit_code), a[1] success, a[2] success
+    "#]],
+    );
+}
+
+#[test]
+fn fail_fast_calls_off_the_others() {
+    check(
+        "a[each:4 parallel:3 fail_fast] -> b",
+        "go a[0]; go a[1]; end a[0] 3; end a[1] cancelled",
+        expect![[r#"
+        submit       | a: pending -start-> running; a[0]: pending -enqueue-> queued; a[1]: pending -enqueue-> queued; a[2]: pending -enqueue-> queued
+        go a[0]
+        go a[1]
+        end a[0] 3   | a[0]: running -fail-> failed; a[1]: running -cancel_graceful-> cancelling; a[2]: queued -cancel-> cancelled; a[3]: pending -cancel-> cancelled; a[0]#1 is ended, confirmed; ! forget a[0]; ! stop a[1] (Graceful, Sibling)
+        end a[1] cancelled | a[1]: cancelling -complete-> cancelled; a: running -fail-> failed; b: pending -skip-> skipped; job: running -> failed; a[1]#1 is ended, confirmed; ! forget a[1]
+        = job failed (exit_code), a failed (exit_code), b skipped, a[0] failed (exit_code), a[1] cancelled (cancelled), a[2] cancelled (cancelled), a[3] cancelled (cancelled)
+    "#]],
+    );
+}
+
+#[test]
+fn fail_fast_lets_nobody_be_tried_again() {
+    check(
+        "a[each:2 fail_fast retry:2 on:timeout timeout:10s]",
+        "go a[0]; go a[1]; pass 11s; check a[1]; end a[0] 3; end a[1] timeout",
+        expect![[r#"
+            submit       | a: pending -start-> running; a[0]: pending -enqueue-> queued; a[1]: pending -enqueue-> queued
+            go a[0]
+            go a[1]
+            pass 11s
+            check a[1]   | a[1]: running -stop-> cancelling; ! stop a[1] (Graceful, StepTimeout)
+            end a[0] 3   | a[0]: running -fail-> failed; a[0]#1 is ended, confirmed; ! forget a[0]
+            end a[1] timeout | a[1]: cancelling -complete-> failed; a: running -fail-> failed; job: running -> failed; a[1]#1 is ended, confirmed; ! forget a[1]
+            = job failed (exit_code), a failed (exit_code), a[0] failed (exit_code), a[1] failed (step_timeout)
+        "#]],
+    );
+}
+
+#[test]
+fn an_allowed_failure_of_an_item_is_one_of_the_step() {
+    check(
+        "a[each:2 allow_failure] -> b",
+        "go a[0]; end a[0] 3; go a[1]; end a[1] 0",
+        expect![[r#"
+        submit       | a: pending -start-> running; a[0]: pending -enqueue-> queued; a[1]: pending -enqueue-> queued
+        go a[0]
+        end a[0] 3   | a[0]: running -fail-> failed; a[0]#1 is ended, confirmed; ! forget a[0]
+        go a[1]
+        end a[1] 0   | a[1]: running -succeed-> success; a: running -fail-> failed; b: pending -enqueue-> queued; a[1]#1 is ended, confirmed; ! forget a[1]
+        = job running, a failed (exit_code), b queued, a[0] failed (exit_code), a[1] success
+    "#]],
+    );
+}
+
+#[test]
+fn each_item_has_its_own_retries() {
+    check(
+        "a[each:2 retry:2]",
+        "go a[0]; end a[0] 1; go a[1]; end a[1] 0; check a[0]; go a[0]; end a[0] 0",
+        expect![[r#"
+            submit       | a: pending -start-> running; a[0]: pending -enqueue-> queued; a[1]: pending -enqueue-> queued
+            go a[0]
+            end a[0] 1   | a[0]: running -retry-> waiting; a[0]#1 is ended, confirmed; ! forget a[0]
+            go a[1]
+            end a[1] 0   | a[1]: running -succeed-> success; a[1]#1 is ended, confirmed; ! forget a[1]
+            check a[0]   | a[0]: waiting -timer_done-> queued
+            go a[0]
+            end a[0] 0   | a[0]: running -succeed-> success; a: running -succeed-> success; job: running -> success; a[0]#2 is ended, confirmed; ! forget a[0]
+            = job success, a success, a[0] success, a[1] success
+        "#]],
+    );
+}
+
+#[test]
+fn cancel_reaches_every_item() {
+    check(
+        "a[each:3 parallel:2] -> b",
+        "go a[0]; cancel; end a[0] cancelled",
+        expect![[r#"
+        submit       | a: pending -start-> running; a[0]: pending -enqueue-> queued; a[1]: pending -enqueue-> queued
+        go a[0]
+        cancel       | job: cancel asked by ann; a: running -cancel_graceful-> cancelling; b: pending -cancel-> cancelled; a[0]: running -cancel_graceful-> cancelling; a[1]: queued -cancel-> cancelled; a[2]: pending -cancel-> cancelled; job: running -> cancelling; ! stop a[0] (Graceful, Cancel)
+        end a[0] cancelled | a[0]: cancelling -complete-> cancelled; a: cancelling -complete-> cancelled; job: cancelling -> cancelled; a[0]#1 is ended, confirmed; ! forget a[0]
+        = job cancelled (cancelled), a cancelled (cancelled), b cancelled (cancelled), a[0] cancelled (cancelled), a[1] cancelled (cancelled), a[2] cancelled (cancelled)
+    "#]],
+    );
+}
+
+#[test]
+fn a_cut_off_item_makes_the_job_recovering() {
+    check(
+        "a[each:1]",
+        "go a[0]; lost a[0]; back a[0]; end a[0] 0",
+        expect![[r#"
+        submit       | a: pending -start-> running; a[0]: pending -enqueue-> queued
+        go a[0]
+        lost a[0]    | a[0]: running -recover-> recovering; job: running -> recovering; a[0]#1 is recovering
+        back a[0]    | a[0]: recovering -start-> running; job: recovering -> running; a[0]#1 is running
+        end a[0] 0   | a[0]: running -succeed-> success; a: running -succeed-> success; job: running -> success; a[0]#1 is ended, confirmed; ! forget a[0]
+        = job success, a success, a[0] success
+    "#]],
+    );
+}
+
+#[test]
+fn a_list_that_is_none_fails_the_step() {
+    check(
+        "a[each:nonsense] -> b",
+        "",
+        expect![[r#"
+        submit       | a: pending -fail-> failed; b: pending -skip-> skipped; job: pending -> failed
+        = job failed (template), a failed (template), b skipped
+    "#]],
+    );
+}
+
+#[test]
+fn an_item_whose_template_fails_fails_alone() {
+    check(
+        "a[argv:{odd} each:2]",
+        "go a[0]; end a[0] 0",
+        expect![[r#"
+        submit       | a: pending -start-> running; a[0]: pending -enqueue-> queued; a[1]: pending -fail-> failed
+        go a[0]
+        end a[0] 0   | a[0]: running -succeed-> success; a: running -fail-> failed; job: running -> failed; a[0]#1 is ended, confirmed; ! forget a[0]
+        = job failed (template), a failed (template), a[0] success, a[1] failed (template)
+    "#]],
+    );
+}
+
+#[test]
+fn a_reviewer_is_asked_once_for_all_items() {
+    check(
+        "a[each:2 reviewers:1]",
+        "approve a; go a[0]; end a[0] 0; go a[1]; end a[1] 0",
+        expect![[r#"
+        submit       | a: pending -hold-> held; job: pending -> held
+        approve a    | a: held -approve-> queued; a: queued -start-> running; a[0]: pending -enqueue-> queued; a[1]: pending -enqueue-> queued; job: held -> pending
+        go a[0]
+        end a[0] 0   | a[0]: running -succeed-> success; a[0]#1 is ended, confirmed; ! forget a[0]
+        go a[1]
+        end a[1] 0   | a[1]: running -succeed-> success; a: running -succeed-> success; job: running -> success; a[1]#1 is ended, confirmed; ! forget a[1]
+        = job success, a success, a[0] success, a[1] success
+    "#]],
+    );
+}
+
+#[test]
+fn a_poisoned_fan_out_ends_with_its_items() {
+    check(
+        "a[each:3 parallel:1]",
+        "go a[0]; poison a",
+        expect![[r#"
+        submit       | a: pending -start-> running; a[0]: pending -enqueue-> queued
+        go a[0]
+        poison a     | a[0]: unconfirmed; a[0]: running -fail-> failed; a[1]: pending -fail-> failed; a[2]: pending -fail-> failed; a: running -fail-> failed; job: running -> failed; a[0]#1 is lost; ! stop a[0] (Graceful, Cancel)
+        = job failed (internal), a failed (internal), a[0] failed (internal), a[1] failed (internal), a[2] failed (internal)
+    "#]],
+    );
+}
+
+#[test]
+fn items_expire_with_the_job() {
+    check(
+        "a[each:2 unmatched:wait], expires:60s",
+        "pass 60s; check job",
+        expect![[r#"
+        submit       | a: pending -start-> running; a[0]: pending -enqueue-> queued; a[1]: pending -enqueue-> queued
+        pass 60s
+        check job    | a[0]: queued -fail-> failed; a[1]: queued -fail-> failed; a: running -fail-> failed; job: pending -> failed
+        = job failed (expired), a failed (expired), a[0] failed (expired), a[1] failed (expired)
+    "#]],
+    );
+}
