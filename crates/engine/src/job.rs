@@ -146,6 +146,11 @@ impl Job {
         &self.steps[ix.get()]
     }
 
+    /// Where the step is. An item that is not there has not come up yet; or again, if commits were lost.
+    pub fn state(&self, ix: StepIx) -> &State {
+        self.steps.get(ix.get()).map_or(&State::Pending, |step| &step.state)
+    }
+
     /// What the step is to do; for an item, what the step that it was made for is.
     pub fn def(&self, ix: StepIx) -> &StepDef {
         let of = self.step(ix).item.as_ref().map_or(ix, |item| item.of);

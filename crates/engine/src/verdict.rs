@@ -43,7 +43,7 @@ pub enum Verdict {
 
 /// `past` is none for an attempt that was never granted.
 pub fn verdict(job: &Job, ticket: Ticket, held: Held, past: Option<Past>) -> Verdict {
-    let step = job.step(ticket.step);
+    let Some(step) = job.steps.get(ticket.step.get()) else { return Verdict::Finish };
     if step.state.ticket() == Some((ticket.attempt, ticket.fence)) {
         return of_current(&step.state, held);
     }

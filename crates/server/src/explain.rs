@@ -142,7 +142,7 @@ impl Fleet {
     /// What is known of attempts beyond their steps' states.
     fn hear_attempts(&mut self, reader: &dyn Reader, job: &engine::Job) -> Result<(), StoreError> {
         for attempt in reader.attempts(job.id)? {
-            let live = job.step(attempt.ix).state.live().is_some_and(|live| live.attempt == attempt.id);
+            let live = job.state(attempt.ix).live().is_some_and(|live| live.attempt == attempt.id);
             if live {
                 let beats = reader.beats(attempt.id)?;
                 let seen = beats.iter().filter(|beat| beat.role == BeatRole::Runner).map(|beat| beat.last_at).max();

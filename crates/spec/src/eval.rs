@@ -7,13 +7,14 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use engine::definition::{Program, RunBody, StepDef};
+use engine::definition::{Items, Program, RunBody, StepDef};
 use engine::eval::{Evaluator, Scope};
 use minijinja::value::{Serde, Value};
+use serde_json::Value as Json;
 
 use crate::template::budget::{self, Budget};
 use crate::template::environment::{TEXT_BYTES_MAX, environment};
-use crate::template::is_template;
+use crate::template::{is_template, sole_expression};
 use crate::yaml::brief;
 
 /// Evaluates with minijinja, deterministically and within bounds.
@@ -38,6 +39,54 @@ impl Evaluator for Templates {
         }
         guarded(|| Filler { context: context(step, scope), bytes_left: TEXT_BYTES_MAX }.body(body))
     }
+
+    fn items(&self, items: &Items, step: &StepDef, scope: &Scope<'_>) -> Result<Vec<Json>, String> {
+        match items {
+            Items::Matrix(axes) => Ok(combinations(axes)),
+            Items::List(list) => {
+                let mut filler = Filler { context: context(step, scope), bytes_left: ITEMS_BYTES_MAX };
+                guarded(|| list.iter().map(|item| filler.value("for_each", item)).collect())
+            }
+            Items::Text(text) => {
+                let mut filler = Filler { context: context(step, scope), bytes_left: ITEMS_BYTES_MAX };
+                list_of(guarded(|| filler.value("for_each", &Json::from(&**text)))?)
+            }
+        }
+    }
+}
+
+/// All items of a list together, as JSON text.
+const ITEMS_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Every combination, the last axis turning fastest.
+fn combinations(axes: &[(String, Vec<Json>)]) -> Vec<Json> {
+    let mut combined = vec![serde_json::Map::new()];
+    for (name, values) in axes {
+        combined = combined
+            .iter()
+            .flat_map(|object| {
+                values.iter().map(|value| {
+                    let mut object = object.clone();
+                    object.insert(name.clone(), value.clone());
+                    object
+                })
+            })
+            .collect();
+    }
+    combined.into_iter().map(Json::Object).collect()
+}
+
+/// A list, or a text that holds one: what a script writes with `echo` is a text.
+fn list_of(value: Json) -> Result<Vec<Json>, String> {
+    let found = match value {
+        Json::Array(items) => return Ok(items),
+        Json::String(text) => match serde_json::from_str(&text) {
+            Ok(Json::Array(items)) => return Ok(items),
+            Ok(_) | Err(_) => format!("the text `{}`", brief(&text)),
+        },
+        other => format!("`{}`", brief(&other.to_string())),
+    };
+    Err(format!("`for_each` wants a list, and its template gave {found}"))
 }
 
 /// A fault in the template engine fails the step whose text met it, and nothing else.
@@ -76,6 +125,7 @@ fn context(step: &StepDef, scope: &Scope<'_>) -> Value {
         ("failure", Value::from_function(move || failure)),
         ("cancelled", Value::from_function(move || cancelled)),
         ("always", Value::from_function(|| true)),
+        ("item", scope.item.map_or(Value::UNDEFINED, |item| Value::from(Serde(item)))),
         (budget::NAME, Budget::full()),
     ])
 }
@@ -111,6 +161,46 @@ impl Filler {
         }
         let workdir = body.workdir.as_deref().map(|folder| self.text("workdir", folder)).transpose()?;
         Ok(RunBody { program, env, workdir, templated: false })
+    }
+
+    /// A value with the templates in its texts filled in. A text that is one template keeps the type of what it gives.
+    fn value(&mut self, what: &str, value: &Json) -> Result<Json, String> {
+        Ok(match value {
+            Json::String(text) => match sole_expression(text) {
+                Some(expression) => self.expression(what, expression)?,
+                None => Json::String(self.text(what, text)?),
+            },
+            Json::Array(items) => {
+                Json::Array(items.iter().map(|item| self.value(what, item)).collect::<Result<_, String>>()?)
+            }
+            Json::Object(fields) => {
+                let mut filled = serde_json::Map::new();
+                for (name, field) in fields {
+                    filled.insert(name.clone(), self.value(what, field)?);
+                }
+                Json::Object(filled)
+            }
+            plain => plain.clone(),
+        })
+    }
+
+    fn expression(&mut self, what: &str, expression: &str) -> Result<Json, String> {
+        let describe = |error: minijinja::Error| format!("the template in `{what}` failed: {}", reason(&error));
+        let compiled = environment().compile_expression(expression).map_err(describe)?;
+        let value = compiled.eval(self.context.clone()).map_err(describe)?;
+        if value.is_undefined() {
+            return Err(format!("the template in `{what}` failed: there is no such value, at `{}`", brief(expression)));
+        }
+        let json = serde_json::to_value(&value)
+            .map_err(|_| format!("the value of the template in `{what}` has no JSON form"))?;
+        self.spend(what, json.to_string().len())?;
+        Ok(json)
+    }
+
+    fn spend(&mut self, what: &str, bytes: usize) -> Result<(), String> {
+        let left = self.bytes_left.checked_sub(bytes);
+        self.bytes_left = left.ok_or_else(|| format!("the values of the step grow too large at `{what}`"))?;
+        Ok(())
     }
 
     fn text(&mut self, what: &str, text: &str) -> Result<String, String> {

@@ -113,6 +113,13 @@ impl Reader for MemoryReader {
         })
     }
 
+    fn step_named(&self, job: JobId, name: &str) -> Result<Option<StepIx>, StoreError> {
+        self.look(|t| {
+            let mut steps = t.steps.range((job, StepIx(0))..=(job, StepIx(u32::MAX)));
+            steps.find(|(_, row)| row.name == name).map(|((_, ix), _)| *ix)
+        })
+    }
+
     fn events(&self, job: Option<JobId>, after: u64, limit: usize) -> Result<Vec<EventView>, StoreError> {
         let Some(first) = after.checked_add(1) else {
             return Ok(Vec::new());

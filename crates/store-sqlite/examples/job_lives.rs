@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use engine::attempt::{Outcome, Report, Usage};
 use engine::deadline::Rules;
 use engine::definition::{
-    Condition, Definition, DefinitionParts, Effects, OnDisconnect, Patience, Program, Protection, RunBody, StepDef,
-    StopPolicy, Work,
+    Condition, Definition, DefinitionParts, Effects, Items, OnDisconnect, Patience, Program, Protection, RunBody,
+    StepDef, StopPolicy, Work,
 };
 use engine::eval::{Evaluator, Scope};
 use engine::event::Ticket;
@@ -107,6 +107,7 @@ impl Bench {
             needs: Vec::new(),
             condition: Condition::Success,
             uses: Vec::new(),
+            fan_out: None,
             work: Work::Run(Arc::new(RunBody { program, env: BTreeMap::new(), workdir: None, templated: false })),
             tags: vec![Arc::from("script")],
             effects: Effects::Writes,
@@ -194,5 +195,9 @@ impl Evaluator for Nothing {
 
     fn render(&self, body: &RunBody, _: &StepDef, _: &Scope<'_>) -> Result<RunBody, String> {
         Ok(body.clone())
+    }
+
+    fn items(&self, _: &Items, _: &StepDef, _: &Scope<'_>) -> Result<Vec<serde_json::Value>, String> {
+        Ok(Vec::new())
     }
 }

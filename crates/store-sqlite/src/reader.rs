@@ -143,6 +143,13 @@ impl Reader for SqliteReader {
         })
     }
 
+    fn step_named(&self, job: JobId, name: &str) -> Result<Option<StepIx>, StoreError> {
+        self.look(|c| {
+            let place = params![job.0.as_bytes(), name];
+            c.prepare_cached(sql::STEP_NAMED)?.query_row(place, |row| row.get(0).map(StepIx)).optional()
+        })
+    }
+
     fn events(&self, job: Option<JobId>, after: u64, limit: usize) -> Result<Vec<EventView>, StoreError> {
         let (after, limit) = (clamped(after), clamped(limit));
         self.look(|c| match job {

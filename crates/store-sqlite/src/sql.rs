@@ -92,6 +92,7 @@ statements! {
     STALE_ATTEMPTS = "stale_attempts";
     STATE_OF_STEP = "state_of_step";
     STEPS_OF_JOB = "steps_of_job";
+    STEP_NAMED = "step_named";
     TASKS = "tasks";
     TOKENS = "tokens";
     TOKEN_BY_HASH = "token_by_hash";

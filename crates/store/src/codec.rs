@@ -49,7 +49,7 @@ pub fn job_row(job: &Job, meta: &JobMeta) -> JobRow {
         expires_at: job.definition.expires.map(|d| job.created_at + d),
         error_code: error.map(|e| e.failure.kind.code()),
         error_message: error.map(|e| e.failure.message.clone()),
-        error_step: error.and_then(|e| e.step).map(|ix| job.definition.step(ix).name.to_string()),
+        error_step: error.and_then(|e| e.step).map(|ix| job.name(ix).into_owned()),
         owner: header.check.map(|d| d.owner.word()),
         check_at: header.check.map(|d| d.at),
         action: header.check.map(|d| d.action.word()),
@@ -168,11 +168,25 @@ pub fn event_row(job: JobId, note: &Note) -> EventRow {
     row
 }
 
+/// Whether a step stands where its kind belongs: those of the definition first, then items of its fan-outs.
+fn check_family(step: &Step, index: usize, definition: &Definition) -> Result<(), String> {
+    let steps = definition.steps();
+    match &step.item {
+        None if index < steps.len() => Ok(()),
+        None => Err("it is in no definition, and no item".to_owned()),
+        Some(item) if index < steps.len() => Err(format!("it is an item of step {}, and in the definition", item.of.0)),
+        Some(item) => match steps.get(item.of.get()) {
+            Some(of) if of.fan_out.is_some() => Ok(()),
+            Some(_) | None => Err(format!("it is an item of step {}, which has none", item.of.0)),
+        },
+    }
+}
+
 /// A stored job back into the engine's shape; `definition` comes from its stored text.
 pub fn load(stored: &StoredJob, definition: Arc<Definition>) -> Result<(Job, JobMeta), Corrupt> {
     let id = stored.job.id;
     let bad = |what: String| Corrupt::Job { job: id, what };
-    if stored.steps.len() != definition.steps().len() {
+    if stored.steps.len() < definition.steps().len() {
         let (rows, steps) = (stored.steps.len(), definition.steps().len());
         return Err(bad(format!("it has {rows} step rows, and its definition {steps} steps")));
     }
@@ -185,6 +199,7 @@ pub fn load(stored: &StoredJob, definition: Arc<Definition>) -> Result<(Job, Job
             return Err(corrupt(format!("it stands at place {index}")));
         }
         let step = step::decode(row).map_err(corrupt)?;
+        check_family(&step, index, &definition).map_err(corrupt)?;
         if step.state.name().word() != row.state {
             return Err(corrupt(format!("its column says {} and its data {}", row.state, step.state.name())));
         }

@@ -39,6 +39,9 @@ pub trait Reader: Send + Sync {
     /// One step of a job, whatever the number of the others.
     fn step(&self, job: JobId, ix: StepIx) -> Result<Option<StepGlance>, StoreError>;
 
+    /// The place of a job's step of this name; items of fan-outs have one each.
+    fn step_named(&self, job: JobId, name: &str) -> Result<Option<StepIx>, StoreError>;
+
     /// Events after `after`, the oldest first; of one job, or of all.
     fn events(&self, job: Option<JobId>, after: u64, limit: usize) -> Result<Vec<EventView>, StoreError>;
 

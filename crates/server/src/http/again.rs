@@ -87,7 +87,7 @@ fn find(app: &App, id: &str, step: &str) -> Result<(JobId, StepIx), ApiError> {
     let id = ids::resolve(app, id)?;
     let stored = app.reader.job(id)?.ok_or_else(|| ids::no_such_job(&id.to_string()))?;
     let (job, _) = app.definitions.load(&stored)?;
-    let ix = job.definition.find(step).ok_or_else(|| {
+    let ix = job.find(step).ok_or_else(|| {
         ApiError::not_found(format!("job {id} has no step `{step}`")).hint("`bowline job ID` lists its steps")
     })?;
     Ok((id, ix))

@@ -71,7 +71,9 @@ fn find(app: &App, id: &str, step: &str) -> Result<Log, ApiError> {
         return Ok(Log::Server(id));
     }
     let definition = definition(app, id, hash)?;
-    match definition.find(step) {
+    let of_file = definition.find(step);
+    let found = if of_file.is_none() { app.reader.step_named(id, step)? } else { of_file };
+    match found {
         Some(ix) => Ok(Log::Step(id, ix)),
         None => Err(ApiError::not_found(format!("the job has no step `{step}`"))
             .hint(format!("`bowline job {id}` lists its steps; `{SERVER}` is the job's own log"))),

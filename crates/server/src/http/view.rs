@@ -4,7 +4,6 @@ use std::collections::HashMap;
 
 use api::job::{Attempt, Deadline, Job, JobError, JobSummary, Step, StepError, Usage};
 use api::{AttemptState, JobState, Timestamp};
-use engine::definition::StepDef;
 use engine::{Clocks, JobId, StepIx};
 use serde_json::Value;
 use store::read::AttemptView;
@@ -27,9 +26,8 @@ pub(super) fn job(app: &App, id: JobId) -> Result<Job, ApiError> {
     let mut steps = Vec::with_capacity(job.steps.len());
     for (index, state) in job.steps.iter().enumerate() {
         let ix = StepIx::of(index);
-        let needs = definition.step(ix).needs.iter().map(|need| definition.step(need.step).name.to_string()).collect();
         let attempts = attempts.remove(&ix).unwrap_or_default();
-        steps.push(step(definition.step(ix), state, attempts, needs, &clocks));
+        steps.push(step(&job, ix, state, attempts, &clocks));
     }
     let header = &job.header;
     Ok(Job {
@@ -43,7 +41,7 @@ pub(super) fn job(app: &App, id: JobId) -> Result<Job, ApiError> {
         error: header.error.as_ref().map(|error| JobError {
             code: error.failure.kind.code().to_owned(),
             message: error.failure.message.clone(),
-            step: error.step.map(|ix| definition.step(ix).name.to_string()),
+            step: error.step.map(|ix| job.name(ix).into_owned()),
         }),
         priority: definition.priority,
         submitted_by: meta.submitted_by.to_string(),
@@ -76,9 +74,9 @@ pub(super) fn summary(app: &App, row: store::read::JobSummary) -> Result<JobSumm
     })
 }
 
-fn step(def: &StepDef, step: &engine::Step, attempts: Vec<Attempt>, needs: Vec<String>, clocks: &Clocks) -> Step {
+fn step(job: &engine::Job, ix: StepIx, step: &engine::Step, attempts: Vec<Attempt>, clocks: &Clocks) -> Step {
     Step {
-        name: def.name.to_string(),
+        name: job.name(ix).into_owned(),
         state: step.state.name().into(),
         attempt: step.attempts,
         dispatch_attempts: step.unanswered_offers,
@@ -93,7 +91,7 @@ fn step(def: &StepDef, step: &engine::Step, attempts: Vec<Attempt>, needs: Vec<S
             action: check.action.word().to_owned(),
             owner: check.owner.word().to_owned(),
         }),
-        needs,
+        needs: job.def(ix).needs.iter().map(|need| job.name(need.step).into_owned()).collect(),
         updated_at: Some(step.updated_at.into()),
     }
 }

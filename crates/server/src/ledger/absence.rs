@@ -93,7 +93,7 @@ impl<S: Store> Core<S> {
 
     fn ticket_of_live(&mut self, attempt: AttemptId, place: Place) -> Option<(Ticket, Epoch)> {
         let cached = self.cache.load(place.job, &mut self.store, &self.definitions).ok()?;
-        let live = match &cached.job.step(place.step).state {
+        let live = match cached.job.state(place.step) {
             state @ (State::Running(_) | State::Recovering(_) | State::Cancelling(_)) => state.live(),
             _ => None,
         };

@@ -219,7 +219,7 @@ impl<S: Store> Core<S> {
             EventError::Rejected(Rejection::MayStillRun { steps }) => {
                 let name = |ix: &StepIx| {
                     let cached = self.cache.get(job);
-                    cached.map_or_else(String::new, |c| format!("`{}`", c.job.definition.step(*ix).name))
+                    cached.map_or_else(String::new, |c| format!("`{}`", c.job.name(*ix)))
                 };
                 AgainError::MayStillRun(steps.iter().map(name).collect())
             }

@@ -191,7 +191,10 @@ impl<S: Store> Core<S> {
                 return true;
             }
         };
-        let safe = cached.job.definition.step(place.step).effects == Effects::None;
+        if place.step.get() >= cached.job.steps.len() {
+            return true;
+        }
+        let safe = cached.job.def(place.step).effects == Effects::None;
         if !safe && let Some(amnesia) = &mut self.amnesia {
             amnesia.withheld.insert(place.job);
         }
@@ -201,7 +204,7 @@ impl<S: Store> Core<S> {
     /// The same for an offer that is accepted just now. What is on record as started goes on.
     pub(super) fn withholds_start(&mut self, place: Place, ticket: protocol::attempt::Ticket) -> bool {
         let offered = |core: &Core<S>| {
-            let offer = core.cache.get(place.job).and_then(|cached| cached.job.step(place.step).state.offer().copied());
+            let offer = core.cache.get(place.job).and_then(|cached| cached.job.state(place.step).offer().copied());
             offer.is_some_and(|offer| offer.attempt.0 == ticket.attempt)
         };
         self.withholds(place) && offered(self)
@@ -221,7 +224,7 @@ impl<S: Store> Core<S> {
         let job = JobId(held.job);
         self.doubt(job, round);
         let cached = self.cache.load(job, &mut self.store, &self.definitions).ok()?;
-        let step = cached.job.definition.find(&held.step)?;
+        let step = cached.job.find(&held.step)?;
         let (attempt, fence) = (AttemptId(held.ticket.attempt), engine::Fence(held.ticket.fence));
         let newest = self.store.reader().attempts(job).ok()?.iter().filter(|a| a.ix == step).map(|a| a.fence).max();
         if newest.is_some_and(|newest| newest >= fence.0) {

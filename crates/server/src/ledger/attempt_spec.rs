@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::round::wire_ticket;
 
 pub(super) fn build(job: &Job, ix: StepIx, offer: &Offer, lease: Duration) -> AttemptSpec {
-    let (step, def) = (job.step(ix), job.definition.step(ix));
+    let (step, def) = (job.step(ix), job.def(ix));
     let own = match &def.work {
         Work::Run(body) => Some(body),
         Work::Approve | Work::Child => None,
@@ -24,7 +24,7 @@ pub(super) fn build(job: &Job, ix: StepIx, offer: &Offer, lease: Duration) -> At
         ticket: wire_ticket(offer.attempt, offer.fence),
         job: job.id.0,
         task: job.definition.name.to_string(),
-        step: def.name.to_string(),
+        step: job.name(ix).into_owned(),
         number: step.attempts + 1,
         program: match &body.program {
             def::Program::Script { shell, text } => Program::Script { shell: shell.clone(), text: text.clone() },

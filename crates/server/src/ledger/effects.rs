@@ -29,8 +29,9 @@ impl Indexes<'_> {
     /// Keeps them in step with the change of one step of `job`, which is still as it was.
     pub(super) fn change(&mut self, job: &Job, ix: StepIx, new: &Step, now: Time) {
         let place = Place { job: job.id, step: ix };
-        let old = job.step(ix);
-        let (before, after) = (holder(&old.state), holder(&new.state));
+        // An item of a fan-out may be there only from now on.
+        let old = job.steps.get(ix.get()).map(|old| &old.state);
+        let (before, after) = (old.and_then(holder), holder(&new.state));
         if before != after {
             let leaks = planted::is(Bug::SlotLeaks) && new.state.name() == engine::StateName::Failed;
             if let Some((worker, attempt)) = before.filter(|_| !leaks) {
@@ -40,7 +41,7 @@ impl Indexes<'_> {
                 self.roster.hold(worker, attempt, place);
             }
         }
-        if matches!(old.state, State::Queued(_)) {
+        if matches!(old, Some(State::Queued(_))) {
             self.queue.remove(place);
         }
         self.enter(job, ix, new, now);
@@ -55,7 +56,8 @@ impl Indexes<'_> {
         }
         let place = Place { job: job.id, step: ix };
         let key = QueueKey { priority: Reverse(job.definition.priority), since, place };
-        self.queue.insert(key, TagSet::new(job.definition.step(ix).tags.iter().cloned()), step.avoid);
+        let def = job.definition.step(step.item.as_ref().map_or(ix, |item| item.of));
+        self.queue.insert(key, TagSet::new(def.tags.iter().cloned()), step.avoid);
     }
 }
 
@@ -88,10 +90,9 @@ impl<S: Store> Core<S> {
             }
             Effect::Stop { ticket, worker, mode, cause, grace } => {
                 let reason = match cause {
-                    StopCause::Cancel | StopCause::JobTimeout | StopCause::RunnerStale { .. } => {
-                        wire::StopReason::Cancelled
-                    }
                     StopCause::StepTimeout => wire::StopReason::Timeout,
+                    StopCause::Cancel | StopCause::JobTimeout => wire::StopReason::Cancelled,
+                    StopCause::Sibling | StopCause::RunnerStale { .. } => wire::StopReason::Cancelled,
                 };
                 (worker, stop_message(wire(ticket), mode, reason, grace))
             }
@@ -115,8 +116,8 @@ impl<S: Store> Core<S> {
 
     fn unmatched_event(&mut self, job: JobId, step: StepIx, clocks: Clocks) -> Option<Event> {
         let cached = self.cache.load(job, &mut self.store, &self.definitions).ok()?;
-        let def = cached.job.definition.steps().get(step.get())?;
-        let State::Queued(queued) = &cached.job.step(step).state else { return None };
+        let State::Queued(queued) = &cached.job.steps.get(step.get())?.state else { return None };
+        let def = cached.job.def(step);
         let patience = match def.unmatched {
             engine::definition::Patience::Default => self.config.rules.unmatched,
             engine::definition::Patience::For(patience) => patience,
@@ -160,7 +161,7 @@ impl<S: Store> Core<S> {
         for (job, ix) in self.store.held()? {
             match self.cache.load(job, &mut self.store, &self.definitions) {
                 Ok(cached) => {
-                    if let Some((holder, attempt)) = holder(&cached.job.step(ix).state) {
+                    if let Some((holder, attempt)) = holder(cached.job.state(ix)) {
                         self.roster.hold(holder, attempt, Place { job, step: ix });
                     }
                 }

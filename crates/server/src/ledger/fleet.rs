@@ -123,7 +123,7 @@ impl<S: Store> Core<S> {
         let mut answer = FleetAnswer::default();
         for (attempt, place) in held {
             let Ok(cached) = self.cache.load(place.job, &mut self.store, &self.definitions) else { continue };
-            let state = &cached.job.step(place.step).state;
+            let state = cached.job.state(place.step);
             let Some((_, fence)) = state.ticket().filter(|(id, _)| *id == attempt) else { continue };
             let granted = state.live().is_some();
             let event = Event::WorkerRemoved { ticket: Ticket { step: place.step, attempt, fence }, by: by.to_owned() };

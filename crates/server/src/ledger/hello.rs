@@ -138,7 +138,7 @@ impl<S: Store> Core<S> {
     fn offers_gone(&mut self, believed: &BTreeMap<AttemptId, Place>, epoch: Epoch, round: &mut Round) {
         for (attempt, place) in believed {
             let Ok(cached) = self.cache.load(place.job, &mut self.store, &self.definitions) else { continue };
-            if cached.job.step(place.step).state.offer().is_some() {
+            if cached.job.state(place.step).offer().is_some() {
                 self.link_gone(*attempt, *place, Seen::UpTo(epoch), round);
             }
         }
@@ -171,7 +171,7 @@ impl<S: Store> Core<S> {
     fn is_on_record(&mut self, attempt: AttemptId) -> bool {
         let Some(place) = self.place(attempt) else { return false };
         let Ok(cached) = self.cache.load(place.job, &mut self.store, &self.definitions) else { return true };
-        let current = cached.job.step(place.step).state.live().is_some_and(|live| live.attempt == attempt);
+        let current = cached.job.state(place.step).live().is_some_and(|live| live.attempt == attempt);
         current || !matches!(self.store.reader().attempt(attempt), Ok(None))
     }
 
@@ -244,7 +244,7 @@ impl<S: Store> Core<S> {
         let Ok(cached) = self.cache.load(place.job, &mut self.store, &self.definitions) else {
             return VerdictKind::Finish;
         };
-        let current = cached.job.step(place.step).state.ticket() == Some((ticket.attempt, ticket.fence));
+        let current = cached.job.state(place.step).ticket() == Some((ticket.attempt, ticket.fence));
         let past = if current { None } else { self.past(ticket.attempt, log_whole) };
         // It was in memory a moment ago.
         let Some(cached) = self.cache.get(place.job) else { return VerdictKind::Finish };
@@ -289,7 +289,7 @@ impl<S: Store> Core<S> {
     /// The worker was asked for all that it has, and does not have this.
     pub(super) fn gone(&mut self, attempt: AttemptId, place: Place, epoch: Epoch, round: &mut Round) {
         let Ok(cached) = self.cache.load(place.job, &mut self.store, &self.definitions) else { return };
-        let Some(live) = cached.job.step(place.step).state.live().copied().filter(|l| l.attempt == attempt) else {
+        let Some(live) = cached.job.state(place.step).live().copied().filter(|l| l.attempt == attempt) else {
             return self.link_gone(attempt, place, Seen::On(epoch), round);
         };
         let ticket = Ticket { step: place.step, attempt, fence: live.fence };

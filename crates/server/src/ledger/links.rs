@@ -207,7 +207,7 @@ impl<S: Store> Core<S> {
     fn is_current(&mut self, ticket: Ticket, worker: WorkerId, epoch: Epoch) -> bool {
         let Some(place) = self.place(AttemptId(ticket.attempt)) else { return false };
         let Ok(cached) = self.cache.load(place.job, &mut self.store, &self.definitions) else { return false };
-        let live = cached.job.step(place.step).state.live();
+        let live = cached.job.state(place.step).live();
         live.is_some_and(|l| {
             (l.attempt.0, l.fence.0, l.worker, l.epoch) == (ticket.attempt, ticket.fence, worker, epoch)
         })

@@ -137,7 +137,7 @@ impl<S: Store> Core<S> {
     pub(super) fn link_gone(&mut self, attempt: AttemptId, place: Place, seen: Seen, round: &mut Round) {
         let Ok(cached) = self.cache.load(place.job, &mut self.store, &self.definitions) else { return };
         let step = place.step;
-        let event = match &cached.job.step(step).state {
+        let event = match cached.job.state(step) {
             State::Queued(queued) => queued.offer.filter(|o| o.attempt == attempt).and_then(|o| {
                 let ticket = Ticket { step, attempt, fence: o.fence };
                 Some(Event::OfferLost { ticket, epoch: seen.lost(o.epoch)? })
@@ -151,7 +151,8 @@ impl<S: Store> Core<S> {
                     })
                 })
             }
-            State::Recovering(_) | State::Pending | State::Held(_) | State::Waiting(_) | State::Final(_) => None,
+            State::Recovering(_) | State::Delegated(_) | State::Pending => None,
+            State::Held(_) | State::Waiting(_) | State::Final(_) => None,
         };
         if let Some(event) = event
             && let Err(error) = self.apply(place.job, &event, round)

@@ -240,7 +240,7 @@ impl<S: Store> Core<S> {
     /// An offer that is written, and of which nobody knows that it was sent.
     fn offer_again(&mut self, link: LinkId, place: Place, round: &mut Round) {
         let Some(cached) = self.cache.get(place.job) else { return };
-        let Some(offer) = cached.job.step(place.step).state.offer().copied() else { return };
+        let Some(offer) = cached.job.state(place.step).offer().copied() else { return };
         let spec = super::attempt_spec::build(&cached.job, place.step, &offer, self.config.rules.lease());
         round.outgoing.push((Some(place.job), link, ServerMessage::Offer { number: 0, spec: Box::new(spec) }));
     }
@@ -249,7 +249,7 @@ impl<S: Store> Core<S> {
         let Word { place, ticket, held, stop } = word;
         let whole = self.log_position(link, attempt, round).is_some_and(|p| p.complete);
         let Some(cached) = self.cache.get(place.job) else { return };
-        let state = &cached.job.step(place.step).state;
+        let state = cached.job.state(place.step);
         let current = state.ticket() == Some((attempt, engine::Fence(ticket.fence)));
         if current && state.offer().is_some() {
             return;
@@ -272,14 +272,18 @@ impl<S: Store> Core<S> {
 
     fn stop_order(&self, place: Place, ticket: Ticket, mode: StopMode) -> ServerMessage {
         let cached = self.cache.get(place.job);
-        let cause = cached.and_then(|cached| match &cached.job.step(place.step).state {
+        let cause = cached.and_then(|cached| match cached.job.state(place.step) {
             State::Cancelling(cancelling) => Some(cancelling.cause),
             _ => None,
         });
-        let grace = cached.map(|c| c.job.definition.step(place.step).stop.grace).unwrap_or_default();
+        let known = cached.filter(|c| place.step.get() < c.job.steps.len());
+        let grace = known.map(|c| c.job.def(place.step).stop.grace).unwrap_or_default();
         let reason = match (cause, mode) {
             (Some(StopCause::StepTimeout), _) => StopReason::Timeout,
-            (Some(StopCause::Cancel | StopCause::JobTimeout | StopCause::RunnerStale { .. }), _)
+            (
+                Some(StopCause::Cancel | StopCause::JobTimeout | StopCause::Sibling | StopCause::RunnerStale { .. }),
+                _,
+            )
             | (None, StopMode::Graceful) => StopReason::Cancelled,
             (None, StopMode::Kill) => StopReason::Superseded,
         };

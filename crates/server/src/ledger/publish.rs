@@ -16,7 +16,7 @@ impl<S: Store> Core<S> {
         let events = batch.events.iter().zip(&committed.event_ids).filter_map(|(row, id)| {
             let step = row.ix.and_then(|ix| {
                 let cached = self.cache.get(row.job)?;
-                Some(cached.job.definition.step(ix).name.to_string())
+                Some(cached.job.name(ix).into_owned())
             });
             Some(EventView {
                 id: (*id)?,

@@ -79,7 +79,7 @@ impl<S: Store> Core<S> {
 
     fn forsake(&mut self, stale: &StaleAttempt, order: &RecoverOrder, round: &mut Round) -> bool {
         let Ok(cached) = self.cache.load(stale.job, &mut self.store, &self.definitions) else { return false };
-        let ticket = cached.job.step(stale.ix).state.ticket().filter(|(attempt, _)| *attempt == stale.attempt);
+        let ticket = cached.job.state(stale.ix).ticket().filter(|(attempt, _)| *attempt == stale.attempt);
         let Some((attempt, fence)) = ticket else { return false };
         let silent = round.now.since(stale.last_sign);
         let ticket = Ticket { step: stale.ix, attempt, fence };

@@ -226,7 +226,7 @@ impl Round {
             let Some(Cached { job, meta }) = cache.get(*id) else { continue };
             batch.jobs.push(JobWrite { row: codec::job_row(job, meta), expected: touched.base });
             for &ix in &touched.steps {
-                let name = &job.definition.step(ix).name;
+                let name = &job.name(ix);
                 batch.steps.push(codec::step_row(*id, ix, name, job.step(ix)));
             }
         }

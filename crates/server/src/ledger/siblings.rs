@@ -250,7 +250,7 @@ impl<S: Store> Core<S> {
         let later = verdicts_from.since(self.hearing.row.verdicts_from.max(heard));
         let Some(step) = due.step.filter(|_| !later.is_zero()) else { return Duration::ZERO };
         let Ok(cached) = self.cache.load(due.job, &mut self.store, &self.definitions) else { return Duration::ZERO };
-        match &cached.job.step(step).state {
+        match cached.job.state(step) {
             State::Recovering(_) | State::Queued(Queued { offer: None, .. }) => awe(later, &self.hearing_rules),
             _ => Duration::ZERO,
         }

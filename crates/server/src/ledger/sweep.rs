@@ -241,7 +241,7 @@ impl<S: Store> Core<S> {
             return self.link_gone(attempt, place, Seen::UpTo(epoch), round);
         }
         let Ok(cached) = self.cache.load(place.job, &mut self.store, &self.definitions) else { return };
-        let Some((current, fence)) = cached.job.step(place.step).state.ticket() else { return };
+        let Some((current, fence)) = cached.job.state(place.step).ticket() else { return };
         if current != attempt {
             return;
         }

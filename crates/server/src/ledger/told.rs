@@ -38,13 +38,13 @@ pub(super) fn lines(
     now: Time,
 ) -> Vec<Told> {
     let line = |step: StepIx, what: What| {
-        let live = job.step(step).state.live()?;
-        let name = job.definition.step(step).name.to_string();
+        let live = job.state(step).live()?;
+        let name = job.name(step).into_owned();
         Some(Told { job: job.id, step: name, attempt: live.attempt, worker: live.worker, what })
     };
     let of_note = |note: &engine::Note| match note.about {
         About::Step { step, verb, from: StateName::Recovering, to } => {
-            let State::Recovering(recovering) = &job.step(step).state else { return None };
+            let State::Recovering(recovering) = job.state(step) else { return None };
             let away = now.since(recovering.disconnected_at);
             match (verb, event) {
                 (Verb::Start, _) => {

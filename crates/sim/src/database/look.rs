@@ -68,6 +68,10 @@ impl Reader for Look {
         self.reach()?.step(job, ix)
     }
 
+    fn step_named(&self, job: JobId, name: &str) -> Result<Option<StepIx>, StoreError> {
+        self.reach()?.step_named(job, name)
+    }
+
     fn events(&self, job: Option<JobId>, after: u64, limit: usize) -> Result<Vec<EventView>, StoreError> {
         self.reach()?.events(job, after, limit)
     }

@@ -30,7 +30,11 @@ const KINDS: [(StepKind, &str); 5] = [
 /// Keys that not every kind has, and the kinds that have them.
 const PROCESS: &[StepKind] = &[StepKind::Run, StepKind::Docker, StepKind::Pod];
 const ANY_WORK: &[StepKind] = &[StepKind::Run, StepKind::Docker, StepKind::Pod, StepKind::Child];
-const BELONGS: [(&str, &[StepKind]); 16] = [
+const BELONGS: [(&str, &[StepKind]); 20] = [
+    ("for_each", ANY_WORK),
+    ("matrix", ANY_WORK),
+    ("max_parallel", ANY_WORK),
+    ("fail_fast", ANY_WORK),
     ("runner", &[StepKind::Run]),
     ("image", &[StepKind::Run]),
     ("shell", &[StepKind::Run]),

@@ -6,6 +6,7 @@ mod around;
 mod bind;
 mod cron;
 mod defaults;
+mod fan_out;
 mod graph;
 mod input;
 mod kind;

@@ -7,9 +7,10 @@ use engine::StepIx;
 use engine::definition::{Condition, Effects, Ends, Need, OnDisconnect, Program, Protection, RunBody, StepDef, Work};
 
 use super::defaults::Defaults;
+use super::fan_out;
 use super::kind::{self, StepKind};
 use super::program::{self, Env};
-use super::shape::{END_WORDS, NEED, PARALLEL_MAX, STEP};
+use super::shape::{END_WORDS, NEED, STEP};
 use super::texts::Texts;
 use crate::diagnostic::{Code, Finding, Sink};
 use crate::lower::nearest::did_you_mean;
@@ -59,7 +60,8 @@ impl<'a> StepReader<'a> {
         let kind = kind::choose(&entry.key, &entry.value, sink);
         let mut fields = Fields::open(&entry.value, &STEP, sink)?;
         let mut texts = Texts { inputs: self.inputs, steps: Some(self.names), fan_out: false, uses: Vec::new() };
-        texts.fan_out = fan_out(&mut fields, &mut texts, sink);
+        let fan_out = fan_out::read(&mut fields, &mut texts, sink);
+        texts.fan_out = fan_out.is_some();
         let mut said = self.defaults.clone();
         said.take_common(&mut fields, sink);
         let (needs, need_spans) = self.needs(&entry.key, &mut fields, sink);
@@ -91,6 +93,7 @@ impl<'a> StepReader<'a> {
             condition,
             uses: Vec::new(),
             work,
+            fan_out,
             tags,
             effects: said.effects,
             on_disconnect,
@@ -258,58 +261,6 @@ fn condition(fields: &mut Fields<'_>, texts: &mut Texts<'_>, sink: &mut Sink) ->
             // Who asks only for an input or an output does not mean to run after a failure.
             let whole = if asks_outcome { expression.to_owned() } else { format!("success() and ({expression})") };
             Condition::Expression(Arc::from(whole))
-        }
-    }
-}
-
-/// Whether the step is a fan-out.
-fn fan_out(fields: &mut Fields<'_>, texts: &mut Texts<'_>, sink: &mut Sink) -> bool {
-    let for_each = fields.entry("for_each");
-    let matrix = fields.entry("matrix");
-    let knobs = [fields.entry("max_parallel"), fields.entry("fail_fast")];
-    if let (Some(first), Some(second)) = (for_each, matrix) {
-        let message = "a step has `for_each` or `matrix`, not both";
-        sink.add(Finding::error(Code::Conflict, second.key.span, message).related(first.key.span, "the other"));
-    }
-    if let Some(entry) = for_each {
-        sink.not_supported(entry.key.span, "`for_each`");
-        match &entry.value.value {
-            Value::List(_) => {}
-            Value::Scalar { .. } => {
-                values::filled_text("for_each", &entry.value, sink);
-            }
-            Value::Map(_) => sink.add(values::mismatch("for_each", "a list or a template", &entry.value)),
-        }
-        texts.templates_within(&entry.value, sink);
-    }
-    if let Some(entry) = matrix {
-        sink.not_supported(entry.key.span, "`matrix`");
-        matrix_axes(&entry.value, sink);
-    }
-    for entry in knobs.into_iter().flatten() {
-        if for_each.is_none() && matrix.is_none() {
-            let message = format!("`{}` means nothing without `for_each` or `matrix`", entry.key.text);
-            sink.add(Finding::error(Code::Conflict, entry.key.span, message));
-        }
-        if entry.key.text == "fail_fast" {
-            values::boolean("fail_fast", &entry.value, sink);
-        } else {
-            values::integer("max_parallel", 1..=PARALLEL_MAX, &entry.value, sink);
-        }
-    }
-    for_each.is_some() || matrix.is_some()
-}
-
-fn matrix_axes(node: &Node, sink: &mut Sink) {
-    let Value::Map(axes) = &node.value else {
-        sink.add(
-            values::mismatch("matrix", "a mapping of lists", node).hint("as in `matrix: { os: [debian, alpine] }`"),
-        );
-        return;
-    };
-    for axis in axes {
-        for item in values::list(&axis.key.text, &axis.value, sink).unwrap_or_default() {
-            values::any_scalar(&axis.key.text, item, sink);
         }
     }
 }

@@ -42,7 +42,9 @@ impl Texts<'_> {
 
     /// Whether the condition itself asks how its needs ended.
     pub(super) fn condition(&mut self, node: &Node, text: &str, sink: &mut Sink) -> bool {
-        let checked = check::condition(text, self.names(true, sink));
+        // It is asked once, before there is any item.
+        let names = Names { item: false, ..self.names(true, sink) };
+        let checked = check::condition(text, names);
         let asks_outcome = checked.asks_outcome;
         self.note(node, checked, sink);
         asks_outcome

@@ -11,11 +11,21 @@ pub(crate) mod place;
 
 use std::sync::OnceLock;
 
+use minijinja::machinery::{self, ast::Stmt};
 use minijinja::syntax::SyntaxConfig;
 
 /// Whether a text has anything to fill in.
 pub(crate) fn is_template(text: &str) -> bool {
     text.contains("{{")
+}
+
+/// The expression of a text that is one `{{ … }}` and nothing else: its value keeps its type, and need not become text.
+pub(crate) fn sole_expression(text: &str) -> Option<&str> {
+    let text = text.trim();
+    let Ok(Stmt::Template(template)) = machinery::parse(text, "template", syntax().clone()) else { return None };
+    let [Stmt::EmitExpr(_)] = template.children.as_slice() else { return None };
+    let inner = text.strip_prefix("{{")?.strip_suffix("}}")?;
+    Some(inner.strip_prefix('-').unwrap_or(inner).trim_end_matches('-').trim())
 }
 
 /// Only `{{ … }}` is special. The other markers cannot be turned off, but no text that we read holds a NUL.

@@ -70,6 +70,7 @@ fn evaluate(task: &Task, ends: &str, input: Map<String, Value>, output: &Value) 
         failure: ends.contains('f'),
         cancelled: ends.contains('c'),
         steps: &view,
+        item: None,
     };
     let step = &steps[1];
     if let Condition::Expression(expression) = &step.condition {

@@ -16,6 +16,7 @@ struct Case {
     step: StepDef,
     names: [Arc<str>; 2],
     input: Value,
+    item: Value,
     output: Value,
 }
 
@@ -29,6 +30,7 @@ impl Case {
             step: steps[1].clone(),
             names: [steps[0].name.clone(), steps[1].name.clone()],
             input: json!({ "version": "v1", "count": 3, "hosts": ["a", "b"], "none": null }),
+            item: json!({ "os": "debian", "n": 7 }),
             output: json!({ "sha": "abc", "flag": "false", "big": "x".repeat(200_000) }),
         }
     }
@@ -48,6 +50,7 @@ impl Case {
             failure: true,
             cancelled: false,
             steps: &view,
+            item: Some(&self.item),
         })
     }
 }
@@ -165,4 +168,57 @@ fn every_text_of_a_step_is_filled_in() {
     assert_eq!((body.env["K"].as_str(), body.env["L"].as_str()), ("demo", "l"));
     assert_eq!(body.workdir.as_deref(), Some("/3"));
     assert!(!body.templated);
+}
+
+fn goes_over(fan_out: &str, expect: &Expect) {
+    let case = Case::new(&format!("run: x, {fan_out}"));
+    let items = &case.step.fan_out.as_ref().expect("it is a fan-out").items;
+    let shown = match case.with(|scope| Templates.items(items, &case.step, scope)) {
+        Ok(items) => Value::Array(items).to_string(),
+        Err(message) => message,
+    };
+    expect.assert_eq(&shown);
+}
+
+#[test]
+fn items_keep_their_types() {
+    goes_over("for_each: [a, 1, true, { os: debian }]", &expect![[r#"["a",1,true,{"os":"debian"}]"#]]);
+    goes_over(
+        "for_each: ['{{ input.version }}-x', '{{ input.count }}', ['{{ input.hosts }}']]",
+        &expect![[r#"["v1-x",3,[["a","b"]]]"#]],
+    );
+    goes_over("for_each: \"{{ input.hosts }}\"", &expect![[r#"["a","b"]"#]]);
+    goes_over("for_each: \"{{- input.hosts | reverse -}}\"", &expect![[r#"["b","a"]"#]]);
+    goes_over("for_each: []", &expect!["[]"]);
+    goes_over(
+        "matrix: { os: [debian, alpine], n: [1, 2] }",
+        &expect![[r#"[{"n":1,"os":"debian"},{"n":2,"os":"debian"},{"n":1,"os":"alpine"},{"n":2,"os":"alpine"}]"#]],
+    );
+    goes_over("matrix: { os: [debian], n: [] }", &expect!["[]"]);
+}
+
+/// What a script writes with `echo` is a text, and may hold a list.
+#[test]
+fn a_text_that_holds_a_list_is_a_list() {
+    goes_over("for_each: \"{{ '[1, 2]' }}\"", &expect!["[1,2]"]);
+    goes_over(
+        "for_each: \"{{ steps.build.output.sha }}\"",
+        &expect!["`for_each` wants a list, and its template gave the text `abc`"],
+    );
+    goes_over("for_each: \"{{ input.count }}\"", &expect!["`for_each` wants a list, and its template gave `3`"]);
+    goes_over(
+        "for_each: \"{{ steps.build.output.nope }}\"",
+        &expect!["the template in `for_each` failed: there is no such value, at `steps.build.output.nope`"],
+    );
+    goes_over("for_each: \"{{ input.none }}\"", &expect!["`for_each` wants a list, and its template gave `null`"]);
+}
+
+#[test]
+fn an_item_is_known_to_the_texts_of_its_step() {
+    let of_item = |step: &str| match rendered(step) {
+        Ok(RunBody { program: Program::Script { text, .. }, .. }) => text,
+        Ok(other) => format!("{other:?}"),
+        Err(message) => message,
+    };
+    assert_eq!(of_item("run: \"{{ item.os }} {{ item.n + 1 }}\", matrix: { os: [debian], n: [7] }"), "debian 8");
 }

@@ -281,8 +281,6 @@ fn kinds_of_steps() {
             t.yaml:6:5 error conflict: a step has `for_each` or `matrix`, not both
             t.yaml:6:18 error wrong_type: `a` must be a list, not the text `b`
                 write [b]
-            t.yaml:5:5 warning not_supported: `for_each` is not supported yet
-            t.yaml:6:5 warning not_supported: `matrix` is not supported yet
         "#]],
     );
     check_step(

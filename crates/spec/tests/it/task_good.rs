@@ -23,7 +23,6 @@ fn the_whole_surface_is_understood() {
         release.yaml:28:5 warning not_supported: `secrets` is not supported yet
         release.yaml:31:5 warning not_supported: `docker` is not supported yet
         release.yaml:34:5 warning not_supported: `pod` is not supported yet
-        release.yaml:37:5 warning not_supported: `for_each` is not supported yet
         release.yaml:41:5 warning not_supported: `approve` is not supported yet
         release.yaml:44:5 warning not_supported: `environment` is not supported yet
         release.yaml:48:5 warning not_supported: `cleanup` is not supported yet

@@ -265,7 +265,6 @@ fn everywhere_that_templates_are() {
         &expect![[r#"
             t.yaml:4:19 error unknown_reference: there is no input `e`
                 declare it: `input: { e: { type: string } }`
-            t.yaml:4:5 warning not_supported: `for_each` is not supported yet
         "#]],
     );
     check(

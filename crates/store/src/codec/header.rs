@@ -12,6 +12,8 @@ struct StoredHeader {
     state: String,
     /// In the order of [`StateName::ALL`].
     counts: Vec<u32>,
+    #[serde(default, skip_serializing_if = "is_none")]
+    fanned_out: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     started_at: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -38,10 +40,16 @@ struct StoredCancel {
     timeout: bool,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+fn is_none(count: &u32) -> bool {
+    *count == 0
+}
+
 pub(super) fn encode(header: &Header) -> String {
     let stored = StoredHeader {
         state: header.state.word().to_owned(),
         counts: StateName::ALL.into_iter().map(|s| header.counts.get(s)).collect(),
+        fanned_out: header.counts.fanned_out(),
         started_at: header.started_at.map(|t| t.0),
         ended_at: header.ended_at.map(|t| t.0),
         error: header.error.as_ref().map(|e| (&e.failure).into()),
@@ -68,6 +76,7 @@ pub(super) fn decode(row: &LoadedJob) -> Result<Header, String> {
     for (state, count) in StateName::ALL.into_iter().zip(stored.counts) {
         counts.set(state, count);
     }
+    counts.set_fanned_out(stored.fanned_out);
     let error_step = stored.error_step.map(StepIx);
     let error = match stored.error {
         Some(failure) => Some(JobError { failure: failure.decode()?, step: error_step }),

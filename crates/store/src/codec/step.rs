@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use engine::definition::{Program, RunBody};
-use engine::job::Step;
+use engine::job::{Fan, Item, Step};
 use engine::state::{
-    Cancelling, Cut, End, Held, Live, Offer, Queued, Recovering, SkipCause, StopCause, StopMode, WaitReason, Waiting,
+    Cancelling, Cut, Delegate, Delegated, End, Held, Live, Offer, Queued, Recovering, SkipCause, StopCause, StopMode,
+    WaitReason, Waiting,
 };
-use engine::{AttemptId, Epoch, Fence, Heard, State, Time, WorkerId};
+use engine::{AttemptId, Epoch, Fence, Heard, State, StepIx, Time, WorkerId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
@@ -19,6 +20,10 @@ use crate::rows::LoadedStep;
 #[derive(Serialize, Deserialize)]
 struct StoredStep {
     state: StoredState,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    item: Option<StoredItem>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    fan: Option<StoredFan>,
     unmet: u32,
     attempts: u32,
     executions: u32,
@@ -50,6 +55,10 @@ enum StoredState {
     },
     Running {
         live: StoredLive,
+    },
+    FannedOut {
+        since: i64,
+        called_off: Option<StoredCause>,
     },
     Recovering {
         live: StoredLive,
@@ -89,7 +98,25 @@ enum StoredCause {
     Cancel,
     JobTimeout,
     StepTimeout,
+    Sibling,
     RunnerStale { silent_ms: u64 },
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredItem {
+    of: u32,
+    number: u32,
+    value: Value,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredFan {
+    first: u32,
+    count: u32,
+    begun: u32,
+    under_way: u32,
+    open: u32,
+    closed: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -131,6 +158,8 @@ enum StoredProgram {
 pub(super) fn encode(step: &Step) -> String {
     let stored = StoredStep {
         state: encode_state(&step.state),
+        item: step.item.as_ref().map(encode_item),
+        fan: step.fan.map(encode_fan),
         unmet: step.unmet,
         attempts: step.attempts,
         executions: step.executions,
@@ -151,6 +180,8 @@ pub(super) fn decode(row: &LoadedStep) -> Result<Step, String> {
     let stored: StoredStep = serde_json::from_str(&row.data).map_err(|e| format!("its data is not readable: {e}"))?;
     Ok(Step {
         state: decode_state(stored.state),
+        item: stored.item.map(decode_item),
+        fan: stored.fan.map(|fan| decode_fan(&fan)),
         unmet: stored.unmet,
         attempts: stored.attempts,
         executions: stored.executions,
@@ -175,6 +206,9 @@ fn encode_state(state: &State) -> StoredState {
             not_before: q.not_before.map(|t| t.0),
             offer: q.offer.as_ref().map(encode_offer),
         },
+        State::Delegated(d) => match d.to {
+            Delegate::Items => StoredState::FannedOut { since: d.since.0, called_off: d.called_off.map(encode_cause) },
+        },
         State::Running(live) => StoredState::Running { live: encode_live(live) },
         State::Recovering(r) => StoredState::Recovering {
             live: encode_live(&r.live),
@@ -184,12 +218,7 @@ fn encode_state(state: &State) -> StoredState {
         },
         State::Cancelling(c) => StoredState::Cancelling {
             live: encode_live(&c.live),
-            cause: match c.cause {
-                StopCause::Cancel => StoredCause::Cancel,
-                StopCause::JobTimeout => StoredCause::JobTimeout,
-                StopCause::StepTimeout => StoredCause::StepTimeout,
-                StopCause::RunnerStale { silent_ms } => StoredCause::RunnerStale { silent_ms },
-            },
+            cause: encode_cause(c.cause),
             kill: c.mode == StopMode::Kill,
             deadline: c.deadline.0,
             disconnected_at: c.cut.map(|cut| cut.at.0),
@@ -224,6 +253,11 @@ fn decode_state(stored: StoredState) -> State {
             }),
         }),
         StoredState::Running { live } => State::Running(decode_live(&live)),
+        StoredState::FannedOut { since, called_off } => State::Delegated(Delegated {
+            since: Time(since),
+            to: Delegate::Items,
+            called_off: called_off.as_ref().map(decode_cause),
+        }),
         StoredState::Recovering { live, disconnected_at, deadline, extended } => State::Recovering(Recovering {
             live: decode_live(&live),
             disconnected_at: Time(disconnected_at),
@@ -233,12 +267,7 @@ fn decode_state(stored: StoredState) -> State {
         StoredState::Cancelling { live, cause, kill, deadline, disconnected_at, cut_heard } => {
             State::Cancelling(Cancelling {
                 live: decode_live(&live),
-                cause: match cause {
-                    StoredCause::Cancel => StopCause::Cancel,
-                    StoredCause::JobTimeout => StopCause::JobTimeout,
-                    StoredCause::StepTimeout => StopCause::StepTimeout,
-                    StoredCause::RunnerStale { silent_ms } => StopCause::RunnerStale { silent_ms },
-                },
+                cause: decode_cause(&cause),
                 mode: if kill { StopMode::Kill } else { StopMode::Graceful },
                 deadline: Time(deadline),
                 cut: disconnected_at.map(|at| Cut { at: Time(at), heard: Heard(cut_heard.unwrap_or(at)) }),
@@ -259,6 +288,44 @@ fn decode_state(stored: StoredState) -> State {
             State::Final(End::Skipped(cause))
         }
     }
+}
+
+fn encode_cause(cause: StopCause) -> StoredCause {
+    match cause {
+        StopCause::Cancel => StoredCause::Cancel,
+        StopCause::JobTimeout => StoredCause::JobTimeout,
+        StopCause::StepTimeout => StoredCause::StepTimeout,
+        StopCause::Sibling => StoredCause::Sibling,
+        StopCause::RunnerStale { silent_ms } => StoredCause::RunnerStale { silent_ms },
+    }
+}
+
+fn decode_cause(stored: &StoredCause) -> StopCause {
+    match *stored {
+        StoredCause::Cancel => StopCause::Cancel,
+        StoredCause::JobTimeout => StopCause::JobTimeout,
+        StoredCause::StepTimeout => StopCause::StepTimeout,
+        StoredCause::Sibling => StopCause::Sibling,
+        StoredCause::RunnerStale { silent_ms } => StopCause::RunnerStale { silent_ms },
+    }
+}
+
+fn encode_item(item: &Item) -> StoredItem {
+    StoredItem { of: item.of.0, number: item.number, value: Value::clone(&item.value) }
+}
+
+fn decode_item(stored: StoredItem) -> Item {
+    Item { of: StepIx(stored.of), number: stored.number, value: Arc::new(stored.value) }
+}
+
+fn encode_fan(fan: Fan) -> StoredFan {
+    let Fan { first, count, begun, under_way, open, closed } = fan;
+    StoredFan { first: first.0, count, begun, under_way, open, closed }
+}
+
+fn decode_fan(stored: &StoredFan) -> Fan {
+    let StoredFan { first, count, begun, under_way, open, closed } = *stored;
+    Fan { first: StepIx(first), count, begun, under_way, open, closed }
 }
 
 fn encode_offer(o: &Offer) -> StoredOffer {

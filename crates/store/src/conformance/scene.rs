@@ -7,8 +7,8 @@ use std::time::Duration;
 use engine::attempt::{Loss, Outcome, Report, Usage};
 use engine::deadline::Rules;
 use engine::definition::{
-    Condition, Definition, DefinitionParts, Effects, Ends, Need, OnDisconnect, Patience, Program, Protection, RunBody,
-    StepDef, StopPolicy, Work,
+    Condition, Definition, DefinitionParts, Effects, Ends, Items, Need, OnDisconnect, Patience, Program, Protection,
+    RunBody, StepDef, StopPolicy, Work,
 };
 use engine::eval::{Evaluator, Scope};
 use engine::event::Ticket;
@@ -145,7 +145,7 @@ impl Life {
         next.absorb(changes);
         batch.jobs.push(JobWrite { row: codec::job_row(&next, &self.meta), expected });
         for (ix, step) in &changes.steps {
-            let name = &next.definition.step(*ix).name;
+            let name = &next.name(*ix);
             batch.steps.push(codec::step_row(next.id, *ix, name, step));
         }
         batch.attempts.extend(changes.attempts.iter().map(|a| codec::attempt_row(next.id, a)));
@@ -194,6 +194,7 @@ pub(super) fn step(name: &str) -> StepDef {
         condition: Condition::Success,
         uses: Vec::new(),
         work: Work::Run(Arc::new(RunBody { program, env: BTreeMap::new(), workdir: None, templated: false })),
+        fan_out: None,
         tags: vec![Arc::from("script")],
         effects: Effects::Writes,
         on_disconnect: OnDisconnect::Keep,
@@ -245,5 +246,12 @@ impl Evaluator for Literal {
 
     fn render(&self, body: &RunBody, _: &StepDef, _: &Scope<'_>) -> Result<RunBody, String> {
         Ok(RunBody { templated: false, ..body.clone() })
+    }
+
+    fn items(&self, items: &Items, _: &StepDef, _: &Scope<'_>) -> Result<Vec<serde_json::Value>, String> {
+        match items {
+            Items::List(list) => Ok(list.to_vec()),
+            Items::Text(_) | Items::Matrix(_) => Err("only lists are known here".to_owned()),
+        }
     }
 }

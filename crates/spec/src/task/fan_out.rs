@@ -1,0 +1,99 @@
+//! `for_each` and `matrix`: what a step that is done many times goes over.
+
+use std::sync::Arc;
+
+use engine::definition::{FanOut, ITEMS_MAX, Items};
+
+use super::shape::PARALLEL_MAX;
+use super::texts::Texts;
+use crate::diagnostic::{Code, Finding, Sink};
+use crate::lower::json::to_json;
+use crate::lower::{Fields, values};
+use crate::template::sole_expression;
+use crate::yaml::{Entry, Node, Value};
+
+/// None for an ordinary step, and for one whose list cannot be read: then the sink knows why.
+pub(super) fn read(fields: &mut Fields<'_>, texts: &mut Texts<'_>, sink: &mut Sink) -> Option<FanOut> {
+    let for_each = fields.entry("for_each");
+    let matrix = fields.entry("matrix");
+    let (max_parallel, fail_fast) = (fields.entry("max_parallel"), fields.entry("fail_fast"));
+    if let (Some(first), Some(second)) = (for_each, matrix) {
+        let message = "a step has `for_each` or `matrix`, not both";
+        sink.add(Finding::error(Code::Conflict, second.key.span, message).related(first.key.span, "the other"));
+    }
+    if for_each.is_none() && matrix.is_none() {
+        for entry in [max_parallel, fail_fast].into_iter().flatten() {
+            let message = format!("`{}` means nothing without `for_each` or `matrix`", entry.key.text);
+            sink.add(Finding::error(Code::Conflict, entry.key.span, message));
+        }
+    }
+    let most = max_parallel.and_then(|e| values::integer("max_parallel", 1..=PARALLEL_MAX, &e.value, sink));
+    let fail_fast = fail_fast.and_then(|e| values::boolean("fail_fast", &e.value, sink));
+    // Both are looked at, whatever is wrong with one.
+    let (of_list, of_axes) =
+        (for_each.and_then(|entry| list(entry, texts, sink)), matrix.and_then(|entry| axes(entry, sink)));
+    let max_parallel = most.and_then(|n| u32::try_from(n).ok());
+    Some(FanOut { items: of_list.or(of_axes)?, max_parallel, fail_fast: fail_fast.unwrap_or(false) })
+}
+
+fn list(entry: &Entry, texts: &mut Texts<'_>, sink: &mut Sink) -> Option<Items> {
+    let node = &entry.value;
+    texts.templates_within(node, sink);
+    match &node.value {
+        Value::List(items) => {
+            bounded(entry, items.len(), sink)?;
+            Some(Items::List(Arc::new(items.iter().map(|item| to_json(item)).collect())))
+        }
+        Value::Scalar { .. } => {
+            let text = values::filled_text("for_each", node, sink)?;
+            if sole_expression(text).is_none() {
+                let message = "`for_each` is a list, or one template that gives a list";
+                let hint = "as in `for_each: [a, b]` or `for_each: \"{{ input.targets }}\"`";
+                sink.add(Finding::error(Code::BadValue, node.span, message).hint(hint));
+                return None;
+            }
+            Some(Items::Text(text.into()))
+        }
+        Value::Map(_) => {
+            sink.add(values::mismatch("for_each", "a list or a template", node));
+            None
+        }
+    }
+}
+
+fn axes(entry: &Entry, sink: &mut Sink) -> Option<Items> {
+    let node = &entry.value;
+    let Value::Map(entries) = &node.value else {
+        sink.add(
+            values::mismatch("matrix", "a mapping of lists", node).hint("as in `matrix: { os: [debian, alpine] }`"),
+        );
+        return None;
+    };
+    let mut axes = Vec::with_capacity(entries.len());
+    let mut count: usize = 1;
+    for axis in entries {
+        let items = axis_values(&axis.key.text, &axis.value, sink);
+        count = count.saturating_mul(items.len());
+        axes.push((axis.key.text.clone(), items));
+    }
+    if axes.is_empty() {
+        sink.add(Finding::error(Code::BadValue, node.span, "`matrix` has no axis"));
+        return None;
+    }
+    bounded(entry, count, sink)?;
+    Some(Items::Matrix(Arc::new(axes)))
+}
+
+fn axis_values(name: &str, node: &Node, sink: &mut Sink) -> Vec<serde_json::Value> {
+    let items = values::list(name, node, sink).unwrap_or_default();
+    items.into_iter().filter(|item| values::any_scalar(name, item, sink).is_some()).map(to_json).collect()
+}
+
+fn bounded(entry: &Entry, count: usize, sink: &mut Sink) -> Option<()> {
+    if count <= ITEMS_MAX {
+        return Some(());
+    }
+    let message = format!("`{}` has {count} items, and a step has at most {ITEMS_MAX}", entry.key.text);
+    sink.add(Finding::error(Code::Limit, entry.key.span, message));
+    None
+}
