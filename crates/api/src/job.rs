@@ -149,6 +149,11 @@ pub struct JobError {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Step {
     pub name: String,
+    #[serde(default)]
+    pub kind: StepKind,
+    /// What it is for, if it is one of the many that a fan-out became.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub item: Option<Value>,
     pub state: StepState,
     /// The number of the latest attempt; 0 if there was none.
     pub attempt: u32,
@@ -167,6 +172,21 @@ pub struct Step {
     pub needs: Vec<String>,
     #[serde(default)]
     pub updated_at: Option<Timestamp>,
+}
+
+/// Who does what a step is to do.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StepKind {
+    /// A worker; only such a step has attempts and logs.
+    #[default]
+    Run,
+    /// A person.
+    Approve,
+    /// A job of its own.
+    Task,
+    /// The steps that it became, one for each item.
+    FanOut,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

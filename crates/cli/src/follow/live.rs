@@ -12,7 +12,7 @@ use super::screen::{Screen, Size};
 use super::text::tame;
 use super::track::Track;
 use super::tree::{self, Moment, cut};
-use super::view::View;
+use super::view::{View, has_one_log};
 use crate::style::step_mark;
 use crate::times::now;
 
@@ -40,7 +40,7 @@ impl Live {
             screen: Screen::default(),
             rows: Vec::new(),
             joiners: HashMap::new(),
-            prefix: (job.steps.len() > 1).then_some(longest.min(PREFIX_WIDTH_MAX)),
+            prefix: (!has_one_log(job)).then_some(longest.min(PREFIX_WIDTH_MAX)),
             began: Instant::now(),
             drawn: Instant::now(),
         }

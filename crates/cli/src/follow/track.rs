@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use api::job::StepKind;
 use api::{Event, EventKind, Job, JobState, StepState, Timestamp};
 
 #[derive(Debug)]
@@ -19,9 +20,13 @@ pub(crate) struct Track {
 #[derive(Debug, PartialEq)]
 pub(crate) struct TrackedStep {
     pub(crate) name: String,
+    /// The steps of the task in its order, each with its items after it.
+    pub(crate) place: (usize, u32),
     pub(crate) state: StepState,
-    /// The number of the latest attempt; 0 before the first.
+    /// The number of the latest attempt; 0 before the first, and where no worker does it.
     pub(crate) attempt: u32,
+    /// Whether a worker does it, in attempts.
+    on_worker: bool,
     /// When the latest attempt began, and when the step ended.
     pub(crate) started_at: Option<Timestamp>,
     pub(crate) ended_at: Option<Timestamp>,
@@ -31,17 +36,17 @@ pub(crate) struct TrackedStep {
 
 impl Track {
     pub(crate) fn new(job: &Job) -> Track {
-        let steps: Vec<TrackedStep> = job.steps.iter().map(TrackedStep::new).collect();
-        let by_name = steps.iter().enumerate().map(|(index, step)| (step.name.clone(), index)).collect();
-        Track {
+        let mut track = Track {
             id: job.id.to_string(),
             task: job.task.clone(),
             state: job.state,
             created_at: job.created_at,
             ended_at: job.ended_at,
-            steps,
-            by_name,
-        }
+            steps: Vec::with_capacity(job.steps.len()),
+            by_name: HashMap::with_capacity(job.steps.len()),
+        };
+        track.absorb(job);
+        track
     }
 
     pub(crate) fn step(&self, name: &str) -> Option<&TrackedStep> {
@@ -59,8 +64,8 @@ impl Track {
                 None
             }
             EventKind::Step => {
-                let index = *self.by_name.get(event.step.as_deref()?)?;
                 let to = event.to.as_deref().and_then(StepState::from_word)?;
+                let index = self.find(event.step.as_deref()?);
                 self.steps[index].moved(to, event);
                 Some(index)
             }
@@ -73,15 +78,34 @@ impl Track {
         }
     }
 
+    /// The place of a step. One that was not there before is an item of a fan-out that came up.
+    fn find(&mut self, name: &str) -> usize {
+        if let Some(&index) = self.by_name.get(name) {
+            return index;
+        }
+        let index = self.steps.len();
+        let place = self.place_of_item(name).unwrap_or((index, 0));
+        self.by_name.insert(name.to_owned(), index);
+        self.steps.push(TrackedStep::unseen(name, place));
+        index
+    }
+
+    /// `each[3]` comes after `each` and its items before.
+    fn place_of_item(&self, name: &str) -> Option<(usize, u32)> {
+        let (of, number) = name.strip_suffix(']')?.rsplit_once('[')?;
+        let of = *self.by_name.get(of)?;
+        Some((of, number.parse::<u32>().ok()?.saturating_add(1)))
+    }
+
     /// Takes the whole truth in; gives the places of the steps that changed.
     pub(crate) fn absorb(&mut self, job: &Job) -> Vec<usize> {
         self.state = job.state;
         self.ended_at = job.ended_at;
         let mut changed = Vec::new();
         for step in &job.steps {
-            let Some(&index) = self.by_name.get(&step.name) else { continue };
+            let index = self.find(&step.name);
             let known = &mut self.steps[index];
-            let mut now = TrackedStep::new(step);
+            let mut now = TrackedStep::new(step, known.place);
             now.started_at = now.started_at.or(known.started_at);
             now.ended_at = now.ended_at.or(known.ended_at);
             if (known.state, known.attempt) != (now.state, now.attempt) {
@@ -99,13 +123,28 @@ impl Track {
 }
 
 impl TrackedStep {
-    fn new(step: &api::Step) -> TrackedStep {
+    fn unseen(name: &str, place: (usize, u32)) -> TrackedStep {
+        TrackedStep {
+            name: name.to_owned(),
+            place,
+            state: StepState::Pending,
+            attempt: 0,
+            on_worker: true,
+            started_at: None,
+            ended_at: None,
+            reason: String::new(),
+        }
+    }
+
+    fn new(step: &api::Step, place: (usize, u32)) -> TrackedStep {
         let latest = step.attempts.last();
         let ended_at = latest.and_then(|attempt| attempt.ended_at).or(step.updated_at);
         TrackedStep {
             name: step.name.clone(),
+            place,
             state: step.state,
             attempt: step.attempt,
+            on_worker: step.kind == StepKind::Run,
             started_at: latest.map(|attempt| attempt.started_at),
             ended_at: ended_at.filter(|_| step.state.is_final()),
             reason: step.error.as_ref().map(|error| error.message.clone()).unwrap_or_default(),
@@ -115,11 +154,12 @@ impl TrackedStep {
     fn moved(&mut self, to: StepState, event: &Event) {
         // A start without a number is the next one.
         let starts = to == StepState::Running && !matches!(self.state, StepState::Running | StepState::Recovering);
-        let number = event.attempt.unwrap_or(if starts { self.attempt + 1 } else { self.attempt });
-        if number > self.attempt {
-            self.attempt = number;
+        let next = self.attempt + u32::from(starts && self.on_worker);
+        let number = event.attempt.unwrap_or(next);
+        if number > self.attempt || (starts && !self.on_worker) {
             self.started_at = Some(event.at);
         }
+        self.attempt = self.attempt.max(number);
         self.state = to;
         self.ended_at = to.is_final().then_some(event.at);
         self.reason.clone_from(&event.reason);
@@ -178,9 +218,18 @@ mod tests {
     fn what_is_not_known_changes_nothing() {
         let mut track = Track::new(&job());
         assert_eq!(track.apply(&event(EventKind::Step, "levitating", None)), None);
-        let mut other = event(EventKind::Step, "running", None);
-        other.step = Some("b".to_owned());
-        assert_eq!(track.apply(&other), None);
         assert_eq!(track.steps[0].state, StepState::Queued);
+    }
+
+    #[test]
+    fn items_come_up_and_their_step_has_no_attempts() {
+        let mut job = job();
+        job.steps[0].kind = StepKind::FanOut;
+        let mut track = Track::new(&job);
+        track.apply(&event(EventKind::Step, "running", None));
+        assert_eq!((track.steps[0].attempt, track.steps[0].started_at.is_some()), (0, true));
+        let item = Event { step: Some("a[0]".to_owned()), ..event(EventKind::Step, "running", None) };
+        assert_eq!(track.apply(&item), Some(1));
+        assert_eq!((track.steps[1].name.as_str(), track.steps[1].attempt), ("a[0]", 1));
     }
 }

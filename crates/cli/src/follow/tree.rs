@@ -87,13 +87,15 @@ fn picture(track: &Track, moment: Moment, room: usize) -> Vec<String> {
 /// single row rather shows a step.
 fn chosen(track: &Track, room: usize) -> Vec<&TrackedStep> {
     if track.steps.len() <= room {
-        return track.steps.iter().collect();
+        let mut all: Vec<&TrackedStep> = track.steps.iter().collect();
+        all.sort_by_key(|step| step.place);
+        return all;
     }
-    let mut order: Vec<usize> = (0..track.steps.len()).collect();
-    order.sort_by_key(|&index| (rank(track.steps[index].state), index));
+    let mut order: Vec<&TrackedStep> = track.steps.iter().collect();
+    order.sort_by_key(|step| (rank(step.state), step.place));
     order.truncate(if room > 1 { room - 1 } else { room });
-    order.sort_unstable();
-    order.into_iter().map(|index| &track.steps[index]).collect()
+    order.sort_by_key(|step| step.place);
+    order
 }
 
 fn rank(state: StepState) -> u8 {

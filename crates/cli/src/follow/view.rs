@@ -2,6 +2,7 @@
 
 use std::io;
 
+use api::job::StepKind;
 use api::{Job, LogLine};
 
 use super::bare::Bare;
@@ -30,13 +31,18 @@ pub(crate) trait View {
     }
 }
 
+/// Whether nobody needs to be told whose a line is.
+pub(crate) fn has_one_log(job: &Job) -> bool {
+    matches!(job.steps.as_slice(), [only] if only.kind != StepKind::FanOut)
+}
+
 /// `data_on_stdout`: something else will be printed there, so nothing of this may be.
 pub(crate) fn choose(job: &Job, data_on_stdout: bool) -> Box<dyn View> {
     if is_lively() {
         Box::new(Live::new(job))
     } else if data_on_stdout {
         Box::new(Prefixed::on_stderr())
-    } else if job.steps.len() == 1 {
+    } else if has_one_log(job) {
         Box::new(Bare)
     } else {
         Box::new(Prefixed::by_stream())

@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 
-use api::job::{Attempt, Deadline, Job, JobError, JobSummary, Step, StepError, Usage};
+use api::job::{Attempt, Deadline, Job, JobError, JobSummary, Step, StepError, StepKind, Usage};
 use api::{AttemptState, JobState, Timestamp};
+use engine::definition::{StepDef, Work};
 use engine::{Clocks, JobId, StepIx};
 use serde_json::Value;
 use store::read::AttemptView;
@@ -77,6 +78,8 @@ pub(super) fn summary(app: &App, row: store::read::JobSummary) -> Result<JobSumm
 fn step(job: &engine::Job, ix: StepIx, step: &engine::Step, attempts: Vec<Attempt>, clocks: &Clocks) -> Step {
     Step {
         name: job.name(ix).into_owned(),
+        kind: kind(job.def(ix), step),
+        item: step.item.as_ref().map(|item| (*item.value).clone()),
         state: step.state.name().into(),
         attempt: step.attempts,
         dispatch_attempts: step.unanswered_offers,
@@ -93,6 +96,15 @@ fn step(job: &engine::Job, ix: StepIx, step: &engine::Step, attempts: Vec<Attemp
         }),
         needs: job.def(ix).needs.iter().map(|need| job.name(need.step).into_owned()).collect(),
         updated_at: Some(step.updated_at.into()),
+    }
+}
+
+fn kind(def: &StepDef, step: &engine::Step) -> StepKind {
+    match def.work {
+        _ if def.fan_out.is_some() && step.item.is_none() => StepKind::FanOut,
+        Work::Run(_) => StepKind::Run,
+        Work::Approve => StepKind::Approve,
+        Work::Child => StepKind::Task,
     }
 }
 

@@ -69,6 +69,11 @@ impl Cache {
         }
     }
 
+    /// Items of a fan-out came up in a job.
+    pub(super) fn grew(&mut self, steps: usize) {
+        self.steps += steps;
+    }
+
     pub(super) fn drop_job(&mut self, id: JobId) {
         if let Some(old) = self.jobs.remove(&id) {
             self.steps -= old.job.steps.len();

@@ -283,7 +283,10 @@ impl<S: Store> Core<S> {
         for (ix, step) in &changes.steps {
             indexes.change(&cached.job, *ix, step, round.now);
         }
+        let before = cached.job.steps.len();
         cached.job.absorb(&changes);
+        let grown = cached.job.steps.len() - before;
+        self.cache.grew(grown);
         round.touch(id, Some(base), &changes);
         for effect in &changes.effects {
             self.effect(id, effect, round);
