@@ -1,6 +1,8 @@
 //! A second opinion on how a step may go on and how it must end, from nothing but the plan and what really happened. It
 //! shares no code with the engine: where the two differ, one of them is wrong.
 
+use std::collections::BTreeMap;
+
 use crate::workload::{Condition, JobPlan, Kind, RetryPlan, StepPlan};
 
 /// Why an attempt came to nothing, as far as a repeat depends on it.
@@ -154,11 +156,55 @@ pub(crate) struct JobStory {
     pub troubled: bool,
 }
 
+/// The steps that others became: whose they are, and how they ended.
+#[derive(Debug, Default)]
+pub(crate) struct Items {
+    of: BTreeMap<usize, usize>,
+    ends: BTreeMap<usize, Vec<End>>,
+}
+
+impl Items {
+    pub(crate) fn add(&mut self, item: usize, of: usize, end: End) {
+        self.of.insert(item, of);
+        self.ends.entry(of).or_default().push(end);
+    }
+
+    /// Whether an item of this step failed, besides one that ended like this.
+    fn another_failed(&self, step: usize, end: End) -> bool {
+        let failed = self.ends.get(&step).map_or(0, |ends| ends.iter().filter(|end| **end == End::Failed).count());
+        failed > usize::from(end == End::Failed)
+    }
+
+    /// How a step must end whose items ended like this; none if it has none.
+    fn end_of(&self, step: usize) -> Option<End> {
+        let ends = self.ends.get(&step)?;
+        let first = [End::Failed, End::Cancelled, End::Skipped].into_iter().find(|end| ends.contains(end));
+        Some(first.unwrap_or(End::Success))
+    }
+}
+
 /// The ends that the truth allows for a step, given how its needs ended.
-pub(crate) fn step_ends(plan: &JobPlan, index: usize, ends: &[End], job: &JobStory, story: &StepStory) -> Vec<End> {
-    let step = &plan.steps[index];
-    let needs = Needs::of(plan, index, ends);
+pub(crate) fn step_ends(
+    plan: &JobPlan,
+    index: usize,
+    ends: &[End],
+    items: &Items,
+    job: &JobStory,
+    story: &StepStory,
+) -> Vec<End> {
+    let of = items.of.get(&index).copied().unwrap_or(index);
+    let step = &plan.steps[of];
+    let needs = Needs::of(plan, of, ends);
     let mut allowed = Vec::new();
+    // It is what its items are; and those are called off where one of them failed.
+    allowed.extend(items.end_of(index));
+    let fails_fast = step.fan.as_ref().is_some_and(|fan| fan.fail_fast);
+    if of != index && fails_fast && items.another_failed(of, ends[index]) {
+        allowed.extend([End::Cancelled, End::Failed]);
+    }
+    if of != index && ends[of] == End::Skipped {
+        allowed.push(End::Skipped);
+    }
     match condition(plan, step, &needs, ends) {
         Some(true) => admitted(step, job, story, &mut allowed),
         Some(false) => allowed.push(End::Skipped),
@@ -246,6 +292,8 @@ fn condition(plan: &JobPlan, step: &StepPlan, needs: &Needs, ends: &[End]) -> Op
         Condition::Failure => Some(needs.failed),
         Condition::Always => Some(true),
         Condition::OutputAbove { .. } if !needs.satisfied => Some(false),
+        // The output of many is a list.
+        Condition::OutputAbove { step: of, .. } if plan.steps[of].fan.is_some() => None,
         Condition::OutputAbove { step: of, number } => match (plan.steps[of].kind, ends[of]) {
             (Kind::Work(behaviour), End::Success) => Some(behaviour.output > number),
             _ => None,
@@ -333,7 +381,7 @@ mod tests {
     /// What the second step may come to after this end of the first, and these attempts of its own.
     fn allowed(plan: &JobPlan, first: End, story: &JobStory, attempts: Vec<AttemptStory>) -> Vec<End> {
         let told = StepStory { attempts, ..StepStory::default() };
-        step_ends(plan, 1, &[first, End::Success], story, &told)
+        step_ends(plan, 1, &[first, End::Success], &Items::default(), story, &told)
     }
 
     #[test]

@@ -30,6 +30,9 @@ pub struct StepPlan {
     pub needs: Vec<NeedPlan>,
     pub condition: Condition,
     pub kind: Kind,
+    /// It is done once for each of these, which do what they say and not what the step does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fan: Option<FanPlan>,
     #[serde(deserialize_with = "word")]
     pub effects: Word,
     pub stop: bool,
@@ -58,6 +61,14 @@ pub struct StepPlan {
 pub enum Kind {
     Work(Behaviour),
     Approve,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FanPlan {
+    pub items: Vec<Behaviour>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_parallel: Option<u32>,
+    pub fail_fast: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -174,6 +185,9 @@ impl JobPlan {
                 jobs[number].at = jobs[number - 1].at;
             }
         }
+        // Dice of their own: what is rolled besides stays what it is.
+        let mut dice = Dice::new(seed, "fans");
+        jobs.iter_mut().flat_map(|job| &mut job.steps).for_each(|step| step.roll_fan(&mut dice));
         jobs
     }
 
@@ -187,6 +201,11 @@ impl JobPlan {
             priority: dice.between(0, 4) as i32 - 2,
             steps,
         }
+    }
+
+    /// The step of this name.
+    pub(crate) fn find(&self, name: &str) -> Option<&StepPlan> {
+        self.steps.iter().find(|step| step.name == name)
     }
 
     /// The task file.
@@ -214,6 +233,7 @@ impl StepPlan {
             needs: Vec::new(),
             condition: Condition::Success,
             kind: Kind::Work(behaviour),
+            fan: None,
             effects: "writes",
             stop: false,
             timeout: None,
@@ -245,6 +265,7 @@ impl StepPlan {
             needs,
             condition,
             kind,
+            fan: None,
             effects: dice.pick(&["none", "idempotent", "writes", "writes"]).unwrap_or(&"writes"),
             stop: dice.chance(0.25),
             timeout: dice
@@ -259,6 +280,18 @@ impl StepPlan {
             shows,
             grace: millis::whole(dice.duration(Duration::from_millis(100), Duration::from_secs(30))),
         }
+    }
+
+    fn roll_fan(&mut self, dice: &mut Dice) {
+        let Kind::Work(behaviour) = self.kind else { return };
+        if !dice.chance(0.06) {
+            return;
+        }
+        let count = dice.between(1, 5);
+        let short = |behaviour: Behaviour| Behaviour { takes: behaviour.takes.min(LONGEST_ITEM), ..behaviour };
+        let items = (1..count).map(|_| Behaviour::roll(dice)).chain([behaviour]).map(short).collect();
+        let max_parallel = dice.chance(0.4).then(|| dice.between(1, 2) as u32);
+        self.fan = Some(FanPlan { items, max_parallel, fail_fast: dice.chance(0.4) });
     }
 
     fn write(&self, steps: &[StepPlan], text: &mut String) {
@@ -291,8 +324,22 @@ impl StepPlan {
     }
 
     fn write_work(&self, behaviour: &Behaviour, steps: &[StepPlan], text: &mut String) {
-        let argv: Vec<String> = behaviour.argv().iter().map(|word| format!("\"{word}\"")).collect();
-        let _ = writeln!(text, "    run: [{}]", argv.join(", "));
+        let words = behaviour.argv();
+        match &self.fan {
+            None => {
+                let _ = writeln!(text, "    run: {}", quoted(&words));
+            }
+            Some(fan) => {
+                let items: Vec<String> = fan.items.iter().map(|item| quoted(&item.argv())).collect();
+                let _ = writeln!(text, "    for_each: [{}]", items.join(", "));
+                let run: Vec<String> = (0..words.len()).map(|word| format!("{{{{ item[{word}] }}}}")).collect();
+                let _ = writeln!(text, "    run: {}", quoted(&run));
+                let _ = writeln!(text, "    fail_fast: {}", fan.fail_fast);
+                if let Some(most) = fan.max_parallel {
+                    let _ = writeln!(text, "    max_parallel: {most}");
+                }
+            }
+        }
         let _ = writeln!(text, "    effects: {}", self.effects);
         let _ = writeln!(text, "    on_disconnect: {}", if self.stop { "stop" } else { "keep" });
         let _ = writeln!(text, "    cancel: {{ signal: TERM, grace: {}ms }}", self.grace.as_millis());
@@ -413,6 +460,14 @@ fn roll_condition(needs: &[NeedPlan], dice: &mut Dice) -> Condition {
     }
 }
 
+/// Five of them, one after the other, are over before the world is.
+const LONGEST_ITEM: Duration = Duration::from_secs(120);
+
+fn quoted(words: &[String]) -> String {
+    let words: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
+    format!("[{}]", words.join(", "))
+}
+
 /// A tag that no worker has.
 pub const NOWHERE: Word = "nowhere";
 
@@ -463,7 +518,8 @@ mod tests {
     fn every_plan_is_a_good_task_file() {
         for seed in 0..300 {
             let mut dice = Dice::new(seed, "plan");
-            let plan = JobPlan::roll(1, Duration::from_secs(3600), &mut dice);
+            let mut plan = JobPlan::roll(1, Duration::from_secs(3600), &mut dice);
+            plan.steps.iter_mut().for_each(|step| step.roll_fan(&mut dice));
             let text = plan.text();
             let (task, problems) = spec::task::parse(&text, "plan", &spec::task::Options::default());
             assert!(task.is_some(), "{problems:?}\n{text}");

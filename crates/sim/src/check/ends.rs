@@ -10,7 +10,7 @@ use super::Findings;
 use super::lives::Lives;
 use super::plans::Plans;
 use super::rows::{AttemptSeen, JobSeen, Place, Rows};
-use crate::model::{self, AttemptStory, End, JobStory, ProgramEnd, Reason, StepStory};
+use crate::model::{self, AttemptStory, End, Items, JobStory, ProgramEnd, Reason, StepStory};
 use crate::workload::JobPlan;
 
 const CHECKER: &str = "model";
@@ -86,6 +86,7 @@ impl Ends {
             found.add(CHECKER, format!("job {id} is {}, and by its steps {ends:?} it is {wanted:?}", job.state));
         }
         let states: Vec<End> = ends.iter().map(|(end, _)| *end).collect();
+        let items = Items::of(plan, job, &states);
         for (index, end) in states.iter().enumerate() {
             let place = Place { job: id, step: StepIx::of(index) };
             let told = self.story(place, rows, lives);
@@ -96,7 +97,7 @@ impl Ends {
             }
             // What a continuation took over was decided in the job before it.
             let taken_over = job.continues && told.attempts.is_empty();
-            let allowed = model::step_ends(plan, index, &states, &story, &told);
+            let allowed = model::step_ends(plan, index, &states, &items, &story, &told);
             if !taken_over && !allowed.contains(end) {
                 let truth = format!("the model allows {allowed:?} after {story:?}, {told:?}, needs {states:?}");
                 found.add(CHECKER, format!("step {index} of {id} ({}) ended as {end:?}; {truth}", plan.name));
@@ -115,6 +116,20 @@ impl Ends {
             code: step.error_code,
             out_of_turn: step.attempts.iter().any(|id| lives.was_unrecorded(*id)),
         }
+    }
+}
+
+impl Items {
+    /// Which of a job's steps are items of which.
+    fn of(plan: &JobPlan, job: &JobSeen, ends: &[End]) -> Items {
+        let mut items = Items::default();
+        for ((index, step), end) in job.steps.values().enumerate().zip(ends) {
+            let of = step.item_of().and_then(|name| plan.steps.iter().position(|step| step.name == name));
+            if let Some(of) = of {
+                items.add(index, of, *end);
+            }
+        }
+        items
     }
 }
 

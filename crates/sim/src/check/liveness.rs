@@ -15,7 +15,7 @@ use super::Findings;
 use super::plans::Plans;
 use super::rows::{JobSeen, Place, Rows};
 use crate::setup::Setup;
-use crate::workload::{JobPlan, Kind, StepPlan};
+use crate::workload::{Behaviour, JobPlan, Kind, StepPlan};
 
 const CHECKER: &str = "liveness";
 
@@ -97,15 +97,17 @@ impl Liveness {
     ) {
         let Some(peace) = self.peace.filter(|peace| now > peace.settled_at + STILL_MAX) else { return };
         for (id, job) in rows.open_jobs() {
-            let Some(plan) = plans.job(rows, id) else { continue };
             for (ix, step) in job.steps.iter().filter(|(_, step)| !step.is_final) {
                 let place = Place { job: id, step: *ix };
+                let Some(plan) = plans.step(rows, place) else { continue };
                 let since = step.since.max(peace.settled_at);
                 let moves_by = match step.state {
-                    "pending" => needs_final_since(job, &plan.steps[ix.get()]).map(|at| at.max(since) + SLACK),
+                    // An item has its turn when others are over.
+                    "pending" if step.item_of().is_some() => None,
+                    "pending" => needs_final_since(job, plan).map(|at| at.max(since) + SLACK),
                     "running" => over_since(place).map(|at| at.max(since) + STILL_MAX),
                     "recovering" => Some(since + STILL_MAX),
-                    "cancelling" => Some(since + plan.steps[ix.get()].grace + STOP_MARGIN + SLACK),
+                    "cancelling" => Some(since + plan.grace + STOP_MARGIN + SLACK),
                     _ => None,
                 };
                 if moves_by.is_some_and(|by| by < now) {
@@ -146,6 +148,13 @@ fn work_left(plan: &JobPlan, job: Option<&JobSeen>) -> (Duration, Duration) {
 /// The longest that a step can take while nothing fails; one execution may just have been lost.
 fn work_of(step: &StepPlan) -> Duration {
     let Kind::Work(behaviour) = step.kind else { return 2 * TEND };
+    match &step.fan {
+        Some(fan) => fan.items.iter().map(|item| work_of_one(step, item)).sum(),
+        None => work_of_one(step, &behaviour),
+    }
+}
+
+fn work_of_one(step: &StepPlan, behaviour: &Behaviour) -> Duration {
     let stopped = step.timeout.map_or(Duration::MAX, |timeout| timeout + step.grace + STOP_MARGIN);
     let once = behaviour.takes.min(stopped) + HAND_OVER;
     let delays = step.retry.as_ref().map_or(Duration::ZERO, |retry| retry.delay * (1 << retry.attempts.min(8)));

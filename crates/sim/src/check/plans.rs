@@ -25,6 +25,10 @@ impl Plans {
     }
 
     pub(crate) fn step(&self, rows: &Rows, place: Place) -> Option<&StepPlan> {
-        self.job(rows, place.job)?.steps.get(place.step.get())
+        let plan = self.job(rows, place.job)?;
+        match plan.steps.get(place.step.get()) {
+            None => plan.find(rows.step(place)?.item_of()?),
+            step => step,
+        }
     }
 }

@@ -41,6 +41,7 @@ pub(crate) struct JobSeen {
 
 #[derive(Debug, Clone)]
 pub(crate) struct StepSeen {
+    pub name: String,
     pub state: &'static str,
     pub is_final: bool,
     pub error_code: Option<&'static str>,
@@ -77,6 +78,13 @@ impl JobSeen {
     }
 }
 
+impl StepSeen {
+    /// The name of the step that this one is an item of.
+    pub(crate) fn item_of(&self) -> Option<&str> {
+        self.name.strip_suffix(']')?.rsplit_once('[').map(|(of, _)| of)
+    }
+}
+
 impl AttemptSeen {
     pub(crate) fn is_over(&self) -> bool {
         self.over_at.is_some()
@@ -107,7 +115,16 @@ impl Rows {
 
     /// The same step of the job that the first one of a line of continuations was.
     pub(crate) fn origin(&self, place: Place) -> Place {
-        Place { job: self.root(place.job), ..place }
+        let root = self.root(place.job);
+        let item = self.step(place).filter(|step| step.item_of().is_some());
+        match (item, self.job(root)) {
+            // Items stand wherever their list came up.
+            (Some(item), Some(job)) => {
+                let same = job.steps.iter().find(|(_, step)| step.name == item.name).map(|(ix, _)| *ix);
+                same.map_or(place, |step| Place { job: root, step })
+            }
+            _ => Place { job: root, ..place },
+        }
     }
 
     /// The first one of the line of continuations that this job is of.
@@ -173,6 +190,7 @@ impl Rows {
         let since = before.as_ref().filter(|step| step.state == row.state).map_or(now, |step| step.since);
         let cut_since = before.as_ref().and_then(|step| step.cut_since);
         let seen = StepSeen {
+            name: row.name.clone(),
             state: row.state,
             is_final: row.check_at.is_none(),
             error_code: row.error_code,
