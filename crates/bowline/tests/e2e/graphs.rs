@@ -50,6 +50,49 @@ steps:
 }
 
 #[test]
+fn a_list_becomes_a_step_for_each_item() {
+    let (house, _up) = House::up();
+    let id = house.submit(
+        r#"
+name: fan
+steps:
+  list: { run: 'echo "{\"parts\": [\"a\", \"b\", \"c\"]}" >> "$BOWLINE_OUTPUT"' }
+  each:
+    needs: [list]
+    for_each: "{{ steps.list.output.parts }}"
+    max_parallel: 2
+    run: |
+      echo "part {{ item }} in $BOWLINE_STEP"
+      echo "seen={{ item }}" >> "$BOWLINE_OUTPUT"
+  build:
+    matrix: { os: [debian, alpine], n: [1, 2] }
+    run: 'test {{ item.os }}{{ item.n }} != alpine1'
+  blame: { needs: [each, { step: build, on: failure }], run: 'true' }
+  sum: { needs: [each], run: 'echo "{{ steps.each.output }}"' }
+"#,
+    );
+    let job = house.end(&id);
+    let expected = "list success, each success, build failed, blame success, sum success, ";
+    assert!(states(&job).starts_with(expected), "{}", states(&job));
+    assert_eq!(house.log(&id, "each[1]"), "part b in each[1]\n");
+    assert_eq!(house.log(&id, "sum"), "[{seen:a},{seen:b},{seen:c}]\n");
+    let bad = job["steps"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .find(|step| step["item"]["n"] == 1 && step["state"] == "failed");
+    let name = bad.expect("one item failed")["name"].as_str().expect("a name").to_owned();
+    assert_eq!(name, "build[2]");
+    assert!(job["error"]["message"].as_str().is_some_and(|text| text.contains("1 of 4 items failed")), "{job}");
+    // Only what did not end well is done again.
+    let again = house.bowline(&["retry", &id, "--from-failed"]).ok().out.trim().to_owned();
+    let again = house.end(&again);
+    assert_eq!(step_of(&again, "build[2]")["attempt"], 1);
+    assert_eq!(step_of(&again, "build[1]")["attempt"], 0);
+    assert_eq!(step_of(&again, "build[1]")["state"], "success");
+}
+
+#[test]
 fn inputs_are_bound_and_seen_by_scripts() {
     let (house, _up) = House::up();
     let file = house.write(

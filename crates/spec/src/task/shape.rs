@@ -17,7 +17,8 @@ pub(crate) const EFFECTS: &[&str] = &["none", "idempotent", "writes"];
 pub(crate) const ON_DISCONNECT: &[&str] = &["keep", "stop"];
 pub(crate) const WHEN_FULL: &[&str] = &["queue", "reject", "cancel_oldest"];
 pub(crate) const MISSED: &[&str] = &["skip", "once"];
-pub(crate) const END_WORDS: &[&str] = &["success", "failed", "cancelled", "skipped"];
+/// `failure` is another word for `failed`: it is what conditions call it.
+pub(crate) const END_WORDS: &[&str] = &["success", "failed", "failure", "cancelled", "skipped"];
 
 const TEXTS: Kind = Kind::List(&Kind::Text);
 const ENV: Kind = Kind::Map(&Kind::AnyScalar);

@@ -230,14 +230,17 @@ fn need<'n>(item: &'n Node, sink: &mut Sink) -> Option<(&'n Node, Ends)> {
     fields.close();
     let Some(on) = on else { return step.map(|step| (step, Ends::SUCCESS)) };
     let mut ends = Ends { success: false, failed: false, cancelled: false, skipped: false };
-    let words = values::list("on", on, sink)?;
+    let words: Vec<&Node> = match &on.value {
+        Value::Scalar { .. } => vec![on],
+        _ => values::list("on", on, sink)?,
+    };
     if words.is_empty() {
         sink.add(Finding::error(Code::BadValue, on.span, "`on` names no end that would satisfy it"));
     }
     for word in words {
         match values::word("on", END_WORDS, word, sink) {
             Some("success") => ends.success = true,
-            Some("failed") => ends.failed = true,
+            Some("failed" | "failure") => ends.failed = true,
             Some("cancelled") => ends.cancelled = true,
             Some(_) => ends.skipped = true,
             None => {}

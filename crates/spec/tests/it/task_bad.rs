@@ -418,16 +418,16 @@ fn needs() {
     check(
         "name: t\nsteps: { build: { run: x }, b: { run: x, needs: [biuld, build, build, { step: build, on: [sucess] }, { on: [] }] } }",
         &expect![[r#"
-        t.yaml:2:50 error unknown_step: the step `b` needs `biuld`, which is not there
-            did you mean `build`?
-        t.yaml:2:64 error conflict: `build` stands in `needs` twice
-        t.yaml:2:79 error conflict: `build` stands in `needs` twice
-        t.yaml:2:91 error bad_value: `on` must be `success`, `failed`, `cancelled` or `skipped`, not the text `sucess`
-            did you mean `success`?
-        t.yaml:2:102 error missing_key: an item of `needs` needs the key `step`
-            the step's name
-        t.yaml:2:108 error bad_value: `on` names no end that would satisfy it
-    "#]],
+            t.yaml:2:50 error unknown_step: the step `b` needs `biuld`, which is not there
+                did you mean `build`?
+            t.yaml:2:64 error conflict: `build` stands in `needs` twice
+            t.yaml:2:79 error conflict: `build` stands in `needs` twice
+            t.yaml:2:91 error bad_value: `on` must be `success`, `failed`, `failure`, `cancelled` or `skipped`, not the text `sucess`
+                did you mean `success`?
+            t.yaml:2:102 error missing_key: an item of `needs` needs the key `step`
+                the step's name
+            t.yaml:2:108 error bad_value: `on` names no end that would satisfy it
+        "#]],
     );
 }
 

@@ -10,7 +10,8 @@ use engine::{Event, JobState, StateName, StepIx};
 
 use super::Fixture;
 use super::scene::{
-    FIRST, Life, after, approval, attempt_id, commit, definition_row, id, job_id, needs, plain, step, task, worker_id,
+    FIRST, Life, after, approval, attempt_id, commit, definition_row, fan_out, id, job_id, needs, plain, step, task,
+    worker_id,
 };
 use crate::read::{Family, Kin, Lineage};
 use crate::rows::{IdempotencyRow, LateOutcome, LineageRow, OutboxRow, QuarantineRow};
@@ -359,6 +360,7 @@ fn task_of_all_states() -> Arc<engine::definition::Definition> {
             StepDef { condition: Condition::Expression(Arc::from("false")), ..step("skipped") },
             needs(step("skipped after a failure"), StepIx(10)),
             StepDef { work: Work::Run(Arc::new(body)), ..step("rendered") },
+            fan_out("each", 3),
         ],
     )
 }

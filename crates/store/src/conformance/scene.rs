@@ -7,8 +7,8 @@ use std::time::Duration;
 use engine::attempt::{Loss, Outcome, Report, Usage};
 use engine::deadline::Rules;
 use engine::definition::{
-    Condition, Definition, DefinitionParts, Effects, Ends, Items, Need, OnDisconnect, Patience, Program, Protection,
-    RunBody, StepDef, StopPolicy, Work,
+    Condition, Definition, DefinitionParts, Effects, Ends, FanOut, Items, Need, OnDisconnect, Patience, Program,
+    Protection, RunBody, StepDef, StopPolicy, Work,
 };
 use engine::eval::{Evaluator, Scope};
 use engine::event::Ticket;
@@ -210,6 +210,12 @@ pub(super) fn step(name: &str) -> StepDef {
 pub(super) fn needs(mut step: StepDef, other: StepIx) -> StepDef {
     step.needs.push(Need { step: other, on: Ends::SUCCESS });
     step
+}
+
+/// A step that is done so often, one after the other.
+pub(super) fn fan_out(name: &str, count: u64) -> StepDef {
+    let items = Items::List(Arc::new((0..count).map(serde_json::Value::from).collect()));
+    StepDef { fan_out: Some(FanOut { items, max_parallel: Some(1), fail_fast: false }), ..step(name) }
 }
 
 pub(super) fn approval(name: &str) -> StepDef {

@@ -62,6 +62,9 @@ fn job(one: &mut dyn Store, other: &mut dyn Store, id: JobId) {
     for ix in 0..3 {
         same!(one, other, step(id, StepIx(ix)));
     }
+    for name in ["a", "b", "c[1]", "nobody"] {
+        same!(one, other, step_named(id, name));
+    }
     same!(one, other, events(Some(id), 0, 1_000));
     same!(one, other, events(Some(id), 5, 2));
 }

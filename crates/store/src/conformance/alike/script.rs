@@ -11,7 +11,7 @@ use engine::{AttemptId, Epoch, Event, Fence, Heard, StepIx, Time};
 use super::Outcome;
 use super::answers::Known;
 use crate::conformance::scene::{
-    Life, after, approval, attempt_id, definition_row, id, job_id, needs, plain, report, step, task, worker_id,
+    Life, after, approval, attempt_id, definition_row, fan_out, id, job_id, needs, plain, report, step, task, worker_id,
 };
 use crate::rows::{
     BeatRole, BeatRow, BreakerRow, FleetChange, HearingRow, IdempotencyRow, LateOutcome, LineageRow, NewWorker,
@@ -139,10 +139,11 @@ impl<'a> Script<'a> {
             return;
         }
         let retry = RetryPolicy { attempts: 2, delay: Duration::from_secs(5), ..RetryPolicy::default() };
-        let definition = match self.choices.below(4) {
+        let definition = match self.choices.below(5) {
             0 => plain(),
             1 => task("wide", vec![step("a"), step("b"), needs(step("c"), StepIx(0))]),
             2 => task("gate", vec![approval("a"), needs(step("b"), StepIx(0))]),
+            3 => task("many", vec![fan_out("c", 2)]),
             _ => task("again", vec![engine::definition::StepDef { retry, ..step("a") }]),
         };
         let (life, mut new) = Life::draft(n, &definition, self.now);
