@@ -71,7 +71,12 @@ impl World {
     fn shut_out(&self) -> BTreeSet<usize> {
         let rows = self.database.reader().workers().unwrap_or_default();
         let used = |host: &Host| rows.iter().find(|row| row.id.0 == host.worker).map_or(0, |row| row.used_epoch.0);
-        let is_older = |host: &Host| host.disk.last_epoch > 0 && host.disk.last_epoch < used(host);
+        // One whose folder was emptied knows as long as it lives.
+        let last_epoch = |host: &Host| match &host.process {
+            Some(process) => process.agent.last_epoch(),
+            None => host.disk.last_epoch,
+        };
+        let is_older = |host: &Host| (1..used(host)).contains(&last_epoch(host));
         let is_out = |host: &Host| host.copy_of.is_some() || is_older(host);
         (0..self.hosts.len()).filter(|at| is_out(&self.hosts[*at])).collect()
     }

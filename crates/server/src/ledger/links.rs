@@ -222,7 +222,7 @@ impl<S: Store> Core<S> {
         round.log_ends.insert(AttemptId(ticket.attempt), end.log_last_seq);
         let event = Event::Ended { ticket: engine_ticket(ticket, place.step), report: report(end) };
         match self.apply(place.job, &event, round) {
-            Ok(()) => {}
+            Ok(()) => self.answer_removed(link, place.job, ticket, round),
             Err(EventError::Rejected(Rejection::Stale(_) | Rejection::JobFinal(_))) => {
                 // The truth comes late: it changes no state, and is kept as evidence before it is answered.
                 let outcome = serde_json::to_string(end).expect("an end is plain data and always has a JSON form");
@@ -397,6 +397,15 @@ impl<S: Store> Core<S> {
     /// The engine has the end on record: the worker may forget it once the log is whole too.
     pub(super) fn end_recorded(&mut self, worker: WorkerId, job: JobId, ticket: Ticket, round: &mut Round) {
         if let Some(link) = self.effect_target(worker) {
+            self.mark_ended(link, Some(job), ticket, round);
+        }
+    }
+
+    /// What the engine has to say goes where the roster has the worker. One that was removed is not there, and is answered
+    /// where it spoke.
+    fn answer_removed(&mut self, link: LinkId, job: JobId, ticket: Ticket, round: &mut Round) {
+        let Some(worker) = self.links.get(&link).map(|known| known.worker) else { return };
+        if self.effect_target(worker).is_none() {
             self.mark_ended(link, Some(job), ticket, round);
         }
     }

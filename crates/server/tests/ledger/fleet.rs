@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use protocol::attempt::{AttemptSpec, End, StopReason};
-use protocol::link::{Heartbeat, HeldAttempt, HeldState, RefusedCode, ServerMessage, VerdictKind, WorkerMessage};
+use protocol::link::{
+    Heartbeat, HeldAttempt, HeldState, LogHeader, MissingCause, RefusedCode, ServerMessage, VerdictKind, WorkerMessage,
+};
 use server::ledger::{FleetAnswer, FleetError, FleetOrder};
 
 use crate::desk::{Desk, Mailbox, ONE, exited};
@@ -172,10 +174,13 @@ fn a_removed_worker_that_comes_back_is_told_to_stop_all_and_why() {
     assert_eq!(back.welcome.verdicts[0].verdict, VerdictKind::StopGraceful);
     assert!(is_removed(&back.one()));
     desk.check(job, "recovering: recovering");
+    let (ticket, cause) = (spec.ticket, MissingCause::Limit);
+    desk.log(&back, LogHeader { ticket, first_seq: 1, last_seq: 0, missing: 0, cause, complete: true }, Vec::new());
     let stopped = End { stopped: Some(StopReason::Cancelled), ..exited(143) };
     desk.says(&back, vec![WorkerMessage::Ended { ticket: spec.ticket, end: stopped }]);
     desk.check(job, "running: queued");
-    back.take();
+    let forget = |message: &ServerMessage| matches!(message, ServerMessage::Forget { .. });
+    assert!(back.take().iter().any(forget), "its end is on record, so that nothing need stay in its folder");
     let mut again = desk.connect(w.worker, "w", "script", 1, Vec::new());
     assert!(is_removed(&again.one()) && again.closed, "it has nothing to report");
     assert_eq!(desk.core().roster().connected(), 0);

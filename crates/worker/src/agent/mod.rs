@@ -113,6 +113,11 @@ impl Agent {
         std::mem::take(&mut self.out.actions)
     }
 
+    /// The link that it was last welcomed on; 0 before the first.
+    pub fn last_epoch(&self) -> u64 {
+        self.hello.last_epoch
+    }
+
     /// How many attempts it has, in whatever state.
     pub fn holds(&self) -> usize {
         self.held.len()
