@@ -201,13 +201,14 @@ impl<S: Store> Core<S> {
         !safe
     }
 
-    /// The same for an offer that is accepted just now. What is on record as started goes on.
-    pub(super) fn withholds_start(&mut self, place: Place, ticket: protocol::attempt::Ticket) -> bool {
-        let offered = |core: &Core<S>| {
-            let offer = core.cache.get(place.job).and_then(|cached| cached.job.state(place.step).offer().copied());
-            offer.is_some_and(|offer| offer.attempt.0 == ticket.attempt)
-        };
-        self.withholds(place) && offered(self)
+    /// The same for an offer that is accepted just now. What is on record as started goes on. None where the record cannot
+    /// be read.
+    pub(super) fn withholds_start(&mut self, place: Place, ticket: protocol::attempt::Ticket) -> Option<bool> {
+        if !self.withholds(place) {
+            return Some(false);
+        }
+        let offer = self.cache.get(place.job)?.job.state(place.step).offer();
+        Some(offer.is_some_and(|offer| offer.attempt.0 == ticket.attempt))
     }
 
     /// An attempt that is not on record, of a step that is: it had leave to start, so the word of that was lost.

@@ -178,11 +178,17 @@ impl<S: Store> Core<S> {
         if self.has_lost_commits(round) {
             return;
         }
-        if let Some(place) = self.place(AttemptId(ticket.attempt)).filter(|place| self.withholds_start(*place, ticket))
-        {
-            let reason = "commits were lost, and not all workers have reported yet".to_owned();
-            self.about_attempt(link, ticket, "accept", round, |t| Event::Refused { ticket: t, reason });
-            return self.stale(link, Some(place.job), ticket, "accept", round);
+        if let Some(place) = self.place(AttemptId(ticket.attempt)) {
+            match self.withholds_start(place, ticket) {
+                Some(false) => {}
+                Some(true) => {
+                    let reason = "commits were lost, and not all workers have reported yet".to_owned();
+                    self.about_attempt(link, ticket, "accept", round, |t| Event::Refused { ticket: t, reason });
+                    return self.stale(link, Some(place.job), ticket, "accept", round);
+                }
+                // Neither leave nor refusal is safe then: it asks again, or the time of the offer is over.
+                None => return,
+            }
         }
         let epoch = self.epoch_of(link);
         if planted::is(Bug::OfferedToTwo) {

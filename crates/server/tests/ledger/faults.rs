@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
-use protocol::link::{HeldState, LogHeader, MissingCause, ServerMessage};
+use protocol::link::{HeldState, Hello, LogHeader, MissingCause, ServerMessage, WorkerMessage};
 use server::clock::Clock;
 use server::dispatch::Roster;
 use server::ledger::{self, Command, Commit, Ledger, LedgerDown, SubmitError, Submitted};
@@ -13,7 +13,7 @@ use store::rows::{self, QueuedStep, ServerRow, StoredJob, WorkerRow};
 use store::{Batch, Committed, Due, DueLog, Enrolled, HeldStep, Reader, Store, StoreError};
 use store_sqlite::SqliteStore;
 
-use crate::desk::{Desk, ONE, submit};
+use crate::desk::{Desk, ONE, hello, submit};
 use crate::recovery::held;
 
 /// The real store, which refuses every batch that writes a job of the task `poison`, or changes one of the task
@@ -338,6 +338,42 @@ fn a_job_that_could_not_be_read_when_the_rest_was_is_read_later() {
     assert_eq!(absent.load(Ordering::Relaxed), 0);
     let mut w = desk.worker("w", "script", 1);
     assert_eq!(w.offer().job, job.0);
+}
+
+/// What it is cannot be told while it cannot be read; so it is not started, as if it might have run.
+#[test]
+fn what_cannot_be_read_does_not_start_while_commits_are_lost_and_does_later() {
+    for absences in 0..6 {
+        let (moody, absent) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+        let (moods, away) = (moody.clone(), absent.clone());
+        let mut desk = Desk::with(|inner| Faulty { moody: moods, absent: away, ..Faulty::kind(inner) });
+        // It has not reported until the window is over.
+        let _awaited = desk.worker("awaited", "gpu", 1);
+        let mut w = desk.worker("w", "script", 1);
+        let job = desk.submit(ONE);
+        let spec = w.offer();
+        let proof = desk.enrol("proof");
+        let first = desk.knock(proof, hello("proof", "gpu", 1, Vec::new())).welcomed();
+        desk.hang_up(&first);
+        let last_epoch = first.welcome.epoch + 1;
+        desk.knock(proof, Hello { last_epoch, ..hello("proof", "gpu", 1, Vec::new()) }).welcomed();
+        // A refusal empties the memory, so that the job has to be read again.
+        moody.store(1, Ordering::Relaxed);
+        absent.store(absences, Ordering::Relaxed);
+        desk.says(&w, vec![WorkerMessage::Accept { ticket: spec.ticket }]);
+        assert_eq!(moody.load(Ordering::Relaxed), 0);
+        desk.pass(Duration::from_secs(60));
+        assert_eq!(absent.load(Ordering::Relaxed), 0);
+        let said = w.take();
+        assert!(!said.iter().any(|mail| matches!(mail, ServerMessage::Go { .. })), "{absences}: it may have run");
+        assert!(!said.iter().any(|mail| matches!(mail, ServerMessage::Offer { .. })), "{absences}: it may have run");
+        desk.check(job, "pending: queued");
+        desk.pass(Duration::from_secs(70));
+        assert!(
+            w.take().iter().any(|mail| matches!(mail, ServerMessage::Offer { .. })),
+            "{absences}: its time has come"
+        );
+    }
 }
 
 /// A worker has every frame of a log answered, or it waits for ever and keeps the attempt.
