@@ -178,6 +178,16 @@ impl Job {
         (number < fan.count).then(|| fan.item(number))
     }
 
+    /// Whether this may be the name of an item that comes up later.
+    pub fn awaits_item(&self, name: &str) -> bool {
+        let of =
+            name.strip_suffix(']').and_then(|name| name.rsplit_once('[')).and_then(|(of, _)| self.definition.find(of));
+        of.is_some_and(|of| {
+            let step = self.step(of);
+            self.def(of).fan_out.is_some() && step.fan.is_none() && !step.state.is_final()
+        })
+    }
+
     pub fn is_final(&self) -> bool {
         self.header.state.is_final()
     }

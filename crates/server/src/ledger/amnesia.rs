@@ -249,7 +249,10 @@ impl<S: Store> Core<S> {
     }
 }
 
+/// Why a worker is sent away only to come back.
+pub(super) const COME_WITH_ALL: &str = "the server's database lost commits; come again with all that is kept";
+
 /// The worker is to come again, with what it has put away as well.
 pub(super) fn recall(sender: &LinkSender) {
-    refuse(sender, RefusedCode::Recall, "the server's database lost commits; come again with all that is kept");
+    refuse(sender, RefusedCode::Recall, COME_WITH_ALL);
 }

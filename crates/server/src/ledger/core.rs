@@ -21,6 +21,7 @@ use crate::random::Random;
 use crate::scaler::{NoScaler, Scaler};
 
 use super::amnesia::Amnesia;
+use super::awaited::Awaited;
 use super::beats::Beats;
 use super::breaker::{Breaker, MassLoss};
 use super::cache::{Cache, Definitions};
@@ -65,6 +66,8 @@ pub struct Core<S> {
     pub(super) pings: u64,
     /// Attempts that workers have and nobody here knows.
     pub(super) strangers: BTreeSet<AttemptId>,
+    /// Those of them that belong to items which may come up.
+    pub(super) awaited: BTreeMap<JobId, Vec<Awaited>>,
     pub(super) scaler: Box<dyn Scaler>,
     pub(super) breaker: Breaker,
     /// Identities in use twice of which it was said.
@@ -174,6 +177,7 @@ impl<S: Store> Core<S> {
             pings: 0,
             duplicates: BTreeSet::new(),
             strangers: BTreeSet::new(),
+            awaited: BTreeMap::new(),
             scaler: Box::new(NoScaler),
             breaker,
             config,
@@ -509,6 +513,7 @@ impl<S: Store> Core<S> {
         self.metrics.committed(&batch, finished(&batch).count());
         self.publish(&batch, committed);
         let again = self.answer(commands, round, committed);
+        finished(&batch).for_each(|job| drop(self.awaited.remove(&job)));
         self.cache.trim(finished(&batch));
         if !again.is_empty() {
             self.split.push_back(again);

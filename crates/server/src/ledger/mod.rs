@@ -14,6 +14,7 @@ mod absence;
 mod again;
 mod amnesia;
 mod attempt_spec;
+mod awaited;
 mod beats;
 mod breaker;
 mod cache;

@@ -291,6 +291,9 @@ impl<S: Store> Core<S> {
         for effect in &changes.effects {
             self.effect(id, effect, round);
         }
+        if grown > 0 {
+            self.adopt_awaited(id, round);
+        }
         Ok(())
     }
 

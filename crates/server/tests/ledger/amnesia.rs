@@ -13,6 +13,8 @@ use crate::desk::{Mailbox, ONE, hello};
 const SECOND: Duration = Duration::from_secs(1);
 const READS: &str = "name: reads\nsteps:\n  a: { run: 'true', effects: none }\n";
 const CHAIN: &str = "name: chain\nsteps:\n  a: { run: 'true' }\n  b: { run: 'true', needs: [a] }\n";
+const FAN: &str =
+    "name: fan\nsteps:\n  a: { run: 'true' }\n  each: { needs: [a], for_each: [x, y], run: 'echo {{ item }}' }\n";
 const HELD: &str = "name: held\nsteps:\n  a: { approve: { message: go on?, expires: 30s } }\n";
 
 fn held(spec: &AttemptSpec, state: HeldState) -> HeldAttempt {
@@ -68,6 +70,41 @@ fn a_started_step_that_is_not_on_record_is_adopted_and_its_end_counts() {
         cluster.desk(place).ends(&back, spec.ticket, 0);
         cluster.desk(place).check(job, "success: success");
     }
+}
+
+/// The list that an item belongs to is gone with the commits. It is made again, and the item is not run again.
+#[test]
+fn an_item_whose_list_is_not_on_record_is_waited_for_and_adopted() {
+    let mut cluster = Cluster::new(1);
+    let mut w = cluster.desk(0).worker("w", "script", 1);
+    let job = cluster.desk(0).submit(FAN);
+    let first = cluster.desk(0).start(&mut w);
+    let before = cluster.database.commits();
+    cluster.desk(0).ends(&w, first.ticket, 0);
+    let item = cluster.desk(0).start(&mut w);
+    assert_eq!(item.step, "each[0]");
+    let lost = cluster.database.commits() - before;
+    assert_eq!(cluster.database.forget_last(lost), lost);
+    cluster.kill(0);
+    let place = cluster.start();
+    cluster.pass(SECOND * 20);
+    let brings = vec![held(&first, HeldState::Ended), held(&item, HeldState::Running)];
+    let last_epoch = w.welcome.epoch + 1;
+    let hello = Hello { last_epoch, ..hello("w", "script", 1, brings) };
+    let mut back = cluster.desk(place).knock(w.worker, hello.clone()).welcomed();
+    cluster.desk(place).check(job, "running: running pending");
+    cluster.desk(place).ends(&back, first.ticket, 0);
+    cluster.desk(place).check(job, "running: success running running queued");
+    let recalled =
+        |message: &ServerMessage| matches!(message, ServerMessage::Refused { code: RefusedCode::Recall, .. });
+    assert!(back.take().iter().any(recalled), "it may have put it away by now");
+    cluster.desk(place).hang_up(&back);
+    let hello = Hello { last_epoch: back.welcome.epoch, held: vec![held(&item, HeldState::Ended)], ..hello };
+    let back = cluster.desk(place).knock(w.worker, hello).welcomed();
+    assert_eq!(back.welcome.verdicts[0].verdict, VerdictKind::SendResult);
+    cluster.desk(place).ends(&back, item.ticket, 0);
+    let attempts = cluster.desk(place).attempts(job);
+    assert_eq!(attempts.iter().filter(|attempt| attempt.id.0 == item.ticket.attempt).count(), 1);
 }
 
 #[test]

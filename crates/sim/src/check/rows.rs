@@ -144,6 +144,9 @@ impl Rows {
             self.roots.insert(row.job, root);
         }
         accepted.jobs().for_each(|row| self.take_job(row));
+        // An item may come up and be adopted at once.
+        let come_up: Vec<&StepRow> = accepted.steps().filter(|row| !self.has_step(row)).collect();
+        come_up.into_iter().for_each(|row| self.take_step(now, row));
         // Attempts first: how long one was cut off is in its step's row as it was before.
         accepted.attempts().for_each(|row| self.take_attempt(now, row));
         accepted.steps().for_each(|row| self.take_step(now, row));
@@ -182,6 +185,10 @@ impl Rows {
             cancelled_at,
         };
         self.jobs.insert(row.id, seen);
+    }
+
+    fn has_step(&self, row: &StepRow) -> bool {
+        self.step(Place { job: row.job, step: row.ix }).is_some()
     }
 
     fn take_step(&mut self, now: Duration, row: &StepRow) {
