@@ -238,6 +238,8 @@ impl<S: Store> Core<S> {
                 if self.amnesia.is_none() {
                     self.forgotten = Some(ATTEMPT_GONE);
                 }
+                // It may stand for one that another link was told to go on with: that one is to end.
+                self.noticed.read_again(BTreeSet::from([job]));
                 tracing::warn!(%attempt, %job, step = held.step, "an attempt that was not on record is adopted");
                 Some(Place { job, step })
             }

@@ -485,6 +485,32 @@ fn what_a_later_attempt_stands_for_is_not_called_dead() {
     assert_eq!((row.error_code.as_deref(), row.confirmed), (Some("worker_lost"), false));
 }
 
+/// What is on record came back first, and was told to go on.
+#[test]
+fn what_a_later_attempt_stands_for_is_told_to_end_where_it_runs() {
+    let mut cluster = Cluster::new(1);
+    let mut w = cluster.desk(0).worker("w", "script", 1);
+    let job = cluster.desk(0).submit(READS);
+    let first = cluster.desk(0).start(&mut w);
+    let mut other = cluster.desk(0).worker("other", "script", 1);
+    let before = cluster.database.commits();
+    cluster.desk(0).hang_up(&w);
+    cluster.pass(SECOND * 125);
+    let offered = other.take();
+    let Some(ServerMessage::Offer { spec: second, .. }) = offered.last() else { panic!("{offered:?}") };
+    cluster.desk(0).says(&other, vec![WorkerMessage::Accept { ticket: second.ticket }]);
+    forget_since(&cluster, before);
+    cluster.pass(SECOND * 3);
+    let mut back = again(&mut cluster, &w, "w", 1, vec![held(&first, HeldState::Running)]);
+    assert_eq!(back.welcome.verdicts[0].verdict, VerdictKind::Continue);
+    let _second = again(&mut cluster, &other, "other", 1, vec![held(second, HeldState::Running)]);
+    cluster.pass(SECOND);
+    cluster.desk(0).check(job, "running: running");
+    let told = back.take();
+    let is_stop = |mail: &ServerMessage| matches!(mail, ServerMessage::Stop { ticket, .. } if *ticket == first.ticket);
+    assert!(told.iter().any(is_stop), "{told:?}");
+}
+
 /// Nobody remembers; but a worker that has what is not on record is proof enough to ask all of them.
 #[test]
 fn all_are_asked_when_one_worker_has_what_is_not_on_record() {
