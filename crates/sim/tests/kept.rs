@@ -83,6 +83,7 @@ kept! {
     deleted_under_its_step => "deleted-under-its-step",
     a_copy_without_a_name => "a-copy-without-a-name",
     a_report_that_nobody_can_read => "a-report-that-nobody-can-read",
+    two_were_told_to_go_on => "two-were-told-to-go-on",
 }
 
 #[test]

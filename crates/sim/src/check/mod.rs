@@ -446,6 +446,7 @@ impl Checks {
         let new = accepted.attempts().filter(|row| !self.rows.attempts.contains_key(&row.id));
         Before {
             listened: self.ears.listened(),
+            latest: self.times.latest(),
             attempts: accepted.attempts().map(|row| (row.id, self.rows.attempts.get(&row.id).cloned())).collect(),
             times: times.map(|row| (row, self.times.next(row))).collect(),
             fences: places.iter().map(|place| (*place, self.voices.highest(*place))).collect(),
@@ -483,7 +484,7 @@ impl Checks {
         self.lives.put_back(before.budgets);
         self.finals.forget(&before.ended, &before.deliveries);
         self.voices.put_back(before.fences, &before.granted);
-        before.times.into_iter().for_each(|(row, at)| self.times.written(row, at));
+        self.times.put_back(before.latest, before.times);
         self.rows.put_back(before.jobs, before.attempts);
     }
 }

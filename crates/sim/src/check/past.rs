@@ -37,6 +37,8 @@ pub(crate) struct Past {
 pub(crate) struct Before {
     /// What had been listened to.
     pub listened: Duration,
+    /// The latest time of a commit.
+    pub latest: Time,
     pub jobs: Vec<(JobId, Option<JobSeen>)>,
     pub attempts: Vec<(AttemptId, Option<AttemptSeen>)>,
     pub times: Vec<(Row, Option<Time>)>,

@@ -148,7 +148,10 @@ impl Rows {
         let come_up: Vec<&StepRow> = accepted.steps().filter(|row| !self.has_step(row)).collect();
         come_up.into_iter().for_each(|row| self.take_step(now, row));
         // Attempts first: how long one was cut off is in its step's row as it was before.
-        accepted.attempts().for_each(|row| self.take_attempt(now, row));
+        // Of several new ones of one step the oldest comes first, however a batch has them.
+        let mut attempts: Vec<&AttemptRow> = accepted.attempts().collect();
+        attempts.sort_by_key(|row| row.fence);
+        attempts.into_iter().for_each(|row| self.take_attempt(now, row));
         accepted.steps().for_each(|row| self.take_step(now, row));
         accepted.attempts().for_each(|row| self.settle(row));
         for row in batch.events.iter().filter(|row| row.kind == "cancel_asked" && accepted.job(row.job)) {

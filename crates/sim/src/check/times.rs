@@ -5,6 +5,9 @@
 //! nothing is overdue after any commit but for the pieces of a refused batch, which hold their own commands only. So a few
 //! seconds of *listening* are allowed: true time in which commits followed each other as marks do. A job of a refused batch
 //! may be set aside for a minute at a time.
+//!
+//! With commits that are lost the installation's time goes back to the last mark that is left: what was due only by a time
+//! that is not on record is not overdue for it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -39,6 +42,8 @@ pub(crate) struct Times {
     /// Since how much listening each overdue row is overdue.
     overdue: BTreeMap<Row, Duration>,
     listened: Duration,
+    /// The latest time of any commit.
+    latest: Time,
     pub(super) pulse: Pulse,
     /// Jobs of refused batches, and until how much listening they may be late for it.
     aside: BTreeMap<JobId, Duration>,
@@ -57,6 +62,7 @@ impl Times {
             whole(name, row.check_at, row.owner, row.action, batch.now, found);
             self.written((row.job, Some(row.ix)), row.check_at);
         }
+        self.latest = self.latest.max(batch.now);
         self.look(batch.now, found);
     }
 
@@ -71,7 +77,18 @@ impl Times {
         self.next.get(&row).copied()
     }
 
-    pub(super) fn written(&mut self, row: Row, check_at: Option<Time>) {
+    pub(super) fn latest(&self) -> Time {
+        self.latest
+    }
+
+    /// A commit is gone: the rows that it wrote are what they were, and so is the latest time.
+    pub(super) fn put_back(&mut self, latest: Time, rows: Vec<(Row, Option<Time>)>) {
+        rows.into_iter().for_each(|(row, at)| self.written(row, at));
+        self.latest = latest;
+        self.overdue.retain(|row, _| self.next.get(row).is_some_and(|at| *at < latest));
+    }
+
+    fn written(&mut self, row: Row, check_at: Option<Time>) {
         self.overdue.remove(&row);
         if let Some(before) = self.next.remove(&row) {
             self.due.remove(&(before, row));

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use engine::{AttemptId, Fence};
 use store::Batch;
+use store::rows::AttemptRow;
 
 use super::rows::{AttemptSeen, Place, Rows, put_back};
 use super::{Accepted, Findings};
@@ -65,7 +66,8 @@ impl Voices {
                     if !self.granted.insert(row.fence) {
                         found.add(CHECKER, format!("{} has a fence that another one has", name()));
                     }
-                    let before = rows.step(place).map_or(0, |step| step.attempts.len());
+                    let before =
+                        rows.step(place).map_or(0, |step| step.attempts.len()) + brought_before(rows, accepted, row);
                     if usize::try_from(row.number).is_ok_and(|number| number != before + 1) {
                         found.add(CHECKER, format!("{} follows {before} others", name()));
                     }
@@ -80,6 +82,13 @@ impl Voices {
         }
         turns(rows, batch, accepted, found);
     }
+}
+
+/// How many attempts of the same step the same batch brings that are older than this one. In a batch they stand in no order.
+fn brought_before(rows: &Rows, accepted: &Accepted<'_>, row: &AttemptRow) -> usize {
+    let is_new = |other: &&AttemptRow| !rows.attempts.contains_key(&other.id);
+    let is_older = |other: &&AttemptRow| (other.job, other.ix) == (row.job, row.ix) && other.fence < row.fence;
+    accepted.attempts().filter(is_new).filter(is_older).count()
 }
 
 /// What is wrong with an attempt's turning into this state.

@@ -49,6 +49,40 @@ fn an_older_state_folder_is_not_known_by_links_whose_commits_are_lost() {
     admitted(2).is_well();
 }
 
+/// By the time that is left it is not due yet.
+#[test]
+fn what_was_due_by_a_time_that_is_lost_is_not_late_for_it() {
+    let looked_at_after = |lost| {
+        let mut scene = Scene::new(|_| {});
+        scene.checks.past.expected = true;
+        let due = scene.time() + MINUTE;
+        let mark = |scene: &mut Scene, now| drop(scene.after(2 * SECOND).commit(&Batch { now, ..Batch::default() }));
+        mark(&mut scene, due + SECOND);
+        scene.checks.forgotten(lost);
+        (0..3).for_each(|_| mark(&mut scene, due - SECOND));
+        mark(&mut scene, due + SECOND);
+        scene
+    };
+    looked_at_after(1).is_well();
+    looked_at_after(0).is_found("check-time", "nobody looked");
+}
+
+/// One worker after the other says in one round what is not on record: the last of them stands for those before it.
+#[test]
+fn attempts_that_come_in_one_batch_follow_each_other() {
+    let brought = |attempts: Vec<AttemptRow>| {
+        let mut scene = Scene::new(|step| step.effects = "none");
+        scene.turn("running", |batch| {
+            batch.steps[0].attempt = Some(attempt(2));
+            batch.steps[0].fence = Some(Fence(2));
+            batch.attempts = attempts;
+        });
+        scene
+    };
+    brought(vec![attempt_row(2, "running"), over_row(1, "lost")]).is_well();
+    brought(vec![attempt_row(2, "running")]).is_found("stale-voice", "follows 0 others");
+}
+
 fn exhausted(batch: &mut Batch) {
     batch.steps[0].error_code = Some("dispatch_exhausted");
 }
