@@ -56,7 +56,9 @@ fn what_was_due_by_a_time_that_is_lost_is_not_late_for_it() {
         let mut scene = Scene::new(|_| {});
         scene.checks.past.expected = true;
         let due = scene.time() + MINUTE;
-        let mark = |scene: &mut Scene, now| drop(scene.after(2 * SECOND).commit(&Batch { now, ..Batch::default() }));
+        let mark = |scene: &mut Scene, now| {
+            scene.after(2 * SECOND).commit(&Batch { now, ..Batch::default() });
+        };
         mark(&mut scene, due + SECOND);
         scene.checks.forgotten(lost);
         (0..3).for_each(|_| mark(&mut scene, due - SECOND));
