@@ -88,6 +88,8 @@ bugs! {
     DeletedIsGone "deleted-is-gone" 0 "what lives in folders that were deleted is reported as not there"
     PowerCutVoids "power-cut-voids" 0 "a start whose claim went with the power counts as never made"
     LogCompleteTooEarly "log-complete-too-early" 0 "a log counts as whole as soon as its end is known, whatever is still to be sent"
+    KeptNotAskedFor "kept-not-asked-for" 0 "after commits were lost, workers are not asked for what they have put away"
+    UnsafeStartInAmnesia "unsafe-start-in-amnesia" 0 "after commits were lost, steps start before all workers have said what they have"
 }
 
 impl Bug {

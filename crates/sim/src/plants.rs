@@ -137,7 +137,11 @@ fn provocation(bug: Bug) -> Provocation {
         Bug::OldCloseEndsNewLink => plain(&["half-open", "cut"]),
         Bug::DeadLinkStays => plain(&["kill-worker", "worker-at-moment"]),
         Bug::IdentityNotAsked => plain(&["roll-back", "mass-reset"]),
-        Bug::StrangerNotAdopted => plain(&["lose-commits-at-message"]),
+        Bug::StrangerNotAdopted | Bug::KeptNotAskedFor => plain(&["lose-commits-at-message"]),
+        Bug::UnsafeStartInAmnesia => {
+            let faults = &["lose-commits-at-message", "lose-commits-at-message", "cut"];
+            Provocation { count: FAULTS, ..long(faults) }
+        }
         Bug::SilentRunnerBeats => long(&["long-freeze-runner"]),
         Bug::RetryRevivesCancelled | Bug::StopNotSent | Bug::EndedByEach => plain(&["cancel"]),
         Bug::WindowRevivesCancelled | Bug::CancelRefreshesWindow => long(&["cut-and-act"]),

@@ -95,7 +95,7 @@ impl<S: Store> Core<S> {
         for link in links {
             let Some(known) = self.links.remove(&link) else { continue };
             // It may come to another server, which has not heard of the loss: so it is asked here and now.
-            if known.keeps {
+            if known.keeps && !planted::is(Bug::KeptNotAskedFor) {
                 recall(&known.sender);
             } else {
                 refuse(&known.sender, RefusedCode::GoingAway, "the server's database lost commits; connect again");
@@ -139,7 +139,7 @@ impl<S: Store> Core<S> {
             self.commits_were_lost("a worker had a link that is not on record", round);
         }
         let Some(amnesia) = &mut self.amnesia else { return false };
-        if hello.kept == Some(Kept::Apart) && !amnesia.let_in.contains(&row.id) {
+        if hello.kept == Some(Kept::Apart) && !amnesia.let_in.contains(&row.id) && !planted::is(Bug::KeptNotAskedFor) {
             return true;
         }
         amnesia.let_in.insert(row.id);
@@ -194,7 +194,7 @@ impl<S: Store> Core<S> {
         if place.step.get() >= cached.job.steps.len() {
             return true;
         }
-        let safe = cached.job.def(place.step).effects == Effects::None;
+        let safe = cached.job.def(place.step).effects == Effects::None || planted::is(Bug::UnsafeStartInAmnesia);
         if !safe && let Some(amnesia) = &mut self.amnesia {
             amnesia.withheld.insert(place.job);
         }
