@@ -28,6 +28,8 @@ pub enum Moment {
     Off,
     /// The server knows the step's end, and not all of its log.
     LogUnderWay,
+    /// The worker was told that it need not keep the attempt any more, and has put it away.
+    PutAway,
     /// The job is over.
     Over,
 }
@@ -66,6 +68,7 @@ impl Moment {
                 step.state.is_final() && attempts.iter().any(open)
             }
             Moment::Off => !world.hosts[0].is_on(),
+            Moment::PutAway => world.hosts.iter().any(|host| !host.disk.kept.is_empty()),
             Moment::Over => job.header.state.is_final(),
         }
     }

@@ -24,6 +24,9 @@ pub(crate) fn rows() -> Vec<Row> {
             .rule("workers know better than the rows: what they have is adopted"),
         Row::new("database-lost-start-two", "the same, and there is another worker", lost_start().hosts(2))
             .rule("nothing but effects `none` starts before all workers have reported, or a window is over"),
+        Row::new("database-lost-end", "the database loses the commit of the end after the worker was told that it need not keep it; the step prints nothing", lost_end())
+            .rule("a worker keeps for a while what it was told to forget, and is asked for it when commits are lost"),
+        Row::new("database-lost-end-two", "the same, and there is another worker", lost_end().hosts(2)),
         Row::new("disk-full-offered", "the worker's disk is full for 40 s when the step is offered", full(when(Moment::Offered), secs(40)).after(secs(10)).asks_why())
             .rule("a refused offer costs the step nothing; the worker is asked again with its next heartbeat, which comes soon after"),
         Row::new("disk-full-running", "the worker's disk is full for 60 s while the step runs", full(running(), secs(60)))
@@ -34,4 +37,8 @@ pub(crate) fn rows() -> Vec<Row> {
 
 fn lost_start() -> Script {
     when(Moment::Granted).fault(FaultKind::LoseCommits { count: 1 }).program(|program| program.lines = 0)
+}
+
+fn lost_end() -> Script {
+    when(Moment::PutAway).fault(FaultKind::LoseCommits { count: 2 }).program(|program| program.lines = 0)
 }
