@@ -56,7 +56,8 @@ pub fn carry_on(
     }
     let kept = kept(old, how);
     let may_run = |ix: StepIx| {
-        let settled = matches!(how, Continuation::Resolved(order) if order.step == ix && order.settles());
+        let of_settled = |order: &Resolve| order.settles() && (order.step == ix || order.step == of(old, ix));
+        let settled = matches!(how, Continuation::Resolved(order) if of_settled(order));
         let follows = last(ix).is_none_or(|l| l.may_be_followed(old.def(ix), ctx.rules, ctx.now));
         !kept[ix.get()] && !settled && !follows
     };
@@ -72,7 +73,9 @@ pub fn carry_on(
         let ix = StepIx::of(index);
         draft.take_over(ix, old.step(ix), &origin)?;
     }
-    for (ix, fan) in fans(old).filter(|(ix, _)| keeps_items(old, *ix, &kept)) {
+    // A step that is settled by hand is done with its items.
+    let settled = |ix: StepIx| matches!(how, Continuation::Resolved(order) if order.step == ix && order.settles());
+    for (ix, fan) in fans(old).filter(|(ix, _)| keeps_items(old, *ix, &kept) && !settled(*ix)) {
         draft.take_over_items(ix, fan, old, &kept, &origin)?;
     }
     if let Continuation::Resolved(order) = how {
@@ -95,8 +98,12 @@ fn kept(old: &Job, how: &Continuation) -> Vec<bool> {
             let resolved = of(old, order.step);
             // With an ancestor all that it needs stands, so that nothing below takes it back.
             let fixed = ancestors(old, resolved);
-            let stands =
-                |ix: StepIx| ix != order.step && ix != resolved && (fixed[ix.get()] || ended_by_itself(old.step(ix)));
+            let stands = |ix: StepIx| {
+                // Where all of a fan-out is to be done again, its failures are what is wrong with it.
+                let of_it = ix != order.step && of(old, ix) == order.step;
+                let ended = if of_it { ended_well(old.def(ix), old.step(ix)) } else { ended_by_itself(old.step(ix)) };
+                ix != order.step && ix != resolved && (fixed[ix.get()] || ended)
+            };
             all(old).map(stands).collect()
         }
     };

@@ -335,9 +335,35 @@ fn of_a_fan_out_only_what_did_not_end_well_is_done_again() {
             r#"job failed, a success {"sha":"abc"}, b failed (resolved), c skipped, b[0] success {"sha":"abc"}, b[1] failed (resolved), b[2] success {"sha":"abc"}"#
         ]],
     );
+    let of_all = |how: &str| Continuation::Resolved(resolve(StepIx(1), AttemptId(Uuid::nil()), how, false));
+    goes_on(
+        "a -> b[each:3] -> c",
+        story,
+        of_all("succeeded"),
+        true,
+        expect![[r#"job pending, a success {"sha":"abc"}, b success {"sha":"by hand"}, c queued"#]],
+    );
+    goes_on(
+        "a -> b[each:3] -> c",
+        story,
+        of_all("rerun"),
+        true,
+        expect![[
+            r#"job pending, a success {"sha":"abc"}, b running, c pending, b[0] success {"sha":"abc"}, b[1] queued, b[2] success {"sha":"abc"}"#
+        ]],
+    );
+    goes_on(
+        "a -> b[each:3] -> c",
+        story,
+        of_all("failed"),
+        true,
+        expect![[r#"job failed, a success {"sha":"abc"}, b failed (resolved), c skipped"#]],
+    );
     // An item that may still run.
     let cut = "go a[0]; lost a[0]; cancel";
     goes_on("a[each:2]", cut, Continuation::FromFailed, false, expect!["refused: a[0] may still run"]);
+    let by_hand = Continuation::Resolved(resolve(StepIx(0), AttemptId(Uuid::nil()), "succeeded", false));
+    goes_on("a[each:2]", cut, by_hand, false, expect![[r#"job success, a success {"sha":"by hand"}"#]]);
     // What waits for a reviewer keeps what it has, and gives it up with itself.
     let story = "approve b; go b[0]; end b[0] 0; go b[1]; end b[1] 1";
     goes_on(
