@@ -44,9 +44,9 @@ sim-speed: ## How many hours of three servers and twenty workers one core simula
 sim-coverage: ## Which regions of what decides COVERAGE_SEEDS worlds reach; SIM="--missed" shows the others.
 	RUSTC_WORKSPACE_WRAPPER=$(CURDIR)/coverage/rustc.sh CARGO_TARGET_DIR=target/coverage $(CARGO) build --release --locked -p sim
 	rm -rf target/coverage/profiles
-	LLVM_PROFILE_FILE=target/coverage/profiles/one.profraw ./target/coverage/release/sim \
+	-LLVM_PROFILE_FILE=target/coverage/profiles/one.profraw ./target/coverage/release/sim \
 		--seed 1 --count $(COVERAGE_SEEDS) --jobs 2 --keep-going --shrink 0
-	LLVM_PROFILE_FILE=target/coverage/profiles/lost.profraw ./target/coverage/release/sim --with lose-commits \
+	-LLVM_PROFILE_FILE=target/coverage/profiles/lost.profraw ./target/coverage/release/sim --with lose-commits \
 		--seed 1 --count $(COVERAGE_SEEDS) --jobs 2 --keep-going --shrink 0
 	$(CARGO) run --release --locked --manifest-path coverage/Cargo.toml --target-dir target/coverage/reader -- \
 		target/coverage/release/sim target/coverage/profiles $(SIM)
