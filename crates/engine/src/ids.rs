@@ -47,13 +47,13 @@ pub struct Fence(pub u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Epoch(pub u64);
 
-/// A step's place in its job's definition.
+/// A step's place in its job: those of the definition in their order, then the items of fan-outs as they came up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StepIx(pub u32);
 
 impl StepIx {
     pub fn of(index: usize) -> StepIx {
-        StepIx(u32::try_from(index).expect("a definition has at most STEPS_MAX steps"))
+        StepIx(u32::try_from(index).expect("a job has at most STEPS_MAX steps"))
     }
 
     pub fn get(self) -> usize {
