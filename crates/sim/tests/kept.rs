@@ -84,6 +84,7 @@ kept! {
     a_copy_without_a_name => "a-copy-without-a-name",
     a_report_that_nobody_can_read => "a-report-that-nobody-can-read",
     two_were_told_to_go_on => "two-were-told-to-go-on",
+    a_server_that_was_not_on_record => "a-server-that-was-not-on-record",
 }
 
 #[test]

@@ -28,7 +28,7 @@ const AMNESIA_KEY: &str = "amnesia";
 /// Evidence: numbers of events are missing that this server has seen, or stand for others now.
 pub(super) const EVENTS_GONE: &str = "events that were seen are gone";
 
-/// Evidence: what this server wrote into its own row with its last mark is not there.
+/// Evidence: what this server wrote into its own row with its last mark is not there, or the row itself is not.
 pub(super) const ROW_BEHIND: &str = "this server's own row is older than its last mark";
 
 /// Evidence: a worker has an attempt of a step that is on record, and the start of it is not.

@@ -271,9 +271,11 @@ impl<S: Store> Core<S> {
         if last_event < self.noticed.seen {
             self.forgotten = Some(EVENTS_GONE);
         } else if self.siblings.shared {
-            // Others may have written more since than was lost; but nobody else writes this.
-            let own = reader.servers()?.into_iter().find(|row| row.id == self.siblings.me.id);
-            if own.is_some_and(|own| own.beat_at < self.siblings.me.beat_at) {
+            // Others may have written more since than was lost; but nobody else writes this, nor deletes it so soon.
+            let me = &self.siblings.me;
+            let own = reader.servers()?.into_iter().find(|row| row.id == me.id);
+            let kept_until = me.beat_at + FORGOTTEN_AFTER;
+            if own.map_or(self.tick.now < kept_until, |own| own.beat_at < me.beat_at) {
                 self.forgotten = Some(ROW_BEHIND);
             }
         }

@@ -587,3 +587,19 @@ fn what_another_server_has_noticed_is_known_at_the_next_start() {
     cluster.desk(1).says(&other, vec![WorkerMessage::Accept { ticket: spec.ticket }]);
     assert!(!other.take().iter().any(|mail| matches!(mail, ServerMessage::Go { .. })), "it may have run");
 }
+
+/// All that it ever wrote is gone, itself included; and what another one has written since hides that.
+#[test]
+fn a_server_whose_start_is_not_on_record_knows_that_commits_were_lost() {
+    let mut cluster = Cluster::new(1);
+    let worker = cluster.desk(0).enrol("w");
+    let before = cluster.database.commits();
+    let place = cluster.start();
+    let comes = Hello { kept: Some(Kept::Apart), ..hello("w", "script", 1, Vec::new()) };
+    let mut w = cluster.desk(place).knock(worker, comes).welcomed();
+    forget_since(&cluster, before);
+    cluster.desk(0).pass(SECOND * 20);
+    cluster.desk(place).pass(SECOND * 20);
+    let ServerMessage::Refused { code, .. } = w.one() else { panic!("a refusal") };
+    assert_eq!((code, w.closed), (RefusedCode::Recall, true));
+}
