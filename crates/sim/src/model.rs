@@ -183,11 +183,42 @@ impl Items {
     }
 }
 
-/// The ends that the truth allows for a step, given how its needs ended.
+/// What a person gives as the output of a step that is settled as a success.
+pub(crate) const SETTLED_OUTPUT: i64 = 1;
+
+/// Where the outputs of steps come from, by their index.
+#[derive(Debug, Default)]
+pub(crate) struct Outputs(BTreeMap<usize, Source>);
+
+/// Who gave a step's output. Without a word on it, its program did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Source {
+    Person,
+    /// It was taken over from the job before it, in which a person may have settled it.
+    Either,
+}
+
+impl Outputs {
+    pub(crate) fn add(&mut self, step: usize, source: Source) {
+        self.0.insert(step, source);
+    }
+
+    /// What the step's output may be, if its program gives this one.
+    fn possible(&self, step: usize, program: i64) -> Vec<i64> {
+        match self.0.get(&step) {
+            None => vec![program],
+            Some(Source::Person) => vec![SETTLED_OUTPUT],
+            Some(Source::Either) => vec![program, SETTLED_OUTPUT],
+        }
+    }
+}
+
+/// The ends that the truth allows for a step, given how its needs ended and what they gave.
 pub(crate) fn step_ends(
     plan: &JobPlan,
     index: usize,
     ends: &[End],
+    outputs: &Outputs,
     items: &Items,
     job: &JobStory,
     story: &StepStory,
@@ -205,11 +236,13 @@ pub(crate) fn step_ends(
     if of != index && ends[of] == End::Skipped {
         allowed.push(End::Skipped);
     }
-    match condition(plan, step, &needs, ends) {
-        Some(true) => admitted(step, job, story, &mut allowed),
-        Some(false) => allowed.push(End::Skipped),
-        // What it asks for is not there: the condition itself fails.
-        None => allowed.push(End::Failed),
+    for answer in condition(plan, step, &needs, ends, outputs) {
+        match answer {
+            Some(true) => admitted(step, job, story, &mut allowed),
+            Some(false) => allowed.push(End::Skipped),
+            // What it asks for is not there: the condition itself fails.
+            None => allowed.push(End::Failed),
+        }
     }
     if story.out_of_turn {
         admitted(step, job, story, &mut allowed);
@@ -285,18 +318,20 @@ impl Needs {
     }
 }
 
-/// Whether the step's condition held; none where it could not be answered.
-fn condition(plan: &JobPlan, step: &StepPlan, needs: &Needs, ends: &[End]) -> Option<bool> {
+/// Whether the step's condition held, by each output that it may have read; none where it could not be answered.
+fn condition(plan: &JobPlan, step: &StepPlan, needs: &Needs, ends: &[End], outputs: &Outputs) -> Vec<Option<bool>> {
     match step.condition {
-        Condition::Success => Some(needs.satisfied),
-        Condition::Failure => Some(needs.failed),
-        Condition::Always => Some(true),
-        Condition::OutputAbove { .. } if !needs.satisfied => Some(false),
+        Condition::Success => vec![Some(needs.satisfied)],
+        Condition::Failure => vec![Some(needs.failed)],
+        Condition::Always => vec![Some(true)],
+        Condition::OutputAbove { .. } if !needs.satisfied => vec![Some(false)],
         // The output of many is a list.
-        Condition::OutputAbove { step: of, .. } if plan.steps[of].fan.is_some() => None,
+        Condition::OutputAbove { step: of, .. } if plan.steps[of].fan.is_some() => vec![None],
         Condition::OutputAbove { step: of, number } => match (plan.steps[of].kind, ends[of]) {
-            (Kind::Work(behaviour), End::Success) => Some(behaviour.output > number),
-            _ => None,
+            (Kind::Work(behaviour), End::Success) => {
+                outputs.possible(of, behaviour.output).into_iter().map(|output| Some(output > number)).collect()
+            }
+            _ => vec![None],
         },
     }
 }
@@ -381,7 +416,11 @@ mod tests {
     /// What the second step may come to after this end of the first, and these attempts of its own.
     fn allowed(plan: &JobPlan, first: End, story: &JobStory, attempts: Vec<AttemptStory>) -> Vec<End> {
         let told = StepStory { attempts, ..StepStory::default() };
-        step_ends(plan, 1, &[first, End::Success], &Items::default(), story, &told)
+        given(plan, first, &Outputs::default(), story, &told)
+    }
+
+    fn given(plan: &JobPlan, first: End, outputs: &Outputs, story: &JobStory, told: &StepStory) -> Vec<End> {
+        step_ends(plan, 1, &[first, End::Success], outputs, &Items::default(), story, told)
     }
 
     #[test]
@@ -431,6 +470,20 @@ mod tests {
         let above = |number| job(|step| step.condition = Condition::OutputAbove { step: 0, number });
         assert_eq!(allowed(&above(4), End::Success, &quiet, vec![ended(None)]), [End::Success]);
         assert_eq!(allowed(&above(5), End::Success, &quiet, Vec::new()), [End::Skipped]);
+    }
+
+    #[test]
+    fn conditions_read_what_a_person_gave() {
+        let (quiet, unseen) = (JobStory::default(), StepStory::default());
+        let above = |number| job(|step| step.condition = Condition::OutputAbove { step: 0, number });
+        let ends = |number, source| {
+            let mut outputs = Outputs::default();
+            outputs.add(0, source);
+            given(&above(number), End::Success, &outputs, &quiet, &unseen)
+        };
+        assert_eq!(ends(0, Source::Person), [], "it should have run");
+        assert_eq!(ends(4, Source::Person), [End::Skipped]);
+        assert_eq!(ends(4, Source::Either), [End::Skipped], "and may have run");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::Findings;
 use super::lives::Lives;
 use super::plans::Plans;
 use super::rows::{AttemptSeen, JobSeen, Place, Rows};
-use crate::model::{self, AttemptStory, End, Items, JobStory, ProgramEnd, Reason, StepStory};
+use crate::model::{self, AttemptStory, End, Items, JobStory, Outputs, ProgramEnd, Reason, Source, StepStory};
 use crate::workload::JobPlan;
 
 const CHECKER: &str = "model";
@@ -87,9 +87,10 @@ impl Ends {
         }
         let states: Vec<End> = ends.iter().map(|(end, _)| *end).collect();
         let items = Items::of(plan, job, &states);
-        for (index, end) in states.iter().enumerate() {
-            let place = Place { job: id, step: StepIx::of(index) };
-            let told = self.story(place, rows, lives);
+        let places = (0..states.len()).map(|index| Place { job: id, step: StepIx::of(index) });
+        let stories: Vec<StepStory> = places.map(|place| self.story(place, rows, lives)).collect();
+        let outputs = Outputs::of(job, &stories);
+        for (index, (end, told)) in states.iter().zip(&stories).enumerate() {
             for attempt in &told.attempts {
                 if let Some(wrong) = model::misreported(attempt) {
                     found.add(CHECKER, format!("an attempt of step {index} of {id} {wrong}"));
@@ -97,7 +98,7 @@ impl Ends {
             }
             // What a continuation took over was decided in the job before it.
             let taken_over = job.continues && told.attempts.is_empty();
-            let allowed = model::step_ends(plan, index, &states, &items, &story, &told);
+            let allowed = model::step_ends(plan, index, &states, &outputs, &items, &story, told);
             if !taken_over && !allowed.contains(end) {
                 let truth = format!("the model allows {allowed:?} after {story:?}, {told:?}, needs {states:?}");
                 found.add(CHECKER, format!("step {index} of {id} ({}) ended as {end:?}; {truth}", plan.name));
@@ -116,6 +117,21 @@ impl Ends {
             code: step.error_code,
             out_of_turn: step.attempts.iter().any(|id| lives.was_unrecorded(*id)),
         }
+    }
+}
+
+impl Outputs {
+    /// Which of a job's steps a person settled, here or in the job that it goes on for.
+    fn of(job: &JobSeen, stories: &[StepStory]) -> Outputs {
+        let mut outputs = Outputs::default();
+        for (index, told) in stories.iter().enumerate() {
+            match told.attempts.last() {
+                Some(last) if last.reason == Some(Reason::Person) => outputs.add(index, Source::Person),
+                None if job.continues => outputs.add(index, Source::Either),
+                Some(_) | None => {}
+            }
+        }
+        outputs
     }
 }
 

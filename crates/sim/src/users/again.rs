@@ -6,7 +6,7 @@ use server::ledger::{Again, Command, How, ResolveOrder, RetryOrder};
 use tokio::sync::oneshot;
 
 use super::{Reply, ann};
-use crate::model::End;
+use crate::model::{End, SETTLED_OUTPUT};
 use crate::world::World;
 
 impl World {
@@ -47,7 +47,7 @@ impl World {
 
     fn some_way(&mut self) -> How {
         match self.users.dice.below(3) {
-            0 => How::Succeeded { output: serde_json::json!({ "n": 1 }) },
+            0 => How::Succeeded { output: serde_json::json!({ "n": SETTLED_OUTPUT }) },
             1 => How::Failed { reason: "it is enough".to_owned() },
             _ => How::Rerun,
         }
