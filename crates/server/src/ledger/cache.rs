@@ -29,6 +29,8 @@ pub(super) struct Cache {
     steps: usize,
     /// Those of them that were final when they were read: nothing more comes of them.
     over: Vec<JobId>,
+    /// A look at the rows that failed since this was last asked for.
+    missed: Option<StoreError>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -48,7 +50,7 @@ impl Cache {
         definitions: &Definitions,
     ) -> Result<&mut Cached, LoadError> {
         if !self.jobs.contains_key(&id) {
-            let stored = store.load_job(id)?.ok_or(LoadError::NotFound)?;
+            let stored = store.load_job(id).inspect_err(|error| self.missed(error))?.ok_or(LoadError::NotFound)?;
             let (job, meta) = definitions.load(&stored)?;
             if job.is_final() {
                 self.over.push(id);
@@ -78,6 +80,17 @@ impl Cache {
         if let Some(old) = self.jobs.remove(&id) {
             self.steps -= old.job.steps.len();
         }
+    }
+
+    /// A row of a job could not be read. If that is the database's fault, what was decided without it is worth nothing.
+    pub(super) fn missed(&mut self, error: &StoreError) {
+        if let StoreError::Unavailable { message } = error {
+            self.missed = Some(StoreError::Unavailable { message: message.clone() });
+        }
+    }
+
+    pub(super) fn take_missed(&mut self) -> Option<StoreError> {
+        self.missed.take()
     }
 
     /// How many jobs are in memory.

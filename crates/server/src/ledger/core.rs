@@ -95,11 +95,11 @@ pub struct Core<S> {
     prepared: Option<Prepared>,
     /// What is left of a batch that failed and was split.
     split: VecDeque<Vec<Command>>,
-    in_piece: bool,
+    pub(super) in_piece: bool,
     /// Memory was dropped; nothing is decided before it is read again.
     must_rebuild: bool,
-    /// Commands that came while it could not be.
-    waiting: Option<Vec<Command>>,
+    /// Commands that came while it could not be, and why it could not.
+    pub(super) waiting: Option<(Vec<Command>, StoreError)>,
     /// Jobs that could not be handled, and until when they are left alone.
     pub(super) aside: BTreeMap<JobId, Time>,
     pub(super) tick: Tick,
@@ -224,14 +224,14 @@ impl<S: Store> Core<S> {
         if self.must_rebuild
             && let Err(error) = self.rebuild()
         {
-            return self.wait_for_rows(commands, &error);
+            return self.wait_for_rows(commands, error);
         }
         if self.siblings.is_shared() {
             self.fences = 0..0;
         }
         let mut round = match self.listen() {
             Ok(round) => round,
-            Err(error) => return self.wait_for_rows(commands, &error),
+            Err(error) => return self.wait_for_rows(commands, error),
         };
         let now = round.now;
         // Also of those that nobody asks for any more: they may be over.
@@ -249,8 +249,7 @@ impl<S: Store> Core<S> {
             self.must_look_around = true;
             // One that its siblings may take for dead does not know whether its links are still its own.
             if !self.hearing.is_fresh(now, &self.hearing_rules) {
-                self.forgotten = forgotten;
-                return self.wait_for_rows(commands, &error);
+                return self.decide_anew(commands, round, forgotten, error);
             }
         }
         self.settle_amnesia(&mut round);
@@ -273,6 +272,9 @@ impl<S: Store> Core<S> {
             self.decide(&hello, &mut round);
             kept.push(hello);
         }
+        if let Some(error) = round.unread.take() {
+            return self.decide_anew(kept, round, forgotten, error);
+        }
         if !round.piece {
             self.ask_the_scaler(&mut round);
             self.settle_breaker(&mut round);
@@ -287,21 +289,17 @@ impl<S: Store> Core<S> {
         self.prepare(kept, round);
     }
 
-    /// Nothing is decided before everything has been read again.
-    fn wait_for_rows(&mut self, commands: Vec<Command>, error: &StoreError) {
-        tracing::error!(%error, "the ledger's state could not be read again; it is tried until it can");
-        self.forget_everything();
-        self.waiting = Some(commands);
-    }
-
     /// Writes what was decided, then answers and sends.
     pub fn commit(&mut self) -> Commit {
         if self.must_rebuild {
             if let Err(error) = self.rebuild() {
                 return Commit::Retry(error);
             }
-            if let Some(commands) = self.waiting.take() {
+            if let Some((commands, error)) = self.waiting.take() {
                 self.begin(commands, self.tick);
+                if self.waiting.is_some() {
+                    return Commit::Retry(error);
+                }
             }
         }
         let Some(prepared) = self.prepared.take() else { return Commit::Done };
@@ -393,7 +391,7 @@ impl<S: Store> Core<S> {
         None
     }
 
-    fn decide(&mut self, command: &Command, round: &mut Round) {
+    pub(super) fn decide_by_rows(&mut self, command: &Command, round: &mut Round) {
         match command {
             Command::Submit(submit, _) => {
                 let answer = self.submit(submit, round);
@@ -553,7 +551,7 @@ impl<S: Store> Core<S> {
     }
 
     /// Memory may be ahead of the database: drop it all, and read again before anything else is decided.
-    fn forget_everything(&mut self) {
+    pub(super) fn forget_everything(&mut self) {
         self.cache.clear();
         for link in self.links.values_mut() {
             link.logs.clear();

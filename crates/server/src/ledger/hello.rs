@@ -172,7 +172,11 @@ impl<S: Store> Core<S> {
         let Some(place) = self.place(attempt) else { return false };
         let Ok(cached) = self.cache.load(place.job, &mut self.store, &self.definitions) else { return true };
         let current = cached.job.state(place.step).live().is_some_and(|live| live.attempt == attempt);
-        current || !matches!(self.store.reader().attempt(attempt), Ok(None))
+        if current {
+            return true;
+        }
+        let row = self.store.reader().attempt(attempt).inspect_err(|error| self.cache.missed(error));
+        !matches!(row, Ok(None))
     }
 
     fn verdict(
@@ -269,6 +273,7 @@ impl<S: Store> Core<S> {
             Ok(row) => row.map(|row| Past { number: row.number, whole: row.reported && log_whole }),
             Err(error) => {
                 tracing::warn!(%attempt, %error, "an attempt could not be looked up");
+                self.cache.missed(&error);
                 // As if it were the newest: nothing is stopped for our trouble.
                 Some(Past { number: u32::MAX, whole: false })
             }

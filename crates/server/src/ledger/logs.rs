@@ -169,6 +169,7 @@ impl<S: Store> Core<S> {
             Ok(state) => state,
             Err(error) => {
                 tracing::warn!(%attempt, %error, "a log's position could not be read");
+                self.cache.missed(&error);
                 return None;
             }
         };

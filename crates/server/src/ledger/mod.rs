@@ -41,6 +41,7 @@ mod siblings;
 mod sweep;
 mod thread;
 mod told;
+mod unread;
 mod unsure;
 
 pub use again::{Again, AgainError, How, ResolveOrder, RetryOrder, Settled};

@@ -124,6 +124,7 @@ impl<S: Store> Core<S> {
             self.adopt_awaited(job, round);
             self.heed(job, round);
             self.check_soon(round.now);
+            round.heeded.insert(job);
         }
     }
 
@@ -191,7 +192,10 @@ impl<S: Store> Core<S> {
         }
         let rows = match self.store.held_steps() {
             Ok(rows) => rows,
-            Err(error) => return tracing::warn!(%worker, %error, "what a worker holds could not be read"),
+            Err(error) => {
+                self.cache.missed(&error);
+                return tracing::warn!(%worker, %error, "what a worker holds could not be read");
+            }
         };
         let written = rows.iter().filter(|row| row.worker == worker).map(|row| (row.attempt, row.job)).collect();
         let believed = self.roster.get(worker).map(|w| w.held.iter().map(|(id, place)| (*id, place.job)).collect());

@@ -17,7 +17,7 @@ use store::rows::{
     AttemptRow, BreakerRow, DefinitionRow, FleetChange, IdempotencyRow, LateOutcome, LineageRow, QuarantineRow,
     ServerRow, WorkerHello,
 };
-use store::{Batch, Committed, JobWrite, LogAppend, LogClose, LogDeadline, LogMark, Mark, Store};
+use store::{Batch, Committed, JobWrite, LogAppend, LogClose, LogDeadline, LogMark, Mark, Store, StoreError};
 
 use crate::dispatch::{self, LinkId, Place};
 
@@ -45,6 +45,10 @@ pub(super) struct Round {
     touched: BTreeMap<JobId, Touched>,
     /// Jobs that were read again in this round.
     doubted: BTreeSet<JobId>,
+    /// Jobs that others had moved, and whose links here were seen to in this round.
+    pub heeded: BTreeSet<JobId>,
+    /// Rows that could not be read when somebody spoke of them.
+    pub unread: Option<StoreError>,
     /// Somebody has asked for leave to start in it.
     starts: bool,
     attempts: BTreeMap<AttemptId, AttemptRow>,
@@ -117,6 +121,8 @@ impl Round {
             server: None,
             touched: BTreeMap::new(),
             doubted: BTreeSet::new(),
+            heeded: BTreeSet::new(),
+            unread: None,
             starts: false,
             attempts: BTreeMap::new(),
             notes: Vec::new(),
@@ -537,6 +543,7 @@ impl<S: Store> Core<S> {
             Ok(found) => found.map(|(job, step)| Place { job, step }),
             Err(error) => {
                 tracing::warn!(%attempt, %error, "an attempt could not be looked up");
+                self.cache.missed(&error);
                 None
             }
         }

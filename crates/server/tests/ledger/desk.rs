@@ -146,10 +146,12 @@ impl<S: Store> Desk<S> {
     fn carry_out(&mut self, commands: Vec<Command>) {
         let tick = self.tick();
         self.core().begin(commands, tick);
+        let mut retries = 0;
         loop {
             match self.core().commit() {
                 Commit::Done => return,
                 Commit::Split => {}
+                Commit::Retry(_) if retries < RETRIES_MAX => retries += 1,
                 Commit::Retry(error) => panic!("the database is there, but: {error}"),
             }
         }
@@ -506,5 +508,8 @@ pub(crate) fn exited(code: i32) -> End {
 pub(crate) fn blake3(text: &str) -> [u8; 32] {
     *blake3::hash(text.as_bytes()).as_bytes()
 }
+
+/// A database that is away for a moment is there again after so many tries.
+const RETRIES_MAX: u32 = 10;
 
 pub(crate) const ONE: &str = "name: one\nsteps:\n  a: { run: 'true' }\n";

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
-use protocol::link::{HeldState, Hello, LogHeader, MissingCause, ServerMessage, WorkerMessage};
+use protocol::link::{HeldState, Hello, LogHeader, MissingCause, ServerMessage, VerdictKind, WorkerMessage};
 use server::clock::Clock;
 use server::dispatch::Roster;
 use server::ledger::{self, Command, Commit, Ledger, LedgerDown, SubmitError, Submitted};
@@ -373,6 +373,30 @@ fn what_cannot_be_read_does_not_start_while_commits_are_lost_and_does_later() {
             w.take().iter().any(|mail| matches!(mail, ServerMessage::Offer { .. })),
             "{absences}: its time has come"
         );
+    }
+}
+
+/// A worker that is told to end its attempt without an answer does not ask again, and the row waits for it in vain.
+#[test]
+fn a_worker_is_not_welcomed_by_rows_that_could_not_be_read() {
+    for absences in 0..8 {
+        let (moody, absent) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+        let (moods, away) = (moody.clone(), absent.clone());
+        let mut desk = Desk::with(|inner| Faulty { moody: moods, absent: away, ..Faulty::kind(inner) });
+        let mut w = desk.worker("w", "script", 1);
+        let job = desk.submit(ONE);
+        let spec = desk.start(&mut w);
+        desk.hang_up(&w);
+        desk.check(job, "recovering: recovering");
+        // A refusal empties the memory, so that the job has to be read again.
+        moody.store(1, Ordering::Relaxed);
+        absent.store(absences, Ordering::Relaxed);
+        let brings = vec![held(&spec, HeldState::Running)];
+        let last_epoch = w.welcome.epoch;
+        let back = desk.knock(w.worker, Hello { last_epoch, ..hello("w", "script", 1, brings) }).welcomed();
+        assert_eq!(absent.load(Ordering::Relaxed), 0);
+        assert_eq!(back.welcome.verdicts[0].verdict, VerdictKind::Continue, "{absences}");
+        desk.check(job, "running: running");
     }
 }
 
