@@ -116,6 +116,7 @@ pub struct Job {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = "uuid")]
     pub resolved_by: Option<Uuid>,
+    /// In the task's order, each with its items after it.
     pub steps: Vec<Step>,
 }
 
@@ -151,7 +152,7 @@ pub struct Step {
     pub name: String,
     #[serde(default)]
     pub kind: StepKind,
-    /// What it is for, if it is one of the many that a fan-out became.
+    /// What it is for, if it is one of the many that a fan-out became: `each[3]` is one of those of `each`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub item: Option<Value>,
     pub state: StepState,
@@ -239,5 +240,14 @@ pub struct Deadline {
 impl Job {
     pub fn step(&self, name: &str) -> Option<&Step> {
         self.steps.iter().find(|step| step.name == name)
+    }
+
+    /// The steps that a fan-out became, in their order.
+    pub fn items<'a>(&'a self, of: &'a Step) -> impl Iterator<Item = &'a Step> {
+        let is_item = |step: &&Step| step.item.is_some();
+        self.steps
+            .iter()
+            .filter(is_item)
+            .filter(|step| step.name.rsplit_once('[').is_some_and(|(name, _)| name == of.name))
     }
 }

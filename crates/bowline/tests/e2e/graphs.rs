@@ -72,10 +72,14 @@ steps:
 "#,
     );
     let job = house.end(&id);
-    let expected = "list success, each success, build failed, blame success, sum success, ";
-    assert!(states(&job).starts_with(expected), "{}", states(&job));
+    let expected = "list success, each success, each[0] success, each[1] success, each[2] success, \
+        build failed, build[0] success, build[1] success, build[2] failed, build[3] success, blame success, sum success";
+    assert_eq!(states(&job), expected);
     assert_eq!(house.log(&id, "each[1]"), "part b in each[1]\n");
     assert_eq!(house.log(&id, "sum"), "[{seen:a},{seen:b},{seen:c}]\n");
+    let none = house.bowline(&["logs", &id, "each", "-f"]).ok();
+    assert_eq!(none.out, "");
+    assert!(none.err.contains("its 3 items have them: each[0], each[1], each[2]"), "{}", none.err);
     let bad = job["steps"]
         .as_array()
         .expect("a list")

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use api::{Job, LogsQuery, StepState};
+use api::job::StepKind;
+use api::{Job, LogsQuery, Step, StepState};
 use clap::Args;
 use client::{Client, StreamItem};
 
@@ -18,6 +19,9 @@ const SERVER_STEP: &str = "_server";
 /// How long the last lines of a step that has ended may take without any coming.
 const LAST_LINES_PATIENCE: Duration = Duration::from_secs(5);
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+/// Where a list of names is cut.
+const NAMES_MAX: usize = 20;
 
 /// Print what a job's steps wrote
 ///
@@ -52,6 +56,10 @@ pub struct LogsArgs {
 pub(crate) async fn run(client: &Client, args: &LogsArgs) -> Result<Exit, CliError> {
     let job = client.job(&args.id).await?;
     let steps = chosen(&job, args.step.as_deref())?;
+    if let Some(none) = args.step.as_deref().and_then(|name| job.step(name)).and_then(|step| no_log(&job, step)) {
+        say(&none);
+        return Ok(Exit::Success);
+    }
     let mut view = Raw::new(steps.len() > 1, args.timestamps);
     if args.follow && args.attempt.is_none() && args.step.as_deref() != Some(SERVER_STEP) {
         let latest = Some(Latest { tail: args.tail });
@@ -87,17 +95,41 @@ fn chosen<'a>(job: &'a Job, wanted: Option<&'a str>) -> Result<Vec<(&'a str, Opt
         Some(name) => match job.step(name) {
             Some(step) => Ok(vec![(name, Some(step.attempt))]),
             None => {
-                let names: Vec<&str> = job.steps.iter().take(20).map(|step| step.name.as_str()).collect();
-                Err(CliError::usage_hint(
-                    format!("the job has no step `{name}`"),
-                    format!("it has {}", names.join(", ")),
-                ))
+                let has = format!("it has {}", names(&job.steps.iter().collect::<Vec<&Step>>()));
+                Err(CliError::usage_hint(format!("the job has no step `{name}`"), has))
             }
         },
         None => {
             let all = job.steps.iter().filter(|step| step.state != StepState::Skipped);
             Ok(all.map(|step| (step.name.as_str(), Some(step.attempt))).collect())
         }
+    }
+}
+
+/// Why a step never has a log of its own; none where a worker does it.
+fn no_log(job: &Job, step: &Step) -> Option<String> {
+    let name = &step.name;
+    match step.kind {
+        StepKind::Run => None,
+        StepKind::Approve => Some(format!("step {name} has no log: a person does it")),
+        StepKind::Task => Some(format!("step {name} has no log: another job does it")),
+        StepKind::FanOut => {
+            let items: Vec<&Step> = job.items(step).collect();
+            Some(match items.len() {
+                0 if step.state.is_final() => format!("step {name} has no log: it has no items"),
+                0 => format!("step {name} has no log: its items will have them, and are not known yet"),
+                count => format!("step {name} has no log: its {count} items have them: {}", names(&items)),
+            })
+        }
+    }
+}
+
+/// `a, b, c`, cut if they are many.
+fn names(steps: &[&Step]) -> String {
+    let told: Vec<&str> = steps.iter().take(NAMES_MAX).map(|step| step.name.as_str()).collect();
+    match steps {
+        [.., last] if steps.len() > NAMES_MAX => format!("{}, … {}", told.join(", "), last.name),
+        _ => told.join(", "),
     }
 }
 

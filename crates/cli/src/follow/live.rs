@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::io;
 use std::time::{Duration, Instant};
 
-use api::{Job, LogLine, StepState, Stream};
+use api::job::StepKind;
+use api::{Job, LogLine, Step, StepState, Stream};
 use owo_colors::OwoColorize;
 
 use super::join::{Joined, Joiner};
@@ -18,6 +19,9 @@ use crate::times::now;
 
 /// The part of a line of the log that names its step.
 const PREFIX_WIDTH_MAX: usize = 20;
+
+/// The number of an item, `[999]`, behind the name of its step.
+const ITEM_WIDTH: usize = 5;
 
 /// A display that did not move for so long was stopped, as by Ctrl-Z, and its shell had the terminal meanwhile.
 const STOPPED_AFTER: Duration = Duration::from_secs(2);
@@ -35,7 +39,7 @@ pub(crate) struct Live {
 
 impl Live {
     pub(crate) fn new(job: &Job) -> Live {
-        let longest = job.steps.iter().map(|step| step.name.chars().count()).max().unwrap_or(0);
+        let longest = job.steps.iter().map(name_width).max().unwrap_or(0);
         Live {
             screen: Screen::default(),
             rows: Vec::new(),
@@ -88,6 +92,12 @@ impl Live {
         };
         self.print(&lines.iter().map(text).collect::<Vec<String>>())
     }
+}
+
+/// What a step's name takes in front of a line; what it becomes later has longer ones.
+fn name_width(step: &Step) -> usize {
+    let of_items = if step.kind == StepKind::FanOut { ITEM_WIDTH } else { 0 };
+    step.name.chars().count() + of_items
 }
 
 impl View for Live {

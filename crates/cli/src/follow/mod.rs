@@ -95,7 +95,7 @@ pub(crate) async fn follow(
         view,
     };
     follower.view.begin(&follower.track)?;
-    follower.look_for_waits();
+    follower.look_for_waits(None);
     follower.open_known(job, options.latest);
     if follower.until_over(job.last_event).await? == Flow::Leave {
         return Ok(Ended::Left);
@@ -208,7 +208,7 @@ impl Follower<'_> {
                 self.logs.open(&step.name, step.attempt);
             }
             self.view.step_changed(&self.track, index)?;
-            self.look_for_waits();
+            self.look_for_waits(Some(index));
         }
         if event.kind == EventKind::Job {
             self.view.tick(&self.track)?;
@@ -246,9 +246,12 @@ impl Follower<'_> {
         }
     }
 
-    fn look_for_waits(&mut self) {
-        if let Some(waits) = &mut self.waits {
-            waits.look(&self.track);
+    /// At the step that changed, or at all.
+    fn look_for_waits(&mut self, changed: Option<usize>) {
+        let Some(waits) = &mut self.waits else { return };
+        match changed {
+            Some(index) => waits.look(&self.track.steps[index]),
+            None => self.track.steps.iter().for_each(|step| waits.look(step)),
         }
     }
 

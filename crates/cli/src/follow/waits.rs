@@ -1,7 +1,7 @@
 //! Steps that wait for a worker longer than a moment, or whose worker is cut off: then the person who follows is told
 //! why, and what happens when, once.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
 use api::{StepState, Why, WhyStep};
@@ -9,7 +9,7 @@ use client::Client;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
-use super::track::Track;
+use super::track::TrackedStep;
 
 /// A fleet with room takes a step in milliseconds; whoever waits longer wants to know.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -18,6 +18,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub(crate) struct Waits {
     /// Steps that wait and were not told of yet, and when their patience ends.
     open: HashMap<Wait, Instant>,
+    /// The same in the order of time, with some that wait no more: a job may have thousands of steps.
+    line: VecDeque<(Instant, Wait)>,
     /// Waits whose reasons were asked for; each is asked for once.
     asked: HashSet<Wait>,
     /// Reasons that were told; many steps may wait for the same.
@@ -33,21 +35,21 @@ type Wait = (String, StepState);
 const WAITING: [StepState; 2] = [StepState::Queued, StepState::Recovering];
 
 impl Waits {
-    /// Takes in where the steps are now.
-    pub(crate) fn look(&mut self, track: &Track) {
-        for step in &track.steps {
-            for state in WAITING {
-                let wait = (step.name.clone(), state);
-                if step.state != state {
-                    self.open.remove(&wait);
-                } else if !self.asked.contains(&wait) && !self.open.contains_key(&wait) {
-                    self.open.insert(wait, Instant::now() + PATIENCE);
-                }
+    /// Takes in where a step is now.
+    pub(crate) fn look(&mut self, step: &TrackedStep) {
+        for state in WAITING {
+            let wait = (step.name.clone(), state);
+            if step.state != state {
+                self.open.remove(&wait);
+            } else if !self.asked.contains(&wait) && !self.open.contains_key(&wait) {
+                let at = Instant::now() + PATIENCE;
+                self.line.push_back((at, wait.clone()));
+                self.open.insert(wait, at);
             }
-            if step.state == StepState::Running {
-                // It came back; the next time is news again.
-                self.asked.remove(&(step.name.clone(), StepState::Recovering));
-            }
+        }
+        if step.state == StepState::Running {
+            // It came back; the next time is news again.
+            self.asked.remove(&(step.name.clone(), StepState::Recovering));
         }
     }
 
@@ -58,16 +60,27 @@ impl Waits {
                 // Without an answer there is nothing to tell; the stream of changes says when the server is away.
                 return self.notices(answer.ok().flatten());
             }
-            let Some(&at) = self.open.values().min() else { std::future::pending().await };
+            let Some(at) = self.first_due() else { std::future::pending().await };
             sleep_until(at).await;
             let (client, job) = (client.clone(), job.to_owned());
             self.asking.spawn(async move { client.why(&job).await.ok() });
         }
     }
 
+    /// When the first of those that wait still loses its patience.
+    fn first_due(&mut self) -> Option<Instant> {
+        while let Some((at, wait)) = self.line.front() {
+            if self.open.get(wait) == Some(at) {
+                return Some(*at);
+            }
+            self.line.pop_front();
+        }
+        None
+    }
+
     fn notices(&mut self, why: Option<Why>) -> Vec<String> {
         let now = Instant::now();
-        let due: Vec<Wait> = self.open.extract_if(|_, at| *at <= now).map(|(wait, _)| wait).collect();
+        let due: HashSet<Wait> = self.open.extract_if(|_, at| *at <= now).map(|(wait, _)| wait).collect();
         self.asked.extend(due.iter().cloned());
         let Some(why) = why else { return Vec::new() };
         let waiting = why.steps.iter().filter(|step| due.contains(&(step.name.clone(), step.state)));

@@ -25,8 +25,8 @@ pub(super) fn job(app: &App, id: JobId) -> Result<Job, ApiError> {
     let mut attempts = if tried { attempts_by_step(app.reader.attempts(id)?)? } else { HashMap::new() };
     let (definition, clocks) = (&job.definition, app.clocks()?);
     let mut steps = Vec::with_capacity(job.steps.len());
-    for (index, state) in job.steps.iter().enumerate() {
-        let ix = StepIx::of(index);
+    for ix in in_order(&job) {
+        let state = job.step(ix);
         let attempts = attempts.remove(&ix).unwrap_or_default();
         steps.push(step(&job, ix, state, attempts, &clocks));
     }
@@ -51,6 +51,12 @@ pub(super) fn job(app: &App, id: JobId) -> Result<Job, ApiError> {
         resolved_by: lineage.resolved_by.map(|job| job.0),
         steps,
     })
+}
+
+/// The steps of the task, each with its items after it; on record items come after all others.
+fn in_order(job: &engine::Job) -> impl Iterator<Item = StepIx> {
+    let of_task = (0..job.definition.steps().len()).map(StepIx::of);
+    of_task.flat_map(|ix| std::iter::once(ix).chain(job.step(ix).fan.into_iter().flat_map(|fan| fan.items())))
 }
 
 /// A job in a list.
