@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use api::job::StepKind;
 use api::{Attempt, AttemptState, Job, JobState, LogsQuery, Step, StepState};
 use client::Client;
 use tokio::time::{sleep, timeout};
@@ -13,19 +14,27 @@ use crate::Outcome;
 const LOG_PATIENCE: Duration = Duration::from_secs(10);
 const LOG_POLL: Duration = Duration::from_millis(2);
 
-/// Checks a final job with all its steps.
+/// Checks a final job with all the steps that workers did, and their logs.
 pub(crate) async fn job(client: &Client, job: &Job, steps: usize) -> Outcome<()> {
-    if job.state != JobState::Success {
-        return Err(format!("job {} is {}: {:?}", job.id, job.state, job.error).into());
-    }
-    if job.steps.len() != steps {
-        return Err(format!("job {} has {} steps and not {steps}", job.id, job.steps.len()).into());
-    }
-    for step in &job.steps {
-        exit_record(step).map_err(|what| format!("job {}, step {}: {what}", job.id, step.name))?;
+    for step in exit_records(job, steps)? {
         log(client, job, &step.name).await?;
     }
     Ok(())
+}
+
+/// Checks a final job; gives the steps that workers did.
+pub(crate) fn exit_records(job: &Job, steps: usize) -> Outcome<Vec<&Step>> {
+    if job.state != JobState::Success {
+        return Err(format!("job {} is {}: {:?}", job.id, job.state, job.error).into());
+    }
+    let on_workers: Vec<&Step> = job.steps.iter().filter(|step| step.kind == StepKind::Run).collect();
+    if on_workers.len() != steps {
+        return Err(format!("job {} has {} steps and not {steps}", job.id, on_workers.len()).into());
+    }
+    for step in &on_workers {
+        exit_record(step).map_err(|what| format!("job {}, step {}: {what}", job.id, step.name))?;
+    }
+    Ok(on_workers)
 }
 
 /// Waits until a step's log is whole.

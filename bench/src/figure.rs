@@ -21,6 +21,7 @@ pub(crate) enum Target {
     Below(f64),
     /// So many times the limit.
     RatioAtLeast(f64),
+    RatioAtMost(f64),
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -58,6 +59,7 @@ impl Figure {
             Target::AtLeast(least) => self.value >= least,
             Target::Below(bound) => self.value < bound,
             Target::RatioAtLeast(least) => self.ratio().is_some_and(|ratio| ratio >= least),
+            Target::RatioAtMost(most) => self.ratio().is_some_and(|ratio| ratio <= most),
         })
     }
 }
@@ -89,6 +91,7 @@ impl Target {
             Target::AtLeast(least) => format!("at least {}", unit.show(least)),
             Target::Below(bound) => format!("under {}", unit.show(bound)),
             Target::RatioAtLeast(least) => format!("at least {least} ×"),
+            Target::RatioAtMost(most) => format!("at most {most} ×"),
         }
     }
 }
@@ -124,6 +127,7 @@ mod tests {
         assert_eq!(figure.clone().target(Target::RatioAtLeast(0.25)).is_met(), Some(false), "no limit, no ratio");
         let figure = figure.limit("raw", 2_600.0);
         assert_eq!(figure.ratio(), Some(0.25));
-        assert_eq!(figure.target(Target::RatioAtLeast(0.25)).is_met(), Some(true));
+        assert_eq!(figure.clone().target(Target::RatioAtLeast(0.25)).is_met(), Some(true));
+        assert_eq!(figure.target(Target::RatioAtMost(0.2)).is_met(), Some(false));
     }
 }

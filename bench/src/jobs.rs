@@ -42,6 +42,29 @@ pub(crate) fn chain(count: usize) -> SubmitRequest {
     request(&steps)
 }
 
+/// A task whose first step releases all others but the last, which needs them all; `count` steps in all.
+pub(crate) fn diamond(count: usize) -> SubmitRequest {
+    let last = count.saturating_sub(1);
+    let mut steps = Map::new();
+    for n in 0..count {
+        let mut step = step(&TRUE, Effects::Default);
+        match n {
+            0 => {}
+            n if n == last => step["needs"] = (1..last).map(name).collect(),
+            _ => step["needs"] = json!([name(0)]),
+        }
+        steps.insert(name(n), step);
+    }
+    request(&steps)
+}
+
+/// A task of one step that is done for each of `count` items.
+pub(crate) fn fan_out(count: usize) -> SubmitRequest {
+    let mut step = step(&TRUE, Effects::Default);
+    step["for_each"] = (0..count).collect();
+    request(&Map::from_iter([(name(0), step)]))
+}
+
 pub(crate) async fn submit(client: &Client, request: &SubmitRequest) -> Outcome<Job> {
     Ok(client.submit(request, &new_idempotency_key()?).await?)
 }

@@ -65,6 +65,8 @@ enum Letter {
     F,
     /// A storm of workers that come back
     G,
+    /// Steps of large jobs, beside those of small ones
+    H,
 }
 
 /// How much to do.
@@ -128,5 +130,6 @@ async fn measure(letter: Letter, bowline: &Bowline, effort: Effort) -> Outcome<V
         Letter::E => measure::footprint::measure(bowline, effort).await,
         Letter::F => measure::chain::measure(bowline, effort).await,
         Letter::G => measure::storm::measure(bowline, effort).await,
+        Letter::H => measure::large::measure(bowline, effort).await,
     }
 }

@@ -80,6 +80,7 @@ pub(crate) fn letter(letter: Letter) -> &'static str {
         Letter::E => "e",
         Letter::F => "f",
         Letter::G => "g",
+        Letter::H => "h",
     }
 }
 
@@ -105,6 +106,7 @@ fn figure_json(letter: Letter, figure: &Figure) -> Value {
         Target::AtLeast(least) => json!({ "at_least": least }),
         Target::Below(bound) => json!({ "below": bound }),
         Target::RatioAtLeast(least) => json!({ "ratio_at_least": least }),
+        Target::RatioAtMost(most) => json!({ "ratio_at_most": most }),
     });
     json!({
         "id": self::letter(letter),

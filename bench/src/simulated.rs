@@ -11,8 +11,9 @@ use protocol::link::{
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::sync::mpsc::UnboundedSender;
-use tokio::time::{Instant, interval_at};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, interval_at, timeout};
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::http::HeaderValue;
@@ -28,6 +29,9 @@ use crate::bowline::Server;
 const READ_BUFFER_BYTES: usize = 4 * 1024;
 
 pub(crate) type Socket = WebSocketStream<TcpStream>;
+
+/// Between two attempts that end.
+const SILENCE_MAX: Duration = Duration::from_secs(30);
 
 const ENROLL_PATH: &str = "/api/worker/enroll";
 
@@ -136,6 +140,46 @@ impl SimulatedWorker {
             draining: false,
             runners: Vec::new(),
         })
+    }
+}
+
+/// Several workers that do all there is.
+#[derive(Debug)]
+pub(crate) struct Crew {
+    workers: JoinSet<Outcome<()>>,
+    forgotten: UnboundedReceiver<usize>,
+}
+
+impl Crew {
+    pub(crate) async fn connect(server: &Server<'_>, workers: usize, slots: u32) -> Outcome<Crew> {
+        let (tell, forgotten) = unbounded_channel();
+        let mut crew = Crew { workers: JoinSet::new(), forgotten };
+        for n in 0..workers {
+            let worker = SimulatedWorker::connect(server, &format!("simulated-{n}"), slots).await?;
+            crew.workers.spawn(worker.work(tell.clone()));
+        }
+        Ok(crew)
+    }
+
+    /// Waits until the server has told them to forget so many attempts: it has their ends and their logs by then.
+    pub(crate) async fn ended(&mut self, goal: usize) -> Outcome<()> {
+        let mut count = 0;
+        while count < goal {
+            let news = tokio::select! {
+                news = timeout(SILENCE_MAX, self.forgotten.recv()) => news,
+                Some(worker) = self.workers.join_next() => {
+                    worker??;
+                    return Err("a simulated worker ended".into());
+                }
+            };
+            let silence = |_| format!("{count} of {goal} lives ended, and none for {} s", SILENCE_MAX.as_secs());
+            count += news.map_err(silence)?.ok_or("all simulated workers ended")?;
+        }
+        if count == goal { Ok(()) } else { Err(format!("{count} lives ended and not {goal}").into()) }
+    }
+
+    pub(crate) async fn leave(mut self) {
+        self.workers.shutdown().await;
     }
 }
 

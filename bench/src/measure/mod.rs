@@ -2,6 +2,7 @@
 
 pub(crate) mod chain;
 pub(crate) mod footprint;
+pub(crate) mod large;
 pub(crate) mod latency;
 pub(crate) mod lives;
 pub(crate) mod log_lines;
