@@ -75,6 +75,8 @@ bugs! {
     NoTimeToCallIn "no-time-to-call-in" 55 "after an outage silence is judged before anybody could call in"
     SubmittedTwice "submitted-twice" 60 "a submit whose answer was lost makes a second job when it is repeated"
     FailureReleases "failure-releases" 0 "what needs a step starts although that step failed"
+    ItemKeepsTurn "item-keeps-turn" 0 "an item that failed keeps its turn, and with `max_parallel` the next never gets one"
+    FailFastForgets "fail-fast-forgets" 0 "`fail_fast` ends the items that run, and forgets those that wait for their turn"
     NobodyAwaited "nobody-awaited" 0 "a step fails for want of a worker while the one that fits is only cut off"
     RerunWithoutGround "rerun-without-ground" 0 "a person's rerun is taken while the attempt may still run"
     LeaseIgnored "lease-ignored" 0 "a step that asked to end with its lease runs on"

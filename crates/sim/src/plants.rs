@@ -175,6 +175,8 @@ fn provocation(bug: Bug) -> Provocation {
         | Bug::SlotLeaks
         | Bug::OneExecutionTooMany
         | Bug::FailureReleases
+        | Bug::ItemKeepsTurn
+        | Bug::FailFastForgets
         | Bug::FenceRepeats => plain(&["kill-worker"]),
     }
 }

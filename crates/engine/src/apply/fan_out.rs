@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use planted::Bug;
 use serde_json::Value;
 
 use crate::definition::{ITEMS_MAX, STEPS_MAX};
@@ -117,15 +118,19 @@ impl Draft<'_> {
     /// An item is final: its step goes on with the next, or ends.
     pub(super) fn item_ended(&mut self, ix: StepIx) -> Result<(), Rejection> {
         let had_its_turn = self.step(ix).unmet == 0;
+        let failed = self.step(ix).state == State::Final(End::Failed);
         let Some(of) = self.step(ix).item.as_ref().map(|item| item.of) else { return Ok(()) };
         let Some(fan) = &mut self.step_mut(of).fan else { return Ok(()) };
         fan.open -= 1;
-        fan.under_way -= u32::from(had_its_turn);
+        fan.under_way -= u32::from(had_its_turn && !(failed && planted::is(Bug::ItemKeepsTurn)));
         let fan = *fan;
         let fail_fast = self.def(of).fan_out.as_ref().is_some_and(|fan_out| fan_out.fail_fast);
-        if fail_fast && !fan.closed && self.step(ix).state == State::Final(End::Failed) {
+        if fail_fast && !fan.closed && failed {
             self.close(of);
             for other in fan.items() {
+                if planted::is(Bug::FailFastForgets) && self.step(other).unmet > 0 {
+                    continue;
+                }
                 self.cancel_step(other, StopCause::Sibling, false)?;
             }
         }

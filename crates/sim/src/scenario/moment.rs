@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use engine::Job;
 use engine::state::{State, StateName};
+use engine::{Job, StepIx};
 use protocol::attempt::Ticket;
 
 use crate::world::World;
@@ -12,7 +12,7 @@ use crate::world::World;
 pub enum Moment {
     /// At this time of the world.
     Time(Duration),
-    /// The first step's row says so.
+    /// The row of the step that is watched says so.
     State(StateName),
     /// Offered; the worker has not got the offer yet.
     Offered,
@@ -24,6 +24,10 @@ pub enum Moment {
     Execution(u32),
     /// The step's process is over and its end recorded; the server does not know.
     Ended,
+    /// The same of this item of the first step, whichever is watched.
+    ItemEnded(u32),
+    /// The same of this item: its process lives.
+    ItemRuns(u32),
     /// The first host has no power.
     Off,
     /// The server knows the step's end, and not all of its log.
@@ -35,37 +39,31 @@ pub enum Moment {
 }
 
 impl Moment {
-    pub(super) fn has_come(self, world: &World, job: Option<&Job>) -> bool {
+    pub(super) fn has_come(self, world: &World, job: Option<&Job>, watched: StepIx) -> bool {
         if let Moment::Time(at) = self {
             return world.agenda.now() >= at;
         }
         let Some(job) = job else { return false };
-        let step = &job.steps[0];
+        let state = job.state(watched);
+        let item = |number: u32| job.state(StepIx::of(job.definition.steps().len() + number as usize));
         let lives = || world.hosts.iter().any(|host| !host.groups.is_empty());
         match self {
             Moment::Time(_) => true,
-            Moment::State(state) => step.state.name() == state,
-            Moment::Offered => offered(job).is_some_and(|ticket| !is_prepared(world, ticket)),
-            Moment::Accepted => offered(job).is_some_and(|ticket| is_prepared(world, ticket)),
-            Moment::Granted => matches!(step.state, State::Running(_)) && !lives(),
-            Moment::Execution(number) => {
-                matches!(&step.state, State::Running(live) if live.number == number) && lives()
-            }
-            Moment::Ended => {
-                let live = step.state.live();
-                live.is_some_and(|live| {
-                    let ticket = Ticket { attempt: live.attempt.0, fence: live.fence.0 };
-                    let folders = || world.hosts.iter().filter_map(|host| host.disk.attempts.get(&ticket));
-                    folders().any(|folder| folder.end.is_some())
-                })
-            }
+            Moment::State(name) => state.name() == name,
+            Moment::Offered => offered(state).is_some_and(|ticket| !is_prepared(world, ticket)),
+            Moment::Accepted => offered(state).is_some_and(|ticket| is_prepared(world, ticket)),
+            Moment::Granted => matches!(state, State::Running(_)) && !lives(),
+            Moment::Execution(number) => matches!(state, State::Running(live) if live.number == number) && lives(),
+            Moment::Ended => has_ended(world, state),
+            Moment::ItemEnded(number) => has_ended(world, item(number)),
+            Moment::ItemRuns(number) => matches!(item(number), State::Running(_)) && lives(),
             Moment::LogUnderWay => {
                 let reader = world.database.reader();
                 let attempts = reader.attempts(job.id).unwrap_or_default();
                 let open = |attempt: &store::read::AttemptView| {
                     reader.log_state(attempt.id).is_ok_and(|state| !state.complete)
                 };
-                step.state.is_final() && attempts.iter().any(open)
+                state.is_final() && attempts.iter().any(open)
             }
             Moment::Off => !world.hosts[0].is_on(),
             Moment::PutAway => world.hosts.iter().any(|host| !host.disk.kept.is_empty()),
@@ -74,8 +72,17 @@ impl Moment {
     }
 }
 
-fn offered(job: &Job) -> Option<Ticket> {
-    match &job.steps[0].state {
+/// Its process is over and its end recorded; the server does not know.
+fn has_ended(world: &World, state: &State) -> bool {
+    state.live().is_some_and(|live| {
+        let ticket = Ticket { attempt: live.attempt.0, fence: live.fence.0 };
+        let mut folders = world.hosts.iter().filter_map(|host| host.disk.attempts.get(&ticket));
+        folders.any(|folder| folder.end.is_some())
+    })
+}
+
+fn offered(state: &State) -> Option<Ticket> {
+    match state {
         State::Queued(queued) => {
             queued.offer.as_ref().map(|offer| Ticket { attempt: offer.attempt.0, fence: offer.fence.0 })
         }

@@ -44,7 +44,7 @@ pub struct Stuck {
     pub what: String,
 }
 
-/// Plays it with the chances of this seed. The job's first step is the one that is watched.
+/// Plays it with the chances of this seed. The job's first step, or an item of it, is the one that is watched.
 pub fn play(script: &Script, seed: u64, story: Story) -> Result<Seen, Stuck> {
     let mut stage = Stage::new(script, seed, story);
     for scene in &script.scenes {
@@ -85,16 +85,18 @@ impl Stage {
         job.at += dice.duration(Duration::ZERO, SUBMIT_WITHIN);
         let world = World::with(seed, setup, vec![job], Vec::new(), story);
         world.check(|checks| checks.expect(&faults));
-        Stage { world, recorder: Recorder::new(&script.job.steps[0]), dice }
+        Stage { world, recorder: Recorder::new(script), dice }
     }
 
     fn scene(&mut self, scene: &Scene) -> Result<(), Stuck> {
         match scene.when {
             When::After(time) => self.pass(time),
             When::Moment(moment) => {
-                let come = |recorder: &Recorder, world: &World| moment.has_come(world, recorder.job.as_ref());
+                let come = |recorder: &Recorder, world: &World| {
+                    moment.has_come(world, recorder.job.as_ref(), recorder.watched)
+                };
                 self.wait_for(&format!("{moment:?}"), come)?;
-                if matches!(moment, Moment::Execution(_)) {
+                if matches!(moment, Moment::Execution(_) | Moment::ItemRuns(_)) {
                     let (least, most) = INTO_THE_RUN;
                     let time = self.dice.duration(least, most);
                     self.pass(time);

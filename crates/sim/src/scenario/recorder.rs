@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use engine::{Job, JobId};
+use engine::{Job, JobId, StepIx};
 use protocol::attempt::Ticket;
 use protocol::log::Blocks;
 use server::explain::{Live, explain};
@@ -12,9 +12,10 @@ use store::Reader;
 use store::read::AttemptView;
 
 use crate::servers::wall;
-use crate::workload::{Behaviour, Kind, StepPlan};
+use crate::workload::{Behaviour, Kind};
 use crate::world::World;
 
+use super::script::Script;
 use super::seen::{Life, Log, Mark, Seen, Tried, Turn};
 
 /// The server's own lines of one log that are read.
@@ -23,6 +24,9 @@ const MARKS_MAX: usize = 1_000;
 pub(super) struct Recorder {
     pub seen: Seen,
     pub job: Option<Job>,
+    /// The step that is watched.
+    pub watched: StepIx,
+    name: String,
     definitions: Definitions,
     commits: u64,
     /// Of the job's row when it was last read.
@@ -36,14 +40,16 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    pub(super) fn new(step: &StepPlan) -> Recorder {
-        let takes = match step.kind {
+    pub(super) fn new(script: &Script) -> Recorder {
+        let takes = match script.job.steps[0].kind {
             Kind::Work(Behaviour { takes, .. }) => takes,
             Kind::Approve => Duration::ZERO,
         };
         Recorder {
             seen: Seen::default(),
             job: None,
+            watched: script.watched(),
+            name: script.watched_name(),
             definitions: Definitions::default(),
             commits: 0,
             version: 0,
@@ -80,6 +86,11 @@ impl Recorder {
         for (host, ticket) in
             world.hosts.iter().enumerate().flat_map(|(at, host)| host.groups.keys().map(move |t| (at, t)))
         {
+            let folders = || world.hosts[host].disk.attempts.iter().chain(&world.hosts[host].deleted);
+            let of = folders().find(|(of, _)| *of == ticket).map(|(_, folder)| &folder.spec.attempt.step);
+            if of.is_some_and(|step| *step != self.name) {
+                continue;
+            }
             let known = |life: &Life| (life.host, life.attempt, life.to) == (host, ticket.attempt, None);
             if !self.seen.lives.iter().any(known) {
                 let life = Life { host, attempt: ticket.attempt, from: now, to: None, ended_itself: false };
@@ -100,7 +111,7 @@ impl Recorder {
         let Some(stored) = stored.filter(|stored| stored.job.version != self.version) else { return };
         self.version = stored.job.version;
         let (job, _) = self.definitions.load(&stored).expect("what was stored can be read");
-        let state = job.steps[0].state.name().word();
+        let state = job.state(self.watched).name().word();
         if self.seen.turns.last().is_none_or(|turn| turn.state != state) {
             self.seen.turns.push(Turn { state, at: world.agenda.now() });
         }
@@ -146,13 +157,14 @@ impl Recorder {
         self.seen.findings = world.checks.lock().expect("no checker panics").findings().to_vec();
         let Some(job) = self.job.take() else { return self.seen };
         let reader = world.database.reader();
-        let failure = job.steps[0].error.as_ref();
+        let Some(step) = job.steps.get(self.watched.get()) else { return self.seen };
+        let failure = step.error.as_ref();
         self.seen.error = failure.map(|failure| (failure.kind.code().to_owned(), failure.message.clone()));
-        self.seen.step = job.steps[0].state.name().word().to_owned();
+        self.seen.step = step.state.name().word().to_owned();
         self.seen.job = job.header.state.word().to_owned();
         let attempts = reader.attempts(job.id).expect("the world's own look is never refused");
-        let first = attempts.into_iter().filter(|attempt| attempt.ix.0 == 0);
-        self.seen.attempts = first.map(|attempt| self.tried(reader.as_ref(), attempt)).collect();
+        let of_step = attempts.into_iter().filter(|attempt| attempt.ix == self.watched);
+        self.seen.attempts = of_step.map(|attempt| self.tried(reader.as_ref(), attempt)).collect();
         let lineage = reader.lineage(job.id).expect("the world's own look is never refused");
         let next = lineage.resolved_by.and_then(|id| self.load(reader.as_ref(), id));
         self.seen.continued_by =

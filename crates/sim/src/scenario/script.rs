@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use engine::StepIx;
 use worker::agent::StopLevel;
 
 use crate::faults::{self, Fault, FaultKind};
 use crate::setup::HostSetup;
-use crate::workload::{Behaviour, JobPlan, Kind, StepPlan};
+use crate::workload::{Behaviour, FanPlan, JobPlan, Kind, StepPlan};
 
 use super::moment::Moment;
 
@@ -29,6 +30,8 @@ pub struct Script {
     pub servers: usize,
     pub hosts: Vec<HostSetup>,
     pub job: JobPlan,
+    /// The item of the first step that is watched; none: the step itself.
+    pub(super) watched: Option<u32>,
     pub(super) scenes: Vec<Scene>,
 }
 
@@ -112,7 +115,14 @@ impl Script {
             priority: 0,
             steps: vec![plain_step()],
         };
-        Script { config: String::new(), servers: 1, hosts: vec![plain_host(SLOTS)], job, scenes: Vec::new() }
+        Script {
+            config: String::new(),
+            servers: 1,
+            hosts: vec![plain_host(SLOTS)],
+            job,
+            watched: None,
+            scenes: Vec::new(),
+        }
     }
 
     /// Lines for the server's config file.
@@ -146,6 +156,17 @@ impl Script {
         self
     }
 
+    /// The step is done for so many items, one after the other, each with the step's program; this one is watched.
+    #[must_use]
+    pub fn items(self, count: usize, watched: u32) -> Script {
+        let mut script = self.step(|step| {
+            let Kind::Work(behaviour) = step.kind else { return };
+            step.fan = Some(FanPlan { items: vec![behaviour; count], max_parallel: Some(1), fail_fast: false });
+        });
+        script.watched = Some(watched);
+        script
+    }
+
     /// What the step's program does.
     #[must_use]
     pub fn program(self, change: impl FnOnce(&mut Behaviour)) -> Script {
@@ -159,6 +180,18 @@ impl Script {
     #[must_use]
     pub fn effects(self, effects: &'static str) -> Script {
         self.step(|step| step.effects = effects)
+    }
+
+    /// The place of the step that is watched: items come after the steps of the file.
+    pub(super) fn watched(&self) -> StepIx {
+        let first = self.job.steps.len();
+        self.watched.map_or(StepIx(0), |number| StepIx::of(first + number as usize))
+    }
+
+    /// The name of the step that is watched.
+    pub(super) fn watched_name(&self) -> String {
+        let step = &self.job.steps[0].name;
+        self.watched.map_or_else(|| step.clone(), |number| format!("{step}[{number}]"))
     }
 
     /// The next scene begins at this moment.

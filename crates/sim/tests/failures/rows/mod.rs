@@ -3,6 +3,7 @@
 mod clock;
 mod database;
 mod folder;
+mod items;
 mod machine;
 mod network;
 mod operator;
@@ -27,5 +28,6 @@ pub(crate) fn tables() -> Vec<Table> {
         Table { name: "database", rows: database::rows() },
         Table { name: "clock", rows: clock::rows() },
         Table { name: "operator", rows: operator::rows() },
+        Table { name: "items", rows: items::rows() },
     ]
 }
