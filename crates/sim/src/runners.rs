@@ -491,6 +491,10 @@ impl World {
             let what = WorkerEvent::Heard { ticket: runner.ticket, line, said: None };
             self.agenda.after(LOCAL, Event::Worker { host: at, life, what });
         }
+        // Whoever connected while it was frozen is told that nobody is there any more.
+        for waiting in runner.frozen.unwrap_or_default() {
+            self.agenda.after(LOCAL, waiting);
+        }
     }
 
     pub(crate) fn freeze_runner(&mut self, at: usize, pid: u32, time: Duration) {
