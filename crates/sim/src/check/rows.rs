@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use engine::{AttemptId, Fence, JobId, StepIx, WorkerId};
 use store::Batch;
-use store::rows::{AttemptRow, JobRow, StepRow};
+use store::rows::{AttemptRow, EventRow, JobRow, ServerId, StepRow};
 
 use super::Accepted;
 
@@ -24,7 +24,14 @@ pub(crate) struct Rows {
     /// The job that each continuation began with.
     roots: BTreeMap<JobId, JobId>,
     open: usize,
+    /// Which server has, or had last, a worker's link.
+    homes: BTreeMap<WorkerId, ServerId>,
+    /// When a server said last that it is there.
+    marks: BTreeMap<ServerId, Duration>,
 }
+
+/// What the record says of a step whose worker is cut off because its server is.
+const WITH_ITS_SERVER: &str = "gone with its server";
 
 #[derive(Debug, Clone)]
 pub(crate) struct JobSeen {
@@ -143,6 +150,8 @@ impl Rows {
             let root = self.roots.get(&row.continues).copied().unwrap_or(row.continues);
             self.roots.insert(row.job, root);
         }
+        self.homes.extend(batch.hellos.iter().map(|hello| (hello.id, hello.server)));
+        self.marks.extend(batch.server.iter().map(|server| (server.id, now)));
         accepted.jobs().for_each(|row| self.take_job(row));
         // An item may come up and be adopted at once.
         let come_up: Vec<&StepRow> = accepted.steps().filter(|row| !self.has_step(row)).collect();
@@ -153,6 +162,9 @@ impl Rows {
         attempts.sort_by_key(|row| row.fence);
         attempts.into_iter().for_each(|row| self.take_attempt(now, row));
         accepted.steps().for_each(|row| self.take_step(now, row));
+        for row in batch.events.iter().filter(|row| row.reason.contains(WITH_ITS_SERVER) && accepted.job(row.job)) {
+            self.cut_with_its_server(row);
+        }
         accepted.attempts().for_each(|row| self.settle(row));
         for row in batch.events.iter().filter(|row| row.kind == "cancel_asked" && accepted.job(row.job)) {
             if let Some(job) = self.jobs.get_mut(&row.job) {
@@ -209,6 +221,15 @@ impl Rows {
             attempts: before.map(|step| step.attempts).unwrap_or_default(),
         };
         job.steps.insert(row.ix, seen);
+    }
+
+    /// The worker is cut off since its server was last there, not since somebody else noticed.
+    fn cut_with_its_server(&mut self, row: &EventRow) {
+        let step = row.ix.and_then(|ix| self.jobs.get_mut(&row.job)?.steps.get_mut(&ix));
+        let Some(step) = step else { return };
+        let worker = step.attempts.last().and_then(|id| Some(self.attempts.get(id)?.worker));
+        let heard = worker.and_then(|worker| self.marks.get(self.homes.get(&worker)?)).copied();
+        step.cut_since = step.cut_since.map(|since| heard.map_or(since, |heard| since.min(heard)));
     }
 
     /// What an attempt's end was taken for. Its own word counts; where it had none, or was told to stop, its step's does:
