@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::apply::Resolve;
 use crate::attempt::{Attempt, Loss, Report};
 use crate::ids::{AttemptId, Epoch, Fence, StepIx, WorkerId};
-use crate::job::{Header, JobState, Step};
+use crate::job::{Header, JobState, Step, Unlisted};
 use crate::state::{Offer, StateName, StopCause, StopMode};
 use crate::table::{Illegal, Verb};
 use crate::time::{Heard, Time};
@@ -68,6 +68,11 @@ pub enum Event {
         ticket: Ticket,
         worker: WorkerId,
         epoch: Epoch,
+    },
+    /// The same, of an item whose list is not on record either.
+    Unlisted {
+        of: StepIx,
+        unlisted: Unlisted,
     },
     /// The attempt is certainly over, without a result. `epoch`: the link on which that was seen.
     Gone {

@@ -10,7 +10,7 @@ use crate::deadline::Deadline;
 use crate::definition::{Definition, RunBody, StepDef};
 use crate::event::Changes;
 use crate::failure::Failure;
-use crate::ids::{JobId, StepIx, WorkerId};
+use crate::ids::{AttemptId, Epoch, Fence, JobId, StepIx, WorkerId};
 use crate::state::{State, StateName};
 use crate::time::Time;
 
@@ -73,6 +73,8 @@ pub struct Step {
     pub item: Option<Item>,
     /// The items that it became, once they are known.
     pub fan: Option<Fan>,
+    /// Of items whose list is not on record: attempts that workers have of them.
+    pub unlisted: Vec<Unlisted>,
     /// How many of its needs are not final yet; counted while it is pending. An item needs its turn.
     pub unmet: u32,
     /// How many attempts were granted; the number of the latest.
@@ -119,6 +121,17 @@ pub struct Fan {
     pub open: u32,
     /// Nobody gets a turn any more.
     pub closed: bool,
+}
+
+/// An attempt of an item that ran before the database lost the list. It is the item's as soon as the list is made again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unlisted {
+    /// The item's place in the list.
+    pub number: u32,
+    pub attempt: AttemptId,
+    pub fence: Fence,
+    pub worker: WorkerId,
+    pub epoch: Epoch,
 }
 
 /// How many steps are in each state.
@@ -170,22 +183,25 @@ impl Job {
         if let Some(ix) = self.definition.find(name) {
             return Some(ix);
         }
-        let (of, number) = name.strip_suffix(']')?.rsplit_once('[')?;
-        let of = self.definition.find(of)?;
+        let (of, number) = self.item_of(name)?;
         let fan = self.step(of).fan?;
-        // One name each: `each[007]` is nobody's.
-        let number = number.parse().ok().filter(|n: &u32| n.to_string() == number)?;
         (number < fan.count).then(|| fan.item(number))
     }
 
-    /// Whether this may be the name of an item that comes up later.
-    pub fn awaits_item(&self, name: &str) -> bool {
-        let of =
-            name.strip_suffix(']').and_then(|name| name.rsplit_once('[')).and_then(|(of, _)| self.definition.find(of));
-        of.is_some_and(|of| {
-            let step = self.step(of);
-            self.def(of).fan_out.is_some() && step.fan.is_none() && !step.state.is_final()
-        })
+    /// The fan-out and the place in its list, if this is the name of an item that may come up yet.
+    pub fn unlisted_item(&self, name: &str) -> Option<(StepIx, u32)> {
+        let (of, number) = self.item_of(name)?;
+        let step = self.step(of);
+        let comes_up = self.def(of).fan_out.is_some() && step.fan.is_none() && !step.state.is_final();
+        comes_up.then_some((of, number))
+    }
+
+    /// What the name of an item says.
+    fn item_of(&self, name: &str) -> Option<(StepIx, u32)> {
+        let (of, number) = name.strip_suffix(']')?.rsplit_once('[')?;
+        // One name each: `each[007]` is nobody's.
+        let place = number.parse().ok().filter(|n: &u32| n.to_string() == number)?;
+        Some((self.definition.find(of)?, place))
     }
 
     pub fn is_final(&self) -> bool {
@@ -210,6 +226,7 @@ impl Step {
             state: State::Pending,
             item: None,
             fan: None,
+            unlisted: Vec::new(),
             unmet: u32::try_from(unmet).expect("a step has fewer needs than a task has steps"),
             attempts: 0,
             executions: 0,

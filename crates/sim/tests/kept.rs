@@ -84,6 +84,8 @@ kept! {
     a_copy_without_a_name => "a-copy-without-a-name",
     a_report_that_nobody_can_read => "a-report-that-nobody-can-read",
     two_were_told_to_go_on => "two-were-told-to-go-on",
+    a_loss_that_was_not_told => "loss-not-told",
+    an_item_awaited_elsewhere => "item-awaited-elsewhere",
     a_server_that_was_not_on_record => "a-server-that-was-not-on-record",
     welcomed_by_half_of_the_rows => "welcomed-by-half-of-the-rows",
 }

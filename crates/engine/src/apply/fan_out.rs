@@ -9,7 +9,7 @@ use crate::definition::{ITEMS_MAX, STEPS_MAX};
 use crate::event::Rejection;
 use crate::failure::{Failure, FailureKind};
 use crate::ids::StepIx;
-use crate::job::{Fan, Item, Step};
+use crate::job::{Fan, Item, Step, Unlisted};
 use crate::state::{Delegate, Delegated, End, Queued, SkipCause, State, StopCause};
 use crate::table::Verb;
 
@@ -72,6 +72,24 @@ impl Draft<'_> {
             self.add_items(ix, items.into_iter().map(Arc::new));
         }
         self.go_on(ix)
+    }
+
+    /// A worker has an attempt of an item that is not listed: it is to be that item's when it is. Of several attempts of one
+    /// item the last stands for those before it.
+    pub(super) fn unlisted(&mut self, ix: StepIx, unlisted: Unlisted) -> Result<(), Rejection> {
+        self.known(ix)?;
+        let step = self.step(ix);
+        let comes_up = self.is_fan_out(ix) && step.fan.is_none() && !step.state.is_final();
+        let newer = |known: &Unlisted| {
+            known.number == unlisted.number && (known.fence, known.epoch) >= (unlisted.fence, unlisted.epoch)
+        };
+        if !comes_up || unlisted.number as usize >= ITEMS_MAX || step.unlisted.iter().any(newer) {
+            return Err(Rejection::NotNow { state: step.state.name(), wanted: "wait for an item" });
+        }
+        let all = &mut self.step_mut(ix).unlisted;
+        all.retain(|known| known.number != unlisted.number);
+        all.push(unlisted);
+        Ok(())
     }
 
     pub(super) fn add_items(&mut self, ix: StepIx, items: impl Iterator<Item = Arc<Value>>) {

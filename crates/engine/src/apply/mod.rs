@@ -112,6 +112,7 @@ pub fn apply(job: &Job, event: &Event, ctx: &Ctx<'_>) -> Result<Changes, Rejecti
         Event::ServerLost { ticket, epoch, since } => draft.server_lost(*ticket, *epoch, *since)?,
         Event::Reattached { ticket, epoch } => draft.reattached(*ticket, *epoch)?,
         Event::Adopted { ticket, worker, epoch } => draft.adopted(*ticket, *worker, *epoch)?,
+        Event::Unlisted { of, unlisted } => draft.unlisted(*of, *unlisted)?,
         Event::Gone { ticket, epoch, loss } => draft.gone(*ticket, *epoch, loss)?,
         Event::FellSilent { ticket, silent, by } => draft.fell_silent(*ticket, *silent, by.as_deref())?,
         Event::HeardAgain { ticket } => draft.heard_again(*ticket)?,
@@ -220,7 +221,8 @@ impl Event {
             | Event::NoReturn { ticket, .. }
             | Event::MoreTime { ticket, .. }
             | Event::WorkerRemoved { ticket, .. } => Some(*ticket),
-            Event::Unmatched { .. }
+            Event::Unlisted { .. }
+            | Event::Unmatched { .. }
             | Event::Resolve(_)
             | Event::Cancel { .. }
             | Event::Approve { .. }

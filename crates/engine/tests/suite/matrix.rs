@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 
 use engine::attempt::Loss;
 use engine::event::{Event, NoReturn, Rejection, Stale, Ticket};
+use engine::job::Unlisted;
 use engine::{AttemptId, Epoch, Fence, State, StepIx, WorkerId};
 use expect_test::expect_file;
 use uuid::Uuid;
@@ -152,6 +153,7 @@ fn cases(world: &World, step: StepIx) -> Vec<Case> {
         }),
         linked("reattached", ticket, newer, old, |ticket, epoch| Event::Reattached { ticket, epoch }),
         plain("adopted", Event::Adopted { ticket: old_attempt(ticket), worker: WorkerId(Uuid::from_u128(1)), epoch }),
+        plain("an item that is not listed", Event::Unlisted { of: step, unlisted: unlisted(ticket, epoch) }),
         linked("gone: void", ticket, epoch, old, gone(Loss::Void)),
         linked("gone: runner lost", ticket, epoch, old, gone(Loss::RunnerLost)),
         ticketed("fell silent", ticket, |ticket| Event::FellSilent { ticket, silent: SILENT, by: None }),
@@ -211,11 +213,16 @@ fn old_attempt(ticket: Ticket) -> Ticket {
     Ticket { attempt: AttemptId(Uuid::from_u128(0xDEAD)), ..ticket }
 }
 
+fn unlisted(ticket: Ticket, epoch: Epoch) -> Unlisted {
+    let Ticket { attempt, fence, .. } = ticket;
+    Unlisted { number: 1, attempt, fence, worker: WorkerId(Uuid::from_u128(1)), epoch }
+}
+
 fn old_fence(ticket: Ticket) -> Ticket {
     Ticket { fence: Fence(1), ..ticket }
 }
 
-const VARIANTS: [&str; 23] = [
+const VARIANTS: [&str; 24] = [
     "Offer",
     "Refused",
     "OfferLost",
@@ -239,6 +246,7 @@ const VARIANTS: [&str; 23] = [
     "MoreTime",
     "ServerLost",
     "Adopted",
+    "Unlisted",
 ];
 
 /// No wildcard: a new event does not compile until it has its column.
@@ -267,6 +275,7 @@ fn variant(event: &Event) -> &'static str {
         Event::MoreTime { .. } => 20,
         Event::ServerLost { .. } => 21,
         Event::Adopted { .. } => 22,
+        Event::Unlisted { .. } => 23,
     };
     VARIANTS[index]
 }

@@ -22,17 +22,32 @@ use super::core::Core;
 use super::knock::refuse;
 use super::round::Round;
 
-/// The key of the store's settings that says until when nothing unsafe starts.
+/// The key of the store's settings with the last loss that a server noticed.
 const AMNESIA_KEY: &str = "amnesia";
 
-/// Evidence: numbers of events are missing that this server has seen, or stand for others now.
-pub(super) const EVENTS_GONE: &str = "events that were seen are gone";
+/// The key of the one after which everybody has reported. Not the same: whoever ends one must not wipe out the next.
+const AMNESIA_OVER_KEY: &str = "amnesia-over";
 
-/// Evidence: what this server wrote into its own row with its last mark is not there, or the row itself is not.
-pub(super) const ROW_BEHIND: &str = "this server's own row is older than its last mark";
+/// Numbers of events are missing that this server has seen, or stand for others now.
+pub(super) const EVENTS_GONE: Evidence = Evidence::Own("events that were seen are gone");
 
-/// Evidence: a worker has an attempt of a step that is on record, and the start of it is not.
-const ATTEMPT_GONE: &str = "a worker has an attempt that is not on record";
+/// What this server wrote into its own row with its last mark is not there, or the row itself is not.
+pub(super) const ROW_BEHIND: Evidence = Evidence::Own("this server's own row is older than its last mark");
+
+/// The installation's mark has gone back.
+pub(super) const MARK_BEHIND: Evidence = Evidence::Own("the last mark is older than one that was committed");
+
+/// A worker has an attempt of a step that is on record, and the start of it is not.
+pub(super) const ATTEMPT_GONE: Evidence = Evidence::Own("a worker has an attempt that is not on record");
+
+/// Why commits are taken for lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Evidence {
+    /// What this server has seen, and the rows do not say.
+    Own(&'static str),
+    /// It is on record already: another server has seen something, or this one in the round before.
+    OnRecord,
+}
 
 /// Nothing unsafe starts for a while.
 #[derive(Debug, Default)]
@@ -46,15 +61,29 @@ pub(super) struct Amnesia {
     withheld: BTreeSet<JobId>,
 }
 
-/// The same, as it is stored for the other servers and for the next start.
-#[derive(Serialize, Deserialize)]
-struct StoredAmnesia {
+/// A loss, as it is stored for the other servers and for the next start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Loss {
     until: i64,
+    /// Grows with every loss.
+    #[serde(default)]
+    number: u64,
+    /// Two servers may notice the same at once.
+    #[serde(default)]
+    nonce: u64,
+}
+
+impl Loss {
+    /// Whether a server that knows of `known` has not seen to this one. The one that it knows of may not be on record yet,
+    /// or be lost itself.
+    fn is_news_after(self, known: Option<Loss>) -> bool {
+        known.is_none_or(|known| self != known && self.number >= known.number)
+    }
 }
 
 impl<S: Store> Core<S> {
-    /// Commits are lost, by this evidence.
-    pub(super) fn commits_were_lost(&mut self, evidence: &str, round: &mut Round) {
+    /// Commits are lost, by this evidence. All servers are told.
+    fn commits_were_lost(&mut self, evidence: &str, round: &mut Round) {
         let until = round.clocks.heard + self.config.rules.recovery_window;
         self.metrics.amnesia.inc();
         tracing::error!(
@@ -62,15 +91,22 @@ impl<S: Store> Core<S> {
             "commits were lost: was the database restored, or did it fail over to a copy that lacks the last of them? \
              Nothing but steps with effects `none` starts until all workers have reported, or a window has passed"
         );
-        round.meta(AMNESIA_KEY, &StoredAmnesia { until: until.0 });
+        let before =
+            [self.last_loss().ok().flatten(), self.known_loss].into_iter().flatten().map(|loss| loss.number).max();
+        let loss = Loss { until: until.0, number: before.unwrap_or(0) + 1, nonce: self.random.bits() };
+        round.meta(AMNESIA_KEY, &loss);
+        self.hold_back(loss, &round.clocks);
+    }
+
+    /// Nothing unsafe starts before all workers have reported, or had the time to.
+    fn hold_back(&mut self, loss: Loss, clocks: &Clocks) {
+        self.known_loss = Some(loss);
         let awaited = match self.store.reader().workers() {
-            Ok(rows) => {
-                Some(rows.iter().filter(|row| self.is_awaited(row, &round.clocks)).map(|r| (r.id, r.epoch)).collect())
-            }
+            Ok(rows) => Some(rows.iter().filter(|row| self.is_awaited(row, clocks)).map(|r| (r.id, r.epoch)).collect()),
             Err(_) => None,
         };
         let withheld = self.amnesia.take().map(|before| before.withheld).unwrap_or_default();
-        self.amnesia = Some(Amnesia { until, awaited, let_in: BTreeSet::new(), withheld });
+        self.amnesia = Some(Amnesia { until: Heard(loss.until), awaited, let_in: BTreeSet::new(), withheld });
     }
 
     /// It may have something: it is connected, by its row or as this server remembers, or may still come back.
@@ -82,16 +118,21 @@ impl<S: Store> Core<S> {
             && (remembered || row.left_heard.is_none_or(|left| clocks.heard < left + window))
     }
 
-    /// This server remembers what the rows do not say any more. Memory is dropped, and everyone connected here asked to
-    /// say again what they have.
-    pub(super) fn rows_fell_behind(&mut self, evidence: &'static str, round: &mut Round) {
+    /// Some server remembers what the rows do not say any more. Memory is dropped, and everyone connected here asked to say
+    /// again what they have: they may know of what another one has lost.
+    pub(super) fn rows_fell_behind(&mut self, evidence: Evidence, round: &mut Round) {
         if let Err(error) = self.read_what_is_left() {
             tracing::warn!(%error, "the rows that are left cannot be read; they are tried again");
             self.forgotten = Some(evidence);
             return;
         }
-        self.commits_were_lost(evidence, round);
-        let links: Vec<LinkId> = self.links.keys().copied().collect();
+        if let Evidence::Own(evidence) = evidence {
+            self.commits_were_lost(evidence, round);
+        }
+        // Not those who came since the loss is known: they came with all that they have.
+        let let_in = self.amnesia.as_ref().map(|amnesia| amnesia.let_in.clone()).unwrap_or_default();
+        let asked = self.links.iter().filter(|(_, known)| !let_in.contains(&known.worker));
+        let links: Vec<LinkId> = asked.map(|(link, _)| *link).collect();
         for link in links {
             let Some(known) = self.links.remove(&link) else { continue };
             // It may come to another server, which has not heard of the loss: so it is asked here and now.
@@ -118,15 +159,50 @@ impl<S: Store> Core<S> {
         self.rebuild_index()
     }
 
-    /// What was said before this start, or to another server.
-    pub(super) fn load_amnesia(&mut self) -> Result<(), StoreError> {
-        let Some(text) = self.store.reader().meta(AMNESIA_KEY)? else { return Ok(()) };
-        let Ok(stored) = serde_json::from_str::<StoredAmnesia>(&text) else { return Ok(()) };
-        let heard = self.hearing.clocks(self.tick.now).heard;
-        if self.amnesia.is_none() && Heard(stored.until) > heard {
-            self.amnesia = Some(Amnesia { until: Heard(stored.until), ..Amnesia::default() });
+    /// The last loss that is on record, if there is one.
+    fn last_loss(&self) -> Result<Option<Loss>, StoreError> {
+        let text = self.store.reader().meta(AMNESIA_KEY)?;
+        Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
+    }
+
+    fn is_over(&self, loss: Loss) -> Result<bool, StoreError> {
+        let text = self.store.reader().meta(AMNESIA_OVER_KEY)?;
+        Ok(text.is_some_and(|text| text == loss.nonce.to_string()))
+    }
+
+    /// What was noticed before this start. Nobody is connected yet who would have to be asked.
+    pub(super) fn inherit_amnesia(&mut self) -> Result<(), StoreError> {
+        let Some(loss) = self.last_loss()? else { return Ok(()) };
+        self.known_loss = Some(loss);
+        let until = Heard(loss.until);
+        if until > self.hearing.clocks(self.tick.now).heard && !self.is_over(loss)? {
+            self.amnesia = Some(Amnesia { until, ..Amnesia::default() });
         }
         Ok(())
+    }
+
+    /// Another server may have noticed a loss. That counts from here on; links are asked with the next round.
+    pub(super) fn hear_of_losses(&mut self) -> Result<(), StoreError> {
+        if !self.siblings.is_shared() {
+            return Ok(());
+        }
+        let Some(loss) = self.last_loss()? else { return Ok(()) };
+        if self.known_loss == Some(loss) {
+            if self.amnesia.is_some() && self.is_over(loss)? {
+                self.nobody_is_awaited();
+            }
+        } else if loss.is_news_after(self.known_loss) && self.forgotten.is_none() {
+            tracing::warn!("another server has noticed that commits were lost");
+            self.hold_back(loss, &self.hearing.clocks(self.tick.now));
+            self.forgotten = Some(Evidence::OnRecord);
+        }
+        Ok(())
+    }
+
+    fn nobody_is_awaited(&mut self) {
+        if let Some(amnesia) = &mut self.amnesia {
+            amnesia.awaited = Some(BTreeMap::new());
+        }
     }
 
     /// Whether the worker is to come again with what it has put away: the word of that may be lost. One that comes with it
@@ -134,9 +210,11 @@ impl<S: Store> Core<S> {
     pub(super) fn recalls(&mut self, row: &WorkerRow, hello: &Hello, round: &mut Round) -> bool {
         let recalled = hello.kept == Some(Kept::Recalled);
         let ahead = Epoch(hello.last_epoch) > row.epoch && row.epoch > Epoch::default();
-        // It was said when the worker was asked.
-        if ahead && !(recalled && self.amnesia.is_some()) {
+        // What it was asked for, or is about to be, is no other loss.
+        let known = self.amnesia.as_ref().is_some_and(|amnesia| recalled || !amnesia.let_in.contains(&row.id));
+        if ahead && !known {
             self.commits_were_lost("a worker had a link that is not on record", round);
+            self.forgotten = Some(Evidence::OnRecord);
         }
         let Some(amnesia) = &mut self.amnesia else { return false };
         if hello.kept == Some(Kept::Apart) && !amnesia.let_in.contains(&row.id) && !planted::is(Bug::KeptNotAskedFor) {
@@ -162,7 +240,7 @@ impl<S: Store> Core<S> {
         });
         if over && let Some(amnesia) = self.amnesia.take() {
             tracing::info!("workers have reported, or had the time to: steps start again");
-            round.meta(AMNESIA_KEY, &StoredAmnesia { until: 0 });
+            round.meta(AMNESIA_OVER_KEY, &self.known_loss.map(|loss| loss.nonce));
             self.noticed.read_again(amnesia.withheld);
         }
     }
@@ -172,7 +250,7 @@ impl<S: Store> Core<S> {
     pub(super) fn has_lost_commits(&mut self, round: &mut Round) -> bool {
         if self.siblings.is_shared()
             && round.first_start()
-            && let Err(error) = self.compare_memory().and_then(|()| self.load_amnesia())
+            && let Err(error) = self.compare_memory().and_then(|()| self.hear_of_losses())
         {
             tracing::warn!(%error, "the rows could not be held against what is remembered");
         }

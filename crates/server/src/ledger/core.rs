@@ -20,8 +20,7 @@ use crate::metrics::Metrics;
 use crate::random::Random;
 use crate::scaler::{NoScaler, Scaler};
 
-use super::amnesia::Amnesia;
-use super::awaited::Awaited;
+use super::amnesia::{Amnesia, Evidence, Loss};
 use super::beats::Beats;
 use super::breaker::{Breaker, MassLoss};
 use super::cache::{Cache, Definitions};
@@ -66,8 +65,6 @@ pub struct Core<S> {
     pub(super) pings: u64,
     /// Attempts that workers have and nobody here knows.
     pub(super) strangers: BTreeSet<AttemptId>,
-    /// Those of them that belong to items which may come up.
-    pub(super) awaited: BTreeMap<JobId, Vec<Awaited>>,
     pub(super) scaler: Box<dyn Scaler>,
     pub(super) breaker: Breaker,
     /// Identities in use twice of which it was said.
@@ -88,8 +85,10 @@ pub struct Core<S> {
     pub(super) noticed: Noticed,
     /// Commits were lost, not long ago.
     pub(super) amnesia: Option<Amnesia>,
-    /// What this server remembers and the rows do not say.
-    pub(super) forgotten: Option<&'static str>,
+    /// The last loss that this server has seen to.
+    pub(super) known_loss: Option<Loss>,
+    /// The rows do not say what this server remembers, or another one does.
+    pub(super) forgotten: Option<Evidence>,
     fences: std::ops::Range<u64>,
     next_check: Time,
     prepared: Option<Prepared>,
@@ -177,7 +176,6 @@ impl<S: Store> Core<S> {
             pings: 0,
             duplicates: BTreeSet::new(),
             strangers: BTreeSet::new(),
-            awaited: BTreeMap::new(),
             scaler: Box::new(NoScaler),
             breaker,
             config,
@@ -193,6 +191,7 @@ impl<S: Store> Core<S> {
             must_look_around: false,
             noticed: Noticed::default(),
             amnesia: None,
+            known_loss: None,
             forgotten: None,
             fences: 0..0,
             next_check: tick.now,
@@ -207,6 +206,7 @@ impl<S: Store> Core<S> {
         core.noticed.start(core.store.reader().last_event()?);
         core.first_mark(started)?;
         core.find_siblings()?;
+        core.inherit_amnesia()?;
         core.rebuild()?;
         Ok(core)
     }
@@ -511,7 +511,6 @@ impl<S: Store> Core<S> {
         self.metrics.committed(&batch, finished(&batch).count());
         self.publish(&batch, committed);
         let again = self.answer(commands, round, committed);
-        finished(&batch).for_each(|job| drop(self.awaited.remove(&job)));
         self.cache.trim(finished(&batch));
         if !again.is_empty() {
             self.split.push_back(again);
@@ -615,7 +614,7 @@ impl<S: Store> Core<S> {
     fn rebuild(&mut self) -> Result<(), StoreError> {
         // What made this necessary may be that commits were lost: then nothing is believed before workers are asked.
         self.compare_memory()?;
-        self.load_amnesia()?;
+        self.hear_of_losses()?;
         self.rebuild_index()?;
         let mut round = self.listen()?;
         self.look_around(&mut round)?;

@@ -62,7 +62,7 @@ impl<S: Store> Core<S> {
             return;
         }
         // Another server may have noticed a loss just now.
-        let row = match self.load_amnesia().and_then(|()| self.store.worker(worker)) {
+        let row = match self.hear_of_losses().and_then(|()| self.store.worker(worker)) {
             Ok(Some(row)) => row,
             Ok(None) => return refuse(&sender, RefusedCode::GoingAway, "this server does not know the worker"),
             Err(error) => {

@@ -14,7 +14,6 @@ mod absence;
 mod again;
 mod amnesia;
 mod attempt_spec;
-mod awaited;
 mod beats;
 mod breaker;
 mod cache;
@@ -41,6 +40,7 @@ mod siblings;
 mod sweep;
 mod thread;
 mod told;
+mod unlisted;
 mod unread;
 mod unsure;
 

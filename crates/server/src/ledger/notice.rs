@@ -121,7 +121,6 @@ impl<S: Store> Core<S> {
         }
         for job in std::mem::take(&mut self.noticed.moved) {
             self.read_anew(job);
-            self.adopt_awaited(job, round);
             self.heed(job, round);
             self.check_soon(round.now);
             round.heeded.insert(job);
@@ -222,7 +221,7 @@ impl<S: Store> Core<S> {
                 // It was given on a link before this one, and was not brought along.
                 Ordering::Less => self.link_gone(attempt, place, Seen::On(epoch), round),
                 Ordering::Equal if !told.iter().any(|(_, id, _)| *id == attempt) => {
-                    self.offer_again(link, place, round);
+                    self.say_again(link, place, round);
                 }
                 // The worker has a newer link, which is not known here yet.
                 Ordering::Equal | Ordering::Greater => {}
@@ -242,10 +241,11 @@ impl<S: Store> Core<S> {
         held.collect()
     }
 
-    /// An offer that is written, and of which nobody knows that it was sent.
-    fn offer_again(&mut self, link: LinkId, place: Place, round: &mut Round) {
+    /// What is on record for this link, and was not said on it: an offer of which nobody knows that it was sent; or what the
+    /// worker has run before commits were lost, and another server has put on record again.
+    fn say_again(&mut self, link: LinkId, place: Place, round: &mut Round) {
         let Some(cached) = self.cache.get(place.job) else { return };
-        let Some(offer) = cached.job.state(place.step).offer().copied() else { return };
+        let Some(offer) = cached.job.state(place.step).offer().copied() else { return self.ask_again(link, round) };
         let spec = super::attempt_spec::build(&cached.job, place.step, &offer, self.config.rules.lease());
         round.outgoing.push((Some(place.job), link, ServerMessage::Offer { number: 0, spec: Box::new(spec) }));
     }

@@ -298,7 +298,7 @@ impl<S: Store> Core<S> {
             self.effect(id, effect, round);
         }
         if grown > 0 {
-            self.adopt_awaited(id, round);
+            self.adopt_unlisted(id, before, round);
         }
         Ok(())
     }

@@ -14,7 +14,7 @@ use store::{Due, Store, StoreError};
 
 use crate::dispatch::LinkId;
 
-use super::amnesia::{EVENTS_GONE, ROW_BEHIND};
+use super::amnesia::{EVENTS_GONE, MARK_BEHIND, ROW_BEHIND};
 use super::core::Core;
 use super::hearing::HearingRules;
 use super::knock::refuse;
@@ -211,7 +211,7 @@ impl<S: Store> Core<S> {
         let reader = self.store.reader();
         if let Some(row) = reader.hearing()? {
             if row.mark_at < self.hearing.row.mark_at {
-                self.forgotten = Some("the last mark is older than one that was committed");
+                self.forgotten = Some(MARK_BEHIND);
             }
             self.hearing.take_over(row, self.tick);
             self.catch_up();
@@ -303,7 +303,7 @@ impl<S: Store> Core<S> {
     /// drained, and whose server is gone.
     pub(super) fn look_around(&mut self, round: &mut Round) -> Result<(), StoreError> {
         self.load_pause()?;
-        self.load_amnesia()?;
+        self.hear_of_losses()?;
         let rows = self.store.reader().workers()?;
         if self.siblings.shared && rows.iter().any(|row| self.siblings.seems_orphaned(row)) {
             // These rows may be younger than what is known of their servers: one that was away for long is back with them.

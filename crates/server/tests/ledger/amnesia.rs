@@ -15,6 +15,7 @@ const READS: &str = "name: reads\nsteps:\n  a: { run: 'true', effects: none }\n"
 const CHAIN: &str = "name: chain\nsteps:\n  a: { run: 'true' }\n  b: { run: 'true', needs: [a] }\n";
 const FAN: &str =
     "name: fan\nsteps:\n  a: { run: 'true' }\n  each: { needs: [a], for_each: [x, y], run: 'echo {{ item }}' }\n";
+const FAN_APART: &str = "name: fan\nsteps:\n  a: { run: 'true', tags: [first] }\n  each: { needs: [a], for_each: [x, y], tags: [then], run: 'echo {{ item }}' }\n";
 const HELD: &str = "name: held\nsteps:\n  a: { approve: { message: go on?, expires: 30s } }\n";
 
 fn held(spec: &AttemptSpec, state: HeldState) -> HeldAttempt {
@@ -95,9 +96,8 @@ fn an_item_whose_list_is_not_on_record_is_waited_for_and_adopted() {
     cluster.desk(place).check(job, "running: running pending");
     cluster.desk(place).ends(&back, first.ticket, 0);
     cluster.desk(place).check(job, "running: success running running queued");
-    let recalled =
-        |message: &ServerMessage| matches!(message, ServerMessage::Refused { code: RefusedCode::Recall, .. });
-    assert!(back.take().iter().any(recalled), "it may have put it away by now");
+    back.take();
+    assert!(back.closed, "it is asked, since it may have put it away by now");
     cluster.desk(place).hang_up(&back);
     let hello = Hello { last_epoch: back.welcome.epoch, held: vec![held(&item, HeldState::Ended)], ..hello };
     let back = cluster.desk(place).knock(w.worker, hello).welcomed();
@@ -602,4 +602,56 @@ fn a_server_whose_start_is_not_on_record_knows_that_commits_were_lost() {
     cluster.desk(place).pass(SECOND * 20);
     let ServerMessage::Refused { code, .. } = w.one() else { panic!("a refusal") };
     assert_eq!((code, w.closed), (RefusedCode::Recall, true));
+}
+
+/// It may keep the end of what another server has lost.
+#[test]
+fn who_is_connected_to_a_server_that_lost_nothing_is_asked_as_well_and_only_once() {
+    let mut cluster = Cluster::new(2);
+    let id = cluster.desk(1).enrol("other");
+    let comes = Hello { kept: Some(Kept::Apart), ..hello("other", "gpu", 1, Vec::new()) };
+    let mut other = cluster.desk(1).knock(id, comes.clone()).welcomed();
+    ended_and_forgotten(&mut cluster);
+    cluster.desk(0).pass(SECOND * 2);
+    cluster.desk(1).pass(SECOND * 3);
+    let ServerMessage::Refused { code, .. } = other.one() else { panic!("a refusal") };
+    assert_eq!((code, other.closed), (RefusedCode::Recall, true));
+    let comes = Hello { kept: Some(Kept::Recalled), last_epoch: other.welcome.epoch, ..comes };
+    let mut back = cluster.desk(1).knock(id, comes).welcomed();
+    cluster.pass(SECOND * 10);
+    back.take();
+    assert!(!back.closed, "it was asked already");
+}
+
+#[test]
+fn an_item_is_adopted_by_whichever_server_makes_its_list_again() {
+    let mut cluster = Cluster::new(2);
+    let mut v = cluster.desk(1).worker("v", "script first", 1);
+    let mut w = cluster.desk(0).worker("w", "script then", 1);
+    let job = cluster.desk(1).submit(FAN_APART);
+    let first = cluster.desk(1).start(&mut v);
+    let before = cluster.database.commits();
+    cluster.desk(1).ends(&v, first.ticket, 0);
+    cluster.pass(SECOND);
+    let item = cluster.desk(0).start(&mut w);
+    assert_eq!(item.step, "each[0]");
+    forget_since(&cluster, before);
+    cluster.pass(SECOND * 3);
+    let comes = |w: &Mailbox, name, tags, held| Hello { last_epoch: w.welcome.epoch, ..hello(name, tags, 1, held) };
+    let brings = comes(&w, "w", "script then", vec![held(&item, HeldState::Running)]);
+    let mut w = cluster.desk(0).knock(w.worker, brings).welcomed();
+    let brings = comes(&v, "v", "script first", vec![held(&first, HeldState::Ended)]);
+    let v = cluster.desk(1).knock(v.worker, brings).welcomed();
+    cluster.desk(1).check(job, "running: running pending");
+    cluster.desk(1).ends(&v, first.ticket, 0);
+    cluster.desk(1).check(job, "running: success running recovering queued");
+    cluster.pass(SECOND);
+    w.take();
+    assert!(w.closed, "its server asks it, since it may have put it away by now");
+    let brings = comes(&w, "w", "script then", vec![held(&item, HeldState::Ended)]);
+    let w = cluster.desk(0).knock(w.worker, brings).welcomed();
+    assert_eq!(w.welcome.verdicts[0].verdict, VerdictKind::SendResult);
+    cluster.desk(0).ends(&w, item.ticket, 0);
+    let attempts = cluster.desk(0).attempts(job);
+    assert_eq!(attempts.iter().filter(|attempt| attempt.id.0 == item.ticket.attempt).count(), 1);
 }

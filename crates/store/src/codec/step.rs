@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use engine::definition::{Program, RunBody};
-use engine::job::{Fan, Item, Step};
+use engine::job::{Fan, Item, Step, Unlisted};
 use engine::state::{
     Cancelling, Cut, Delegate, Delegated, End, Held, Live, Offer, Queued, Recovering, SkipCause, StopCause, StopMode,
     WaitReason, Waiting,
@@ -24,6 +24,8 @@ struct StoredStep {
     item: Option<StoredItem>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     fan: Option<StoredFan>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    unlisted: Vec<StoredUnlisted>,
     unmet: u32,
     attempts: u32,
     executions: u32,
@@ -142,6 +144,15 @@ struct StoredLive {
 }
 
 #[derive(Serialize, Deserialize)]
+struct StoredUnlisted {
+    number: u32,
+    attempt: Uuid,
+    fence: u64,
+    worker: Uuid,
+    epoch: u64,
+}
+
+#[derive(Serialize, Deserialize)]
 struct StoredBody {
     program: StoredProgram,
     env: BTreeMap<String, String>,
@@ -160,6 +171,7 @@ pub(super) fn encode(step: &Step) -> String {
         state: encode_state(&step.state),
         item: step.item.as_ref().map(encode_item),
         fan: step.fan.map(encode_fan),
+        unlisted: step.unlisted.iter().map(encode_unlisted).collect(),
         unmet: step.unmet,
         attempts: step.attempts,
         executions: step.executions,
@@ -182,6 +194,7 @@ pub(super) fn decode(row: &LoadedStep) -> Result<Step, String> {
         state: decode_state(stored.state),
         item: stored.item.map(decode_item),
         fan: stored.fan.map(|fan| decode_fan(&fan)),
+        unlisted: stored.unlisted.iter().map(decode_unlisted).collect(),
         unmet: stored.unmet,
         attempts: stored.attempts,
         executions: stored.executions,
@@ -326,6 +339,17 @@ fn encode_fan(fan: Fan) -> StoredFan {
 fn decode_fan(stored: &StoredFan) -> Fan {
     let StoredFan { first, count, begun, under_way, open, closed } = *stored;
     Fan { first: StepIx(first), count, begun, under_way, open, closed }
+}
+
+fn encode_unlisted(unlisted: &Unlisted) -> StoredUnlisted {
+    let Unlisted { number, attempt, fence, worker, epoch } = *unlisted;
+    StoredUnlisted { number, attempt: attempt.0, fence: fence.0, worker: worker.0, epoch: epoch.0 }
+}
+
+fn decode_unlisted(stored: &StoredUnlisted) -> Unlisted {
+    let StoredUnlisted { number, attempt, fence, worker, epoch } = *stored;
+    let (attempt, fence) = (AttemptId(attempt), Fence(fence));
+    Unlisted { number, attempt, fence, worker: WorkerId(worker), epoch: Epoch(epoch) }
 }
 
 fn encode_offer(o: &Offer) -> StoredOffer {

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::definition::{Condition, Program, RunBody, StepDef, Work};
+use engine::job::Unlisted;
 use engine::retry::RetryPolicy;
-use engine::{Event, JobState, StateName, StepIx};
+use engine::{Epoch, Event, Fence, JobState, StateName, StepIx};
 
 use super::Fixture;
 use super::scene::{
@@ -36,6 +37,10 @@ pub fn every_step_state_comes_back(fixture: &mut dyn Fixture) {
     let bad = life.start(store, StepIx(9), 109, 1);
     life.end(store, bad, 3);
     life.apply(store, &Event::Reject { step: StepIx(10), by: "bob".to_owned(), reason: "no".to_owned() });
+
+    let (attempt, fence, worker) = (attempt_id(114), Fence(114), worker_id(1));
+    let unlisted = Unlisted { number: 2, attempt, fence, worker, epoch: Epoch(3) };
+    life.apply(store, &Event::Unlisted { of: StepIx(15), unlisted });
 
     let reached: BTreeSet<StateName> = life.job.steps.iter().map(|s| s.state.name()).collect();
     assert_eq!(reached, BTreeSet::from(StateName::ALL), "the case itself reaches every state");
@@ -361,6 +366,7 @@ fn task_of_all_states() -> Arc<engine::definition::Definition> {
             needs(step("skipped after a failure"), StepIx(10)),
             StepDef { work: Work::Run(Arc::new(body)), ..step("rendered") },
             fan_out("each", 3),
+            needs(fan_out("unlisted", 3), StepIx(1)),
         ],
     )
 }

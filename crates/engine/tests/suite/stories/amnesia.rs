@@ -2,6 +2,10 @@
 
 use expect_test::expect;
 
+use engine::job::Unlisted;
+use engine::{AttemptId, Epoch, Event, Fence, StepIx, WorkerId};
+use uuid::Uuid;
+
 use crate::support::script::{check, world};
 
 #[test]
@@ -94,4 +98,45 @@ fn what_an_attempt_that_was_overtaken_spends() {
     assert_eq!(spent("a[effects:none]", "go a; adopt a"), (1, 1));
     assert_eq!(spent("a[effects:none retry:5 on:worker_lost]", "go a; adopt a"), (0, 2));
     assert_eq!(spent("a[retry:5]", "go a; adopt a"), (0, 2));
+}
+
+/// An item that ran before its list was lost is remembered in its step, once, by its last attempt.
+#[test]
+fn an_item_without_a_list_is_waited_for() {
+    let mut world = world("a -> b[each:2]", "");
+    let (a, each) = (world.step_named("a"), world.step_named("b"));
+    let unlisted = |number, fence, epoch| Unlisted {
+        number,
+        attempt: AttemptId(Uuid::from_u128(u128::from(fence))),
+        fence: Fence(fence),
+        worker: WorkerId(Uuid::from_u128(1)),
+        epoch: Epoch(epoch),
+    };
+    let event = |of, number, fence, epoch| Event::Unlisted { of, unlisted: unlisted(number, fence, epoch) };
+    for (known, expected) in [
+        (event(each, 1, 7, 3), true),
+        // Said again, on the same link or on one before it.
+        (event(each, 1, 7, 3), false),
+        (event(each, 1, 7, 2), false),
+        (event(each, 1, 6, 9), false),
+        (event(each, 1, 8, 4), true),
+        (event(each, 1, 8, 5), true),
+        (event(each, 0, 5, 5), true),
+        // Nobody's.
+        (event(each, 10_000, 9, 5), false),
+        (event(a, 0, 9, 5), false),
+        (event(StepIx(9), 0, 9, 5), false),
+    ] {
+        assert_eq!(world.play(&known).is_ok(), expected, "{known:?}");
+    }
+    assert_eq!(world.job.step(each).unlisted, [unlisted(1, 8, 5), unlisted(0, 5, 5)]);
+    assert_eq!(world.job.unlisted_item("b[1]"), Some((each, 1)));
+    for stranger in ["a", "a[0]", "b", "b[01]", "b[-1]", "b[x]", "c[0]"] {
+        assert_eq!(world.job.unlisted_item(stranger), None, "{stranger}");
+    }
+    world.play(&world.fresh_attempt(a, 1)).expect("it runs");
+    let (ticket, report) = (world.ticket(a), crate::support::script::report("0"));
+    world.play(&Event::Ended { ticket, report }).expect("it ends");
+    assert_eq!(world.job.unlisted_item("b[1]"), None, "it is listed now");
+    world.play(&event(each, 1, 9, 9)).expect_err("it is listed now");
 }
