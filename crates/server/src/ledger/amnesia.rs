@@ -13,7 +13,7 @@ use planted::Bug;
 use protocol::link::{HeldAttempt, Hello, Kept, RefusedCode};
 use serde::{Deserialize, Serialize};
 use store::rows::WorkerRow;
-use store::{Store, StoreError};
+use store::{Batch, Store, StoreError};
 
 use crate::dispatch::{LinkId, Place};
 
@@ -94,8 +94,31 @@ impl<S: Store> Core<S> {
         let before =
             [self.last_loss().ok().flatten(), self.known_loss].into_iter().flatten().map(|loss| loss.number).max();
         let loss = Loss { until: until.0, number: before.unwrap_or(0) + 1, nonce: self.random.bits() };
-        round.meta(AMNESIA_KEY, &loss);
+        self.unsaid_loss = Some(loss);
         self.hold_back(loss, &round.clocks);
+    }
+
+    /// Whoever starts next does not remember what this server does.
+    pub(super) fn leave_word_of_a_loss(&mut self, round: &mut Round) -> Result<(), StoreError> {
+        self.compare_memory()?;
+        if let Some(Evidence::Own(evidence)) = self.forgotten {
+            self.commits_were_lost(evidence, round);
+        }
+        self.say_loss(round);
+        Ok(())
+    }
+
+    /// A loss is said with every round until it is on record: the one that it was noticed in may come to nothing.
+    pub(super) fn say_loss(&self, round: &mut Round) {
+        if let Some(loss) = self.unsaid_loss {
+            round.meta(AMNESIA_KEY, &loss);
+        }
+    }
+
+    pub(super) fn has_said(&mut self, batch: &Batch) {
+        if batch.meta.iter().any(|(key, _)| *key == AMNESIA_KEY) {
+            self.unsaid_loss = None;
+        }
     }
 
     /// Nothing unsafe starts before all workers have reported, or had the time to.

@@ -87,6 +87,8 @@ pub struct Core<S> {
     pub(super) amnesia: Option<Amnesia>,
     /// The last loss that this server has seen to.
     pub(super) known_loss: Option<Loss>,
+    /// The same, as long as it is not on record.
+    pub(super) unsaid_loss: Option<Loss>,
     /// The rows do not say what this server remembers, or another one does.
     pub(super) forgotten: Option<Evidence>,
     fences: std::ops::Range<u64>,
@@ -192,6 +194,7 @@ impl<S: Store> Core<S> {
             noticed: Noticed::default(),
             amnesia: None,
             known_loss: None,
+            unsaid_loss: None,
             forgotten: None,
             fences: 0..0,
             next_check: tick.now,
@@ -483,6 +486,7 @@ impl<S: Store> Core<S> {
 
     fn prepare(&mut self, commands: Vec<Command>, mut round: Box<Round>) {
         self.set_log_deadlines(&mut round);
+        self.say_loss(&mut round);
         let batch = round.batch(&self.cache);
         self.metrics.queued.set(i64::try_from(self.queue.len()).unwrap_or(i64::MAX));
         self.prepared = Some(Prepared { commands, round, batch, unsure: false });
@@ -491,6 +495,7 @@ impl<S: Store> Core<S> {
     fn finish(&mut self, prepared: Prepared, committed: &store::Committed) {
         let Prepared { commands, round, batch, .. } = prepared;
         self.overtaken(&batch, committed);
+        self.has_said(&batch);
         let checks = batch.jobs.iter().filter_map(|j| j.row.check_at);
         let checks = checks.chain(batch.steps.iter().filter_map(|s| s.check_at));
         for time in checks.chain(batch.log_deadlines.iter().map(|l| l.close_at)) {

@@ -378,6 +378,7 @@ impl<S: Store> Core<S> {
     pub fn leave(&mut self) -> Result<(), StoreError> {
         let clocks = self.hearing.clocks(self.tick.now);
         let mut round = Round::new(clocks);
+        self.leave_word_of_a_loss(&mut round)?;
         // It was there until now: its workers' windows begin here, not when it started.
         let (beat_at, beat_heard) = (clocks.now, clocks.heard);
         round.server = Some(ServerRow { beat_at, beat_heard, left_at: Some(clocks.now), ..self.siblings.me.clone() });

@@ -85,14 +85,13 @@ impl Ledger {
         patience: Duration,
         command: impl FnOnce(oneshot::Sender<T>) -> Command,
     ) -> Result<T, LedgerDown> {
-        let (reply, answer) = oneshot::channel();
-        let command = command(reply);
         // What waits in the queue of a ledger that is stuck is carried out some time, when its sender is long gone.
         if !self.is_healthy() && timeout(patience, self.commits_again()).await.is_err() {
             return Err(LedgerDown::Away(self.why_away()));
         }
+        let (reply, answer) = oneshot::channel();
         let answered = async {
-            self.send(command).await?;
+            self.send(command(reply)).await?;
             answer.await.map_err(|_| LedgerDown::Stopping)
         };
         tokio::select! {

@@ -5,6 +5,7 @@
 
 use store::{Store, StoreError};
 
+use super::amnesia::Evidence;
 use super::command::Command;
 use super::core::Core;
 use super::round::Round;
@@ -24,7 +25,7 @@ impl<S: Store> Core<S> {
         &mut self,
         commands: Vec<Command>,
         round: Box<Round>,
-        forgotten: Option<&'static str>,
+        forgotten: Option<Evidence>,
         error: StoreError,
     ) {
         self.forgotten = self.forgotten.or(forgotten);

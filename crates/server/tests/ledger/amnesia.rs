@@ -655,3 +655,17 @@ fn an_item_is_adopted_by_whichever_server_makes_its_list_again() {
     let attempts = cluster.desk(0).attempts(job);
     assert_eq!(attempts.iter().filter(|attempt| attempt.id.0 == item.ticket.attempt).count(), 1);
 }
+
+#[test]
+fn a_server_that_stops_right_after_a_loss_leaves_word_of_it() {
+    let mut cluster = Cluster::new(1);
+    let mut w = cluster.desk(0).worker("w", "script", 1);
+    let (job, _) = started_and_forgotten(&mut cluster, &mut w);
+    cluster.desk(0).core().leave().expect("the database is there");
+    cluster.kill(0);
+    let place = cluster.start();
+    let mut other = cluster.desk(place).worker("other", "script", 1);
+    cluster.pass(SECOND * 5);
+    other.none();
+    cluster.desk(place).check(job, "pending: queued");
+}

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
-use protocol::link::{HeldState, Hello, LogHeader, MissingCause, ServerMessage, VerdictKind, WorkerMessage};
+use protocol::link::{
+    HeldState, Hello, Kept, LogHeader, MissingCause, RefusedCode, ServerMessage, VerdictKind, WorkerMessage,
+};
 use server::clock::Clock;
 use server::dispatch::Roster;
 use server::ledger::{self, Command, Commit, Ledger, LedgerDown, SubmitError, Submitted};
@@ -403,6 +405,25 @@ fn a_worker_is_not_welcomed_by_rows_that_could_not_be_read() {
     }
 }
 
+/// Nobody else would hear of it.
+#[test]
+fn a_loss_is_said_though_the_round_that_noticed_it_was_refused() {
+    let moody = Arc::new(AtomicU32::new(0));
+    let flag = moody.clone();
+    let mut desk = Desk::with(|inner| Faulty { moody: flag, ..Faulty::kind(inner) });
+    let proof = desk.enrol("proof");
+    let first = desk.knock(proof, hello("proof", "gpu", 1, Vec::new())).welcomed();
+    desk.hang_up(&first);
+    let last_epoch = first.welcome.epoch + 1;
+    moody.store(1, Ordering::Relaxed);
+    let comes = Hello { last_epoch, kept: Some(Kept::Apart), ..hello("proof", "gpu", 1, Vec::new()) };
+    let mut asked = desk.knock(proof, comes);
+    assert_eq!(asked.refused().map(|(code, _)| code), Some(RefusedCode::Recall));
+    assert_eq!(moody.load(Ordering::Relaxed), 0);
+    desk.pass(Duration::from_secs(3));
+    assert!(desk.reader.meta("amnesia").expect("a read").is_some());
+}
+
 /// A worker has every frame of a log answered, or it waits for ever and keeps the attempt.
 #[test]
 fn a_piece_of_a_log_that_was_refused_is_asked_for_once_more() {
@@ -447,10 +468,18 @@ fn an_attempt_is_forgotten_though_another_batch_was_refused_between_its_end_and_
 }
 
 async fn ask(ledger: &Ledger) -> Result<Submitted, LedgerDown> {
+    ask_while(ledger, || {}).await
+}
+
+/// `then` happens when the ledger has taken the question, and before it is answered.
+async fn ask_while(ledger: &Ledger, then: impl FnOnce()) -> Result<Submitted, LedgerDown> {
     let (command, answer) = submit(ONE, None);
-    let sent = ledger.ask(|reply| match command {
-        Command::Submit(submit, _) => Command::Submit(submit, reply),
-        _ => unreachable!("a submit"),
+    let sent = ledger.ask(|reply| {
+        then();
+        match command {
+            Command::Submit(submit, _) => Command::Submit(submit, reply),
+            _ => unreachable!("a submit"),
+        }
     });
     drop(answer);
     sent.await.map(|made| made.expect("a good job"))
@@ -461,8 +490,7 @@ async fn nobody_is_kept_waiting_while_the_database_is_away() {
     let (mut desk, away) = desk();
     let core = desk.core.take().expect("the server runs");
     let (ledger, _thread) = ledger::start(core, Arc::new(Clock::starting_at(desk.now))).expect("a thread");
-    away.store(true, Ordering::Relaxed);
-    let asked_before = ask(&ledger);
+    let asked_before = ask_while(&ledger, || away.store(true, Ordering::Relaxed));
     let asked_after = async {
         while ledger.is_healthy() {
             tokio::time::sleep(Duration::from_millis(5)).await;
