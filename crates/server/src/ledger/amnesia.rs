@@ -124,21 +124,27 @@ impl<S: Store> Core<S> {
     /// Nothing unsafe starts before all workers have reported, or had the time to.
     fn hold_back(&mut self, loss: Loss, clocks: &Clocks) {
         self.known_loss = Some(loss);
-        let awaited = match self.store.reader().workers() {
-            Ok(rows) => Some(rows.iter().filter(|row| self.is_awaited(row, clocks)).map(|r| (r.id, r.epoch)).collect()),
-            Err(_) => None,
-        };
-        let withheld = self.amnesia.take().map(|before| before.withheld).unwrap_or_default();
-        self.amnesia = Some(Amnesia { until: Heard(loss.until), awaited, let_in: BTreeSet::new(), withheld });
+        let rows = self.store.reader().workers().ok();
+        let mut awaited: Option<BTreeMap<WorkerId, Epoch>> = rows.map(|rows| {
+            rows.iter().filter(|row| self.is_awaited(row, clocks)).map(|row| (row.id, row.epoch)).collect()
+        });
+        let (mut until, mut withheld) = (Heard(loss.until), BTreeSet::new());
+        if let Some(before) = self.amnesia.take() {
+            until = until.max(before.until);
+            // Also who was waited for already, and has no link here any more since it was asked.
+            awaited = awaited.zip(before.awaited).map(|(new, still)| new.into_iter().chain(still).collect());
+            withheld = before.withheld;
+        }
+        self.amnesia = Some(Amnesia { until, awaited, let_in: BTreeSet::new(), withheld });
     }
 
     /// It may have something: it is connected, by its row or as this server remembers, or may still come back.
     fn is_awaited(&self, row: &WorkerRow, clocks: &Clocks) -> bool {
         let remembered = self.roster.get(row.id).is_some_and(|known| known.link.is_some() || known.elsewhere);
         let window = self.config.rules.recovery_window;
-        row.removed_at.is_none()
-            && row.epoch > Epoch::default()
-            && (remembered || row.left_heard.is_none_or(|left| clocks.heard < left + window))
+        // One that has never been here has nothing; but that it was here may be what is lost.
+        let on_record = row.epoch > Epoch::default() && row.left_heard.is_none_or(|left| clocks.heard < left + window);
+        row.removed_at.is_none() && (remembered || on_record)
     }
 
     /// Some server remembers what the rows do not say any more. Memory is dropped, and everyone connected here asked to say
@@ -152,9 +158,10 @@ impl<S: Store> Core<S> {
         if let Evidence::Own(evidence) = evidence {
             self.commits_were_lost(evidence, round);
         }
-        // Not those who came since the loss is known: they came with all that they have.
+        // Not those who came since the loss is known: they came with all that they have. Nor those who are about to go, who
+        // would not come again.
         let let_in = self.amnesia.as_ref().map(|amnesia| amnesia.let_in.clone()).unwrap_or_default();
-        let asked = self.links.iter().filter(|(_, known)| !let_in.contains(&known.worker));
+        let asked = self.links.iter().filter(|(_, known)| !known.dismissed && !let_in.contains(&known.worker));
         let links: Vec<LinkId> = asked.map(|(link, _)| *link).collect();
         for link in links {
             let Some(known) = self.links.remove(&link) else { continue };
@@ -210,22 +217,12 @@ impl<S: Store> Core<S> {
             return Ok(());
         }
         let Some(loss) = self.last_loss()? else { return Ok(()) };
-        if self.known_loss == Some(loss) {
-            if self.amnesia.is_some() && self.is_over(loss)? {
-                self.nobody_is_awaited();
-            }
-        } else if loss.is_news_after(self.known_loss) && self.forgotten.is_none() {
+        if loss.is_news_after(self.known_loss) && self.forgotten.is_none() {
             tracing::warn!("another server has noticed that commits were lost");
             self.hold_back(loss, &self.hearing.clocks(self.tick.now));
             self.forgotten = Some(Evidence::OnRecord);
         }
         Ok(())
-    }
-
-    fn nobody_is_awaited(&mut self) {
-        if let Some(amnesia) = &mut self.amnesia {
-            amnesia.awaited = Some(BTreeMap::new());
-        }
     }
 
     /// Whether the worker is to come again with what it has put away: the word of that may be lost. One that comes with it
@@ -263,7 +260,10 @@ impl<S: Store> Core<S> {
         });
         if over && let Some(amnesia) = self.amnesia.take() {
             tracing::info!("workers have reported, or had the time to: steps start again");
-            round.meta(AMNESIA_OVER_KEY, &self.known_loss.map(|loss| loss.nonce));
+            // Another server may remember somebody who has not reported.
+            if !self.siblings.is_shared() {
+                round.meta(AMNESIA_OVER_KEY, &self.known_loss.map(|loss| loss.nonce));
+            }
             self.noticed.read_again(amnesia.withheld);
         }
     }

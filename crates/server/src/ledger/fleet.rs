@@ -159,6 +159,9 @@ impl<S: Store> Core<S> {
     fn dismiss(&mut self, link: LinkId, close: bool, round: &mut Round) {
         let message = "this worker was removed by an operator; enrol it again to use it".to_owned();
         round.outgoing.push((None, link, ServerMessage::Refused { code: RefusedCode::Removed, message }));
+        if let Some(known) = self.links.get_mut(&link) {
+            known.dismissed = true;
+        }
         if close {
             round.hang_up.push(link);
         }

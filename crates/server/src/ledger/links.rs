@@ -37,6 +37,8 @@ pub(super) struct Link {
     pub complete: bool,
     /// The worker keeps what it was told to forget, and brings it when it is asked.
     pub keeps: bool,
+    /// The worker was removed: it is to end what it has, say so, and go.
+    pub dismissed: bool,
     /// Whether anything was said on it after the hello.
     pub used: bool,
     pub sender: LinkSender,
@@ -63,6 +65,7 @@ impl Link {
             session: hello.session,
             complete: hello.scan_complete,
             keeps: hello.kept.is_some(),
+            dismissed: false,
             used: false,
             sender,
             number: 0,

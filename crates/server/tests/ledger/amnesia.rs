@@ -669,3 +669,47 @@ fn a_server_that_stops_right_after_a_loss_leaves_word_of_it() {
     other.none();
     cluster.desk(place).check(job, "pending: queued");
 }
+
+/// It may have started something, though it is on record as one that was never here.
+#[test]
+fn who_came_in_the_time_that_is_not_on_record_is_waited_for() {
+    let mut cluster = Cluster::new(1);
+    let ids = ["w", "other"].map(|name| cluster.desk(0).enrol(name));
+    let before = cluster.database.commits();
+    let mut w = cluster.desk(0).connect(ids[0], "w", "script", 1, Vec::new());
+    let mut other = cluster.desk(0).connect(ids[1], "other", "script", 1, Vec::new());
+    cluster.desk(0).submit(HELD);
+    forget_since(&cluster, before);
+    cluster.pass(SECOND * 3);
+    w.take();
+    other.take();
+    assert!(w.closed && other.closed, "they are asked to come again");
+    let mut other = again(&mut cluster, &other, "other", 1, Vec::new());
+    cluster.desk(0).submit(ONE);
+    cluster.pass(SECOND * 3);
+    other.none();
+    again(&mut cluster, &w, "w", 1, Vec::new());
+    cluster.pass(SECOND * 3);
+    assert!(other.take().iter().any(|mail| matches!(mail, ServerMessage::Offer { .. })), "all have reported");
+}
+
+/// Two servers notice the same loss at once: who was asked by then is waited for all the same.
+#[test]
+fn who_was_asked_is_waited_for_though_another_server_says_the_same() {
+    let mut cluster = Cluster::new(2);
+    let ids = ["w", "other"].map(|name| cluster.desk(0).enrol(name));
+    let before = cluster.database.commits();
+    let mut w = cluster.desk(0).connect(ids[0], "w", "script", 1, Vec::new());
+    let mut other = cluster.desk(0).connect(ids[1], "other", "script", 1, Vec::new());
+    cluster.desk(0).submit(HELD);
+    cluster.desk(1).submit(HELD);
+    forget_since(&cluster, before);
+    cluster.pass(SECOND * 3);
+    w.take();
+    other.take();
+    assert!(w.closed && other.closed, "they are asked to come again");
+    let mut other = again(&mut cluster, &other, "other", 1, Vec::new());
+    cluster.desk(0).submit(ONE);
+    cluster.pass(SECOND * 5);
+    other.none();
+}
