@@ -9,7 +9,7 @@ use planted::Bug;
 use crate::definition::{Patience, StepDef};
 use crate::ids::WorkerId;
 use crate::job::{Header, Step};
-use crate::state::{Live, Queued, State};
+use crate::state::{Delegate, Delegated, Live, Queued, State};
 use crate::time::{Clocks, Time};
 
 /// Nothing is left unlooked at for longer.
@@ -20,6 +20,9 @@ pub const TIMEOUT_SLACK: Duration = Duration::from_secs(1);
 
 /// However short a step's patience, it is not looked at more often: workers that match may be busy for long.
 const UNMATCHED_AGAIN_MIN: Duration = Duration::from_secs(1);
+
+/// A child job that was called off is asked again after this whether it has heard of it.
+const CALLED_OFF_AGAIN: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Deadline {
@@ -34,6 +37,8 @@ pub enum Owner {
     Needs,
     /// The job's own steps.
     Steps,
+    /// The job that it began.
+    Child,
     Dispatcher,
     Worker(WorkerId),
     Timer,
@@ -116,7 +121,13 @@ pub(crate) fn of_step(state: &State, def: &StepDef, rules: &Rules, clocks: &Cloc
         State::Running(live) => {
             (Owner::Worker(live.worker), live.timeout_at.map(|at| (at + TIMEOUT_SLACK, Action::StopForTimeout)))
         }
-        State::Delegated(_) => (Owner::Steps, None),
+        State::Delegated(Delegated { to: Delegate::Items, .. }) => (Owner::Steps, None),
+        State::Delegated(Delegated { to: Delegate::Child(_), called_off: Some(_), .. }) => {
+            (Owner::Child, Some((now + CALLED_OFF_AGAIN, Action::LookAgain)))
+        }
+        State::Delegated(Delegated { to: Delegate::Child(_), called_off: None, since }) => {
+            (Owner::Child, def.timeout.map(|limit| (*since + limit, Action::StopForTimeout)))
+        }
         State::Recovering(r) => {
             (Owner::Worker(r.live.worker), Some((clocks.verdict_at(r.deadline), Action::DecideLoss)))
         }
@@ -196,6 +207,7 @@ impl Owner {
         match self {
             Owner::Needs => "needs",
             Owner::Steps => "steps",
+            Owner::Child => "child",
             Owner::Dispatcher => "dispatcher",
             Owner::Worker(_) => "worker",
             Owner::Timer => "timer",
@@ -208,6 +220,7 @@ impl Owner {
         Some(match word {
             "needs" => Owner::Needs,
             "steps" => Owner::Steps,
+            "child" => Owner::Child,
             "dispatcher" => Owner::Dispatcher,
             "worker" => Owner::Worker(worker?),
             "timer" => Owner::Timer,

@@ -20,6 +20,12 @@ pub const STEPS_MAX: usize = 20_000;
 /// The most items of one fan-out.
 pub const ITEMS_MAX: usize = 10_000;
 
+/// How deep jobs begin jobs: a task that starts tasks that start tasks, and so on, is so many levels at most.
+pub const DEPTH_MAX: usize = 8;
+
+/// How many jobs one fan-out has under way at once: each is made in the transaction that gives it its turn.
+pub const CHILDREN_AT_ONCE: u32 = 100;
+
 /// A task as the engine needs it.
 #[derive(Debug)]
 pub struct Definition {
@@ -168,7 +174,40 @@ pub enum Work {
     /// A person's word; the server does it.
     Approve,
     /// A child job; the server does it.
-    Child,
+    Child(Arc<ChildBody>),
+}
+
+/// A job that a step begins, and ends with.
+#[derive(Debug, Clone)]
+pub struct ChildBody {
+    /// The name of its task.
+    pub task: Arc<str>,
+    /// What it is given, as it is written: an object, in which texts may be templates.
+    pub with: Value,
+    /// The task as it was when the outermost job was submitted. None where there was none, or nobody has looked for it.
+    pub bound: Option<Arc<ChildTask>>,
+}
+
+/// A task that steps begin.
+#[derive(Debug)]
+pub struct ChildTask {
+    pub definition: Arc<Definition>,
+    /// How its text is named where texts are kept.
+    pub hash: [u8; 32],
+    pub inputs: Box<dyn Inputs>,
+}
+
+/// The same text is the same task.
+impl PartialEq for ChildTask {
+    fn eq(&self, other: &ChildTask) -> bool {
+        self.hash == other.hash
+    }
+}
+
+/// What a task declares that it wants to be given.
+pub trait Inputs: std::fmt::Debug + Send + Sync {
+    /// The job's input, or in words what is wrong with it.
+    fn bind(&self, given: Value) -> Result<Value, String>;
 }
 
 /// A program, its environment and its folder. Templates are filled in when the step is queued.

@@ -16,6 +16,9 @@ pub trait Evaluator {
     /// The step's program with its templates filled in.
     fn render(&self, body: &RunBody, step: &StepDef, scope: &Scope<'_>) -> Result<RunBody, String>;
 
+    /// What a child job is given, with the templates in its texts filled in.
+    fn fill(&self, with: &Value, step: &StepDef, scope: &Scope<'_>) -> Result<Value, String>;
+
     /// What a fan-out goes over.
     fn items(&self, items: &Items, step: &StepDef, scope: &Scope<'_>) -> Result<Vec<Value>, String>;
 }

@@ -1,11 +1,16 @@
 //! What comes into the engine, and what goes out.
 
+use std::sync::Arc;
 use std::time::Duration;
+
+use serde_json::Value;
 
 use crate::apply::Resolve;
 use crate::attempt::{Attempt, Loss, Report};
-use crate::ids::{AttemptId, Epoch, Fence, StepIx, WorkerId};
-use crate::job::{Header, JobState, Step, Unlisted};
+use crate::definition::ChildTask;
+use crate::failure::Failure;
+use crate::ids::{AttemptId, Epoch, Fence, JobId, StepIx, WorkerId};
+use crate::job::{Header, JobState, Parent, Step, Unlisted};
 use crate::state::{Offer, StateName, StopCause, StopMode};
 use crate::table::{Illegal, Verb};
 use crate::time::{Heard, Time};
@@ -129,6 +134,19 @@ pub enum Event {
         by: String,
         reason: String,
     },
+    /// The job that does what a step is to do is over.
+    ChildEnded {
+        step: StepIx,
+        child: JobId,
+        end: ChildEnd,
+        /// Something of it may still run.
+        strays: bool,
+    },
+    /// The job that does what a step is to do is not on record.
+    ChildMissing {
+        step: StepIx,
+        child: JobId,
+    },
     /// The step's check time has come.
     Check {
         step: StepIx,
@@ -142,6 +160,38 @@ pub enum Event {
     },
 }
 
+/// How a child job ended, as far as its parent is concerned.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ChildEnd {
+    /// With what its steps wrote, by their names.
+    Success {
+        output: Value,
+    },
+    Failed(Failure),
+    Cancelled(Failure),
+}
+
+/// What follows for a job that a step began. It stands or falls with the change that it follows from.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ChildOrder {
+    Begin(Birth),
+    /// Nobody wants it any more.
+    CallOff {
+        child: JobId,
+        by: String,
+        force: bool,
+    },
+}
+
+/// A child job that is to be made.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Birth {
+    pub id: JobId,
+    pub parent: Parent,
+    pub task: Arc<ChildTask>,
+    pub input: Arc<Value>,
+}
+
 /// Everything that one event changes. The ledger saves it in one transaction, then performs the effects.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Changes {
@@ -149,6 +199,7 @@ pub struct Changes {
     pub steps: Vec<(StepIx, Step)>,
     pub attempts: Vec<Attempt>,
     pub notes: Vec<Note>,
+    pub children: Vec<ChildOrder>,
     pub effects: Vec<Effect>,
 }
 
@@ -275,6 +326,8 @@ pub enum Rejection {
     MayStillRun { steps: Vec<StepIx> },
     #[error("the job has no such step")]
     NoSuchStep,
+    #[error("the step waits for another job, or for none")]
+    NotItsChild,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -47,6 +47,10 @@ pub enum FailureKind {
     Poison,
     /// A template or condition could not be evaluated.
     Template,
+    /// There is no such task to begin a child job with.
+    UnknownTask,
+    /// A child job was given what its task does not take.
+    InvalidInput,
     /// A person said so.
     Resolved,
     Internal,
@@ -77,6 +81,8 @@ impl FailureKind {
             FailureKind::DispatchExhausted => "dispatch_exhausted",
             FailureKind::Poison => "poison",
             FailureKind::Template => "template",
+            FailureKind::UnknownTask => "unknown_task",
+            FailureKind::InvalidInput => "invalid_input",
             FailureKind::Resolved => "resolved",
             FailureKind::Internal => "internal",
         }
@@ -107,6 +113,8 @@ impl FailureKind {
             "dispatch_exhausted" => FailureKind::DispatchExhausted,
             "poison" => FailureKind::Poison,
             "template" => FailureKind::Template,
+            "unknown_task" => FailureKind::UnknownTask,
+            "invalid_input" => FailureKind::InvalidInput,
             "resolved" => FailureKind::Resolved,
             "internal" => FailureKind::Internal,
             _ => return None,

@@ -39,6 +39,33 @@ uuid_id!(
     WorkerId
 );
 
+impl JobId {
+    /// The id of the job that this one begins for a step: the same one whenever, and by whomever, it is decided.
+    ///
+    /// It shares its first half with this one, so that a family stands together wherever ids are sorted, and whose it
+    /// is can be told from the id alone.
+    pub fn child(self, step: StepIx, attempt: u32) -> JobId {
+        let (first, second) = self.0.as_u64_pair();
+        let place = (u64::from(step.0) << 32) | u64::from(attempt);
+        // The variant bits of a UUID stay what they are.
+        let mixed = mix(mix(second) ^ place) >> 2 | 1 << 63;
+        JobId(Uuid::from_u64_pair(first, mixed))
+    }
+
+    /// Whether both may belong to one family of jobs that began each other.
+    pub fn may_be_kin(self, other: JobId) -> bool {
+        self.0.as_u64_pair().0 == other.0.as_u64_pair().0
+    }
+}
+
+/// The last step of SplitMix64: every bit of the result depends on every bit that goes in, and nothing is lost.
+fn mix(mut bits: u64) -> u64 {
+    bits = bits.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ (bits >> 31)
+}
+
 /// A number from one counter per installation that only grows; every attempt has its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Fence(pub u64);

@@ -18,12 +18,21 @@ use crate::time::Time;
 #[derive(Debug, Clone)]
 pub struct Job {
     pub id: JobId,
+    /// The step that began it, which waits for its end.
+    pub parent: Option<Parent>,
     pub definition: Arc<Definition>,
     pub input: Arc<Value>,
     pub created_at: Time,
     pub header: Header,
     /// Those of the definition, then the items of fan-outs in the order in which they came up.
     pub steps: Vec<Step>,
+}
+
+/// Whose child a job is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Parent {
+    pub job: JobId,
+    pub step: StepIx,
 }
 
 /// What is known of a job without looking at its steps.
@@ -40,6 +49,8 @@ pub struct Header {
     pub timeout_at: Option<Time>,
     /// Set while only a person can move the job on; that time does not count towards its timeout.
     pub held_since: Option<Time>,
+    /// Something of it, or of a child, was given up and may still run: nothing may follow on it without a word.
+    pub strays: bool,
     /// None once the job is final.
     pub check: Option<Deadline>,
 }

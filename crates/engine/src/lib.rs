@@ -27,7 +27,7 @@ pub mod event;
 pub mod verdict;
 pub mod why;
 
-pub use apply::{Continuation, Ctx, LastAttempt, Resolution, Resolve, apply, carry_on, submit};
+pub use apply::{Continuation, Ctx, LastAttempt, Resolution, Resolve, apply, bear, carry_on, submit};
 pub use event::{Changes, Effect, Event, Note, Rejection};
 pub use failure::{Failure, FailureKind};
 pub use ids::{AttemptId, Epoch, Fence, JobId, StepIx, WorkerId};

@@ -79,7 +79,8 @@ impl RetryOn {
             FailureKind::Signal(signal) => self.failure || self.signals.contains(&signal),
             FailureKind::OomKilled => self.failure || self.signals.contains(&9),
             FailureKind::SpawnFailed | FailureKind::BadOutput => self.failure,
-            FailureKind::StepTimeout => self.timeout,
+            // The second one is a child job's: that of the step's own job calls everything off.
+            FailureKind::StepTimeout | FailureKind::JobTimeout => self.timeout,
             FailureKind::WorkerLost
             | FailureKind::MachineRebooted
             | FailureKind::WorkerRemoved
@@ -91,12 +92,13 @@ impl RetryOn {
             FailureKind::Unmatched
             | FailureKind::DispatchExhausted
             | FailureKind::Poison
-            | FailureKind::JobTimeout
             | FailureKind::Expired
             | FailureKind::HoldExpired
             | FailureKind::Rejected
             | FailureKind::Cancelled
             | FailureKind::Template
+            | FailureKind::UnknownTask
+            | FailureKind::InvalidInput
             | FailureKind::Resolved
             | FailureKind::Internal => false,
         }

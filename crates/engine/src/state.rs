@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::definition::Effects;
-use crate::ids::{AttemptId, Epoch, Fence, WorkerId};
+use crate::ids::{AttemptId, Epoch, Fence, JobId, WorkerId};
 use crate::time::{Heard, Time};
 
 /// Where a step is. The database holds [`StateName`]'s words.
@@ -93,6 +93,8 @@ pub struct Delegated {
 pub enum Delegate {
     /// The steps that it became.
     Items,
+    /// A job of its own.
+    Child(JobId),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -302,6 +304,14 @@ impl State {
     /// It runs only as its items do.
     pub fn is_fanned_out(&self) -> bool {
         matches!(self, State::Delegated(Delegated { to: Delegate::Items, called_off: None, .. }))
+    }
+
+    /// The job that does what the step is to do.
+    pub fn child(&self) -> Option<JobId> {
+        match self {
+            State::Delegated(Delegated { to: Delegate::Child(job), .. }) => Some(*job),
+            _ => None,
+        }
     }
 
     /// The attempt that may be running now.

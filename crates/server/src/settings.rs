@@ -1,9 +1,10 @@
 //! What a server and a submit add to a task's text: part of what the job was submitted with, and stored beside it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::definition::{Definition, DefinitionParts};
+use engine::definition::{StepDef, Work};
 use serde::{Deserialize, Serialize};
 
 /// Stored with the definition, so that a changed default never changes a job that runs.
@@ -21,6 +22,9 @@ pub struct DefinitionSettings {
     /// Wanted of every worker, besides what each step wants.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
+    /// The texts of the tasks that its steps begin, near and far, as they were when the job was submitted: by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tasks: BTreeMap<String, String>,
 }
 
 impl DefinitionSettings {
@@ -51,24 +55,21 @@ impl DefinitionSettings {
         }
     }
 
-    /// The part that a submit puts over what the task says.
-    pub fn finish(&self, definition: Arc<Definition>) -> Arc<Definition> {
-        if self.priority.is_none() && self.tags.is_empty() {
-            return definition;
+    /// The part that a submit puts over what a step says.
+    pub fn apply_to(&self, step: &mut StepDef) {
+        // What no worker does asks nothing of workers.
+        if self.tags.is_empty() || !matches!(step.work, Work::Run(_)) {
+            return;
         }
-        let mut steps = definition.steps().to_vec();
-        for step in &mut steps {
-            step.tags.extend(self.tags.iter().map(|tag| Arc::from(tag.as_str())));
-            step.tags.sort();
-            step.tags.dedup();
-        }
-        let parts = DefinitionParts {
-            name: definition.name.clone(),
-            timeout: definition.timeout,
-            expires: definition.expires,
-            priority: self.priority.unwrap_or(definition.priority),
-            steps,
-        };
-        Arc::new(Definition::new(parts).expect("the graph is the one that was checked"))
+        step.tags.extend(self.tags.iter().map(|tag| Arc::from(tag.as_str())));
+        step.tags.sort();
+        step.tags.dedup();
+    }
+
+    /// The same with only these tasks.
+    #[must_use]
+    pub fn with_tasks(&self, wanted: impl Fn(&str) -> bool) -> DefinitionSettings {
+        let tasks = self.tasks.iter().filter(|(name, _)| wanted(name));
+        DefinitionSettings { tasks: tasks.map(|(n, t)| (n.clone(), t.clone())).collect(), ..self.clone() }
     }
 }

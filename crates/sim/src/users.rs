@@ -153,6 +153,7 @@ impl World {
         let submit = Submit {
             definition,
             row,
+            children: Vec::new(),
             input: serde_json::json!({}),
             submitted_by: ann(),
             idempotency: Some(IdempotencyKey { token: TOKEN, key: plan.to_string(), request_hash: hash }),

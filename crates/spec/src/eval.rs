@@ -40,6 +40,11 @@ impl Evaluator for Templates {
         guarded(|| Filler { context: context(step, scope), bytes_left: TEXT_BYTES_MAX }.body(body))
     }
 
+    fn fill(&self, with: &Json, step: &StepDef, scope: &Scope<'_>) -> Result<Json, String> {
+        let mut filler = Filler { context: context(step, scope), bytes_left: TEXT_BYTES_MAX };
+        guarded(|| filler.value("with", with))
+    }
+
     fn items(&self, items: &Items, step: &StepDef, scope: &Scope<'_>) -> Result<Vec<Json>, String> {
         match items {
             Items::Matrix(axes) => Ok(combinations(axes)),

@@ -52,6 +52,7 @@ fn jobs(tables: &mut Tables, plan: &Plan<'_>) -> Result<(), StoreError> {
         let row = match tables.jobs.get(&last.row.id) {
             None => last.row.clone(),
             Some(old) => JobRow {
+                parent: old.parent,
                 task: old.task.clone(),
                 definition: old.definition,
                 input: old.input.clone(),

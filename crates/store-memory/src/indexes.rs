@@ -43,6 +43,8 @@ pub(crate) struct JobIndex {
     pub(crate) due: BTreeSet<(Time, JobId)>,
     pub(crate) by_state: BTreeMap<&'static str, BTreeSet<JobId>>,
     pub(crate) by_task: BTreeMap<String, BTreeSet<JobId>>,
+    /// By the job that began them, the oldest first.
+    pub(crate) children: BTreeSet<(JobId, Time, JobId)>,
 }
 
 impl Row for JobRow {
@@ -52,6 +54,7 @@ impl Row for JobRow {
     fn enter(&self, id: &JobId, index: &mut JobIndex) {
         index.due.extend(self.check_at.map(|at| (at, *id)));
         index.by_state.entry(self.state).or_default().insert(*id);
+        index.children.extend(self.parent.map(|parent| (parent.job, self.created_at, *id)));
         match index.by_task.get_mut(&self.task) {
             Some(jobs) => drop(jobs.insert(*id)),
             None => drop(index.by_task.insert(self.task.clone(), BTreeSet::from([*id]))),
@@ -61,6 +64,9 @@ impl Row for JobRow {
     fn leave(&self, id: &JobId, index: &mut JobIndex) {
         if let Some(at) = self.check_at {
             index.due.remove(&(at, *id));
+        }
+        if let Some(parent) = self.parent {
+            index.children.remove(&(parent.job, self.created_at, *id));
         }
         if let Some(jobs) = index.by_state.get_mut(self.state) {
             jobs.remove(id);

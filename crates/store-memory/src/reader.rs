@@ -49,7 +49,7 @@ impl Reader for MemoryReader {
     }
 
     fn last_job(&self) -> Result<Option<JobId>, StoreError> {
-        self.look(|t| t.jobs.iter().next_back().map(|(id, _)| *id))
+        self.look(|t| t.jobs.iter().rev().find(|(_, row)| row.parent.is_none()).map(|(id, _)| *id))
     }
 
     fn jobs(&self, filter: &JobFilter) -> Result<Page<JobSummary>, StoreError> {
@@ -89,6 +89,13 @@ impl Reader for MemoryReader {
                 how: row.how.to_owned(),
             };
             Family { root, members: places.filter_map(|(_, job)| t.lineage.get(job)).map(kin).collect() }
+        })
+    }
+
+    fn children(&self, job: JobId, limit: usize) -> Result<Vec<JobId>, StoreError> {
+        self.look(|t| {
+            let of_parent = t.jobs.index().children.range((job, Time(i64::MIN), JobId(Uuid::nil()))..);
+            of_parent.take_while(|(parent, ..)| *parent == job).map(|(.., id)| *id).take(limit).collect()
         })
     }
 
@@ -271,6 +278,7 @@ pub(crate) fn stored_job(tables: &Tables, id: JobId) -> Result<Option<StoredJob>
 fn loaded_job(row: &JobRow) -> LoadedJob {
     LoadedJob {
         id: row.id,
+        parent: row.parent,
         version: row.version,
         state: row.state.to_owned(),
         input: row.input.clone(),
@@ -317,6 +325,7 @@ fn job_summary(row: &JobRow) -> JobSummary {
         error_message: row.error_message.clone(),
         error_step: row.error_step.clone(),
         submitted_by: row.submitted_by.clone(),
+        parent: row.parent,
     }
 }
 

@@ -197,6 +197,10 @@ impl Evaluator for Nothing {
         Ok(body.clone())
     }
 
+    fn fill(&self, with: &serde_json::Value, _: &StepDef, _: &Scope<'_>) -> Result<serde_json::Value, String> {
+        Ok(with.clone())
+    }
+
     fn items(&self, _: &Items, _: &StepDef, _: &Scope<'_>) -> Result<Vec<serde_json::Value>, String> {
         Ok(Vec::new())
     }

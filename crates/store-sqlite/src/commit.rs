@@ -96,6 +96,8 @@ fn jobs(tx: &Transaction<'_>, plan: &Plan<'_>) -> Result<(), Failure> {
             row.error_message,
             row.error_step,
             row.data,
+            row.parent.as_ref().map(|parent| parent.job.0.as_bytes()),
+            row.parent.map(|parent| parent.step.0),
             job.expected.map(signed).transpose()?,
         ])?;
         if written != 1 {

@@ -41,6 +41,8 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { version: 7, name: "servers", sql: include_str!("../migrations/0007_servers.sql"), min_reader: 6 },
     // An older build would write rows without a place in their family.
     Migration { version: 8, name: "families", sql: include_str!("../migrations/0008_families.sql"), min_reader: 8 },
+    // An older build would end a child job and not tell its parent.
+    Migration { version: 9, name: "children", sql: include_str!("../migrations/0009_children.sql"), min_reader: 9 },
 ];
 
 pub(crate) fn run(connection: &mut Connection, path: &str, migrations: &[Migration]) -> Result<(), StoreError> {

@@ -117,6 +117,13 @@ impl Reader for SqliteReader {
         })
     }
 
+    fn children(&self, job: JobId, limit: usize) -> Result<Vec<JobId>, StoreError> {
+        self.look(|c| {
+            let mut children = c.prepare_cached(sql::CHILDREN)?;
+            children.query_map(params![job.0.as_bytes(), clamped(limit)], |row| values::job(row, 0))?.collect()
+        })
+    }
+
     fn definition_of(&self, job: JobId) -> Result<Option<[u8; 32]>, StoreError> {
         self.look(|c| {
             c.prepare_cached(sql::DEFINITION_OF_JOB)?.query_row([job.0.as_bytes()], |row| row.get(0)).optional()
@@ -318,6 +325,7 @@ fn find_job(connection: &Connection, id: JobId) -> rusqlite::Result<Option<Found
 fn loaded_job(id: JobId, row: &Row<'_>) -> rusqlite::Result<(LoadedJob, Option<DefinitionRow>)> {
     let job = LoadedJob {
         id,
+        parent: values::parent(row, 10)?,
         version: values::unsigned(row, 0)?,
         state: row.get(1)?,
         input: row.get(2)?,
@@ -356,6 +364,7 @@ fn job_summary(row: &Row<'_>) -> rusqlite::Result<JobSummary> {
         error_message: row.get(7)?,
         error_step: row.get(8)?,
         submitted_by: row.get(9)?,
+        parent: values::parent(row, 10)?,
     })
 }
 

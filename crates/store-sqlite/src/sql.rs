@@ -32,6 +32,7 @@ statements! {
     BREAKER = "breaker";
     CONFIRM_ATTEMPT = "confirm_attempt";
     COUNTER = "counter";
+    CHILDREN = "children";
     DEFINITION_OF_JOB = "definition_of_job";
     DROP_CLOSING_MARK = "drop_closing_mark";
     DRAIN_WORKER = "drain_worker";

@@ -1,5 +1,6 @@
 //! Between our types and SQLite's: ids are 16 bytes, numbers are signed, lists are JSON.
 
+use engine::job::Parent;
 use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
 use rusqlite::types::Type;
 use rusqlite::{Error, Result, Row};
@@ -36,6 +37,12 @@ pub(crate) fn uuid(row: &Row<'_>, index: usize) -> Result<Uuid> {
 
 pub(crate) fn job(row: &Row<'_>, index: usize) -> Result<JobId> {
     uuid(row, index).map(JobId)
+}
+
+/// Two columns: the job and its step.
+pub(crate) fn parent(row: &Row<'_>, index: usize) -> Result<Option<Parent>> {
+    let (job, step): (Option<[u8; 16]>, Option<u32>) = (row.get(index)?, row.get(index + 1)?);
+    Ok(job.zip(step).map(|(job, step)| Parent { job: JobId(Uuid::from_bytes(job)), step: StepIx(step) }))
 }
 
 pub(crate) fn attempt(row: &Row<'_>, index: usize) -> Result<AttemptId> {

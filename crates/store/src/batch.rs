@@ -49,6 +49,8 @@ pub struct Batch {
     /// The server that writes this, as its siblings shall see it.
     pub server: Option<ServerRow>,
     pub lineage: Vec<LineageRow>,
+    /// Jobs of which one was decided because of the other: both are written, or both are left out.
+    pub ties: Vec<(JobId, JobId)>,
     /// An operator's word on workers, and what follows from it for their attempts, stand or fall together.
     pub fleet: Vec<FleetChange>,
     /// Settings that outlive a server, as [`crate::Store::set_meta`] writes them.

@@ -36,6 +36,7 @@ pub fn job_row(job: &Job, meta: &JobMeta) -> JobRow {
     let error = header.error.as_ref();
     JobRow {
         id: job.id,
+        parent: job.parent,
         version: header.version,
         state: header.state.word(),
         task: job.definition.name.to_string(),
@@ -217,6 +218,7 @@ pub fn load(stored: &StoredJob, definition: Arc<Definition>) -> Result<(Job, Job
         submitted_by: Arc::from(stored.job.submitted_by.as_str()),
         input: Arc::from(stored.job.input.as_str()),
     };
-    let job = Job { id, definition, input: Arc::new(input), created_at: stored.job.created_at, header, steps };
+    let parent = stored.job.parent;
+    let job = Job { id, parent, definition, input: Arc::new(input), created_at: stored.job.created_at, header, steps };
     Ok((job, meta))
 }

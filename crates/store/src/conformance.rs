@@ -9,6 +9,7 @@ pub mod access;
 pub mod alike;
 pub mod beats;
 pub mod checks;
+pub mod children;
 pub mod events;
 pub mod jobs;
 pub mod listing;
@@ -59,6 +60,9 @@ macro_rules! conformance_tests {
             checks::queued_means_without_an_offer,
             checks::offers_and_attempts_are_held,
             checks::an_attempt_has_a_place_from_its_offer_on,
+            children::a_child_knows_whose_it_is,
+            children::who_is_tied_to_a_job_that_moved_is_left_out,
+            children::a_child_that_is_there_already_is_left_out_with_its_parent,
             events::numbers_grow_and_pages_follow,
             events::events_of_one_job_are_its_own,
             events::numbers_never_return,

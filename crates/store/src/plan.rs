@@ -34,10 +34,29 @@ impl<'a> Plan<'a> {
         is_followed: impl FnMut(&LineageRow) -> Result<bool, E>,
     ) -> Result<Plan<'a>, E> {
         let mut plan = Plan::default();
-        plan.check_versions(&batch.jobs, version_of)?;
+        let there_already = plan.check_versions(&batch.jobs, version_of)?;
         plan.check_keys(&batch.idempotency, is_taken)?;
         plan.check_families(&batch.lineage, is_followed)?;
-        Ok(plan)
+        plan.spread(batch);
+        match there_already.into_iter().find(|id| plan.takes(*id)) {
+            Some(id) => Err(refused(format!("job {id} is there already"))),
+            None => Ok(plan),
+        }
+    }
+
+    /// Who is tied to a job that is left out is left out as well.
+    fn spread(&mut self, batch: &Batch) {
+        let families = batch.lineage.iter().map(|row| (row.job, row.continues));
+        let ties: Vec<(JobId, JobId)> = batch.ties.iter().copied().chain(families).collect();
+        let mut grows = !self.conflicts.is_empty();
+        while grows {
+            grows = false;
+            for &(one, other) in &ties {
+                if self.takes(one) != self.takes(other) {
+                    grows |= self.conflicts.insert(one) | self.conflicts.insert(other);
+                }
+            }
+        }
     }
 
     /// Whether what belongs to this job is written.
@@ -49,20 +68,21 @@ impl<'a> Plan<'a> {
         self.jobs.values().filter(|job| self.takes(job.last.row.id))
     }
 
+    /// New jobs of which there is one already: another server decided the same, or else something is wrong.
     fn check_versions<E: From<StoreError>>(
         &mut self,
         writes: &'a [JobWrite],
         mut version_of: impl FnMut(JobId) -> Result<Option<u64>, E>,
-    ) -> Result<(), E> {
+    ) -> Result<Vec<JobId>, E> {
+        let mut there_already = Vec::new();
         for write in writes {
             let id = write.row.id;
             match self.jobs.entry(id) {
                 Entry::Vacant(entry) => {
                     let stored = version_of(id)?;
                     if write.expected.is_none() && stored.is_some() {
-                        return Err(refused(format!("job {id} is there already")));
-                    }
-                    if write.expected != stored {
+                        there_already.push(id);
+                    } else if write.expected != stored {
                         self.conflicts.insert(id);
                     }
                     entry.insert(PlannedJob { expected: write.expected, last: write });
@@ -75,7 +95,7 @@ impl<'a> Plan<'a> {
                 }
             }
         }
-        Ok(())
+        Ok(there_already)
     }
 
     /// A key that is taken means that another submit was first: its job is the one that counts.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use engine::job::Parent;
 use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
 use uuid::Uuid;
 
@@ -29,6 +30,9 @@ pub trait Reader: Send + Sync {
 
     /// The jobs that go on, directly or not, for the same first job as this one does, or for this one; at most `limit`.
     fn family(&self, job: JobId, limit: usize) -> Result<Family, StoreError>;
+
+    /// The jobs that steps of this one began, the oldest first, at most `limit`.
+    fn children(&self, job: JobId, limit: usize) -> Result<Vec<JobId>, StoreError>;
 
     /// The hash of the definition that the job was submitted with.
     fn definition_of(&self, job: JobId) -> Result<Option<[u8; 32]>, StoreError>;
@@ -126,6 +130,8 @@ pub struct JobSummary {
     pub error_message: Option<String>,
     pub error_step: Option<String>,
     pub submitted_by: String,
+    /// The step of another job that began it.
+    pub parent: Option<Parent>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use engine::job::Parent;
 use engine::{AttemptId, Clocks, Epoch, Fence, Heard, JobId, StepIx, Time, WorkerId};
 use uuid::Uuid;
 
@@ -18,6 +19,8 @@ pub struct DefinitionRow {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobRow {
     pub id: JobId,
+    /// The step of another job that began it.
+    pub parent: Option<Parent>,
     pub version: u64,
     pub state: &'static str,
     pub task: String,
@@ -189,6 +192,7 @@ pub struct StoredJob {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoadedJob {
     pub id: JobId,
+    pub parent: Option<Parent>,
     pub version: u64,
     pub state: String,
     pub input: String,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use planted::Bug;
 
 use crate::attempt::{Attempt, AttemptState, Outcome, Report, Stopped};
+use crate::definition::Work;
 use crate::event::{Effect, OfferNews, Rejection, Stale, Ticket};
 use crate::failure::{Failure, FailureKind};
 use crate::ids::{Epoch, StepIx, WorkerId};
@@ -102,6 +103,9 @@ impl Draft<'_> {
     /// The rows say that the step waits, and its worker knows better. It runs, so nothing else may.
     pub(super) fn adopted(&mut self, ticket: Ticket, worker: WorkerId, epoch: Epoch) -> Result<(), Rejection> {
         let ix = ticket.step;
+        if !matches!(self.def(ix).work, Work::Run(_)) {
+            return Err(Rejection::NotNow { state: self.step(ix).state.name(), wanted: "adopt" });
+        }
         match &self.step(ix).state {
             State::Queued(_) => {}
             // Its needs were met once: the word of that was lost as well.

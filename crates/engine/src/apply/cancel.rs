@@ -50,7 +50,7 @@ impl Draft<'_> {
 
     pub(super) fn cancel_step(&mut self, ix: StepIx, cause: StopCause, force: bool) -> Result<(), Rejection> {
         if let State::Delegated(delegated) = self.step(ix).state {
-            return self.call_off(ix, delegated, cause);
+            return self.call_off(ix, delegated, cause, force);
         }
         let (failure, reason) = self.stop_failure(ix, cause);
         match self.step(ix).state.name() {

@@ -6,7 +6,7 @@ use crate::deadline::{self, Action};
 use crate::event::Rejection;
 use crate::failure::{Failure, FailureKind};
 use crate::ids::StepIx;
-use crate::state::{End, SkipCause, State, StateName, StopCause, StopMode, WaitReason};
+use crate::state::{Delegate, End, SkipCause, State, StateName, StopCause, StopMode, WaitReason};
 use crate::table::Verb;
 
 use super::draft::Draft;
@@ -49,6 +49,12 @@ impl Draft<'_> {
             }
             State::Held(held) if held.expires_at.is_some_and(due) => return self.hold_expired(ix),
             State::Waiting(waiting) if due(waiting.until) => return self.timer_done(ix, waiting.reason),
+            State::Delegated(delegated) if delegated.called_off.is_some() => self.call_child_off(ix, self.is_forced()),
+            State::Delegated(delegated) if delegated.to != Delegate::Items => {
+                if self.def(ix).timeout.is_some_and(|limit| due(delegated.since + limit)) {
+                    return self.call_off(ix, delegated, StopCause::StepTimeout, false);
+                }
+            }
             State::Recovering(_) | State::Cancelling(_) | State::Delegated(_) | State::Held(_) | State::Waiting(_) => {}
             State::Final(_) => {
                 return Err(Rejection::NotNow { state: self.step(ix).state.name(), wanted: "check" });
@@ -57,6 +63,11 @@ impl Draft<'_> {
         // Touching the step is enough: its next check time is worked out when the draft is sealed.
         self.step_mut(ix);
         Ok(())
+    }
+
+    /// Whether the job was cancelled by force.
+    fn is_forced(&self) -> bool {
+        self.header.cancel.as_ref().is_some_and(|order| order.force)
     }
 
     pub(super) fn check_job(&mut self) {
@@ -102,7 +113,7 @@ impl Draft<'_> {
 
     fn timer_done(&mut self, ix: StepIx, reason: WaitReason) -> Result<(), Rejection> {
         match reason {
-            WaitReason::Retry => self.enqueue(ix, Verb::TimerDone, "the delay before the retry is over"),
+            WaitReason::Retry => self.hand_out(ix, Verb::TimerDone, "the delay before the retry is over"),
             WaitReason::Protection if self.def(ix).protection.reviewers > 0 => {
                 self.hold(ix, Verb::TimerDone, "the wait is over; a reviewer is asked for")
             }

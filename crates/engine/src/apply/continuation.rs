@@ -34,7 +34,7 @@ pub struct LastAttempt {
 
 impl LastAttempt {
     /// Whether the successor rule allows another attempt after this one.
-    fn may_be_followed(self, def: &StepDef, rules: &Rules, now: Time) -> bool {
+    pub fn may_be_followed(self, def: &StepDef, rules: &Rules, now: Time) -> bool {
         let silent_for_long = self.ended_at.is_some_and(|at| at + rules.recovery_window <= now);
         let ground = Ground::of_silence(def.effects, def.on_disconnect == OnDisconnect::Stop);
         self.confirmed || (silent_for_long && ground.is_some())

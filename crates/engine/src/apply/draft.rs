@@ -8,7 +8,7 @@ use planted::Bug;
 use crate::attempt::Attempt;
 use crate::deadline;
 use crate::definition::StepDef;
-use crate::event::{About, Changes, Effect, Note, OfferNews, Rejection};
+use crate::event::{About, Changes, ChildOrder, Effect, Note, OfferNews, Rejection};
 use crate::failure::{Failure, FailureKind};
 use crate::ids::{StepIx, WorkerId};
 use crate::job::{CancelCause, Header, Job, JobError, JobState, Step};
@@ -24,6 +24,7 @@ pub(super) struct Draft<'a> {
     steps: BTreeMap<StepIx, Step>,
     attempts: Vec<Attempt>,
     notes: Vec<Note>,
+    pub(super) children: Vec<ChildOrder>,
     effects: Vec<Effect>,
     /// Steps whose last need has just become final.
     pub(super) ready: VecDeque<StepIx>,
@@ -40,6 +41,7 @@ impl<'a> Draft<'a> {
             steps: BTreeMap::new(),
             attempts: Vec::new(),
             notes: Vec::new(),
+            children: Vec::new(),
             effects: Vec::new(),
             ready: VecDeque::new(),
             ended_items: VecDeque::new(),
@@ -178,6 +180,7 @@ impl<'a> Draft<'a> {
             steps: self.steps.into_iter().collect(),
             attempts: self.attempts,
             notes: self.notes,
+            children: self.children,
             effects: self.effects,
         }
     }

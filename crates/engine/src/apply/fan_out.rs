@@ -5,7 +5,7 @@ use std::sync::Arc;
 use planted::Bug;
 use serde_json::Value;
 
-use crate::definition::{ITEMS_MAX, STEPS_MAX};
+use crate::definition::{CHILDREN_AT_ONCE, ITEMS_MAX, STEPS_MAX, Work};
 use crate::event::Rejection;
 use crate::failure::{Failure, FailureKind};
 use crate::ids::StepIx;
@@ -16,7 +16,7 @@ use crate::table::Verb;
 use super::draft::Draft;
 
 /// The outputs of all items together, as JSON text: they become the output of one step.
-const OUTPUTS_BYTES_MAX: usize = 8 * 1024 * 1024;
+pub(super) const OUTPUTS_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// How the items of a fan-out ended.
 #[derive(Default)]
@@ -109,7 +109,7 @@ impl Draft<'_> {
     fn go_on(&mut self, ix: StepIx) -> Result<(), Rejection> {
         let State::Delegated(_) = self.step(ix).state else { return Ok(()) };
         let Some(mut fan) = self.step(ix).fan else { return Ok(()) };
-        let most = self.def(ix).fan_out.as_ref().and_then(|fan_out| fan_out.max_parallel).unwrap_or(u32::MAX);
+        let most = self.most_at_once(ix);
         while !fan.closed && fan.begun < fan.count && fan.under_way < most {
             let item = fan.item(fan.begun);
             fan.begun += 1;
@@ -123,13 +123,19 @@ impl Draft<'_> {
         if fan.open == 0 { self.gather(ix, fan) } else { Ok(()) }
     }
 
+    fn most_at_once(&self, ix: StepIx) -> u32 {
+        let def = self.def(ix);
+        let most = def.fan_out.as_ref().and_then(|fan_out| fan_out.max_parallel).unwrap_or(u32::MAX);
+        if matches!(def.work, Work::Child(_)) { most.min(CHILDREN_AT_ONCE) } else { most }
+    }
+
     /// An item's turn. Its step's condition was true when it became an item, and rules had their say.
     pub(super) fn begin_item(&mut self, ix: StepIx) -> Result<(), Rejection> {
         let Some(of) = self.step(ix).item.as_ref().map(|item| item.of) else { return Ok(()) };
         let needs = self.needs_outcome(of);
         match self.fill_in(ix, &needs) {
-            Ok(()) => self.enqueue(ix, Verb::Enqueue, "it is its turn"),
-            Err(problem) => self.template_failed(ix, &problem),
+            Ok(()) => self.hand_out(ix, Verb::Enqueue, "it is its turn"),
+            Err(failure) => self.not_filled_in(ix, failure),
         }
     }
 
@@ -181,14 +187,24 @@ impl Draft<'_> {
     }
 
     /// The step is to end with those who do it, who are told one by one.
-    pub(super) fn call_off(&mut self, ix: StepIx, delegated: Delegated, cause: StopCause) -> Result<(), Rejection> {
+    pub(super) fn call_off(
+        &mut self,
+        ix: StepIx,
+        delegated: Delegated,
+        cause: StopCause,
+        force: bool,
+    ) -> Result<(), Rejection> {
+        if delegated.called_off.is_none() || force {
+            self.call_child_off(ix, force);
+        }
         if delegated.called_off.is_some() {
             return Ok(());
         }
         self.close(ix);
         let (_, reason) = self.stop_failure(ix, cause);
         let state = State::Delegated(Delegated { called_off: Some(cause), ..delegated });
-        self.shift(ix, Verb::CancelGraceful, state, &reason)
+        let verb = if cause == StopCause::StepTimeout { Verb::Stop } else { Verb::CancelGraceful };
+        self.shift(ix, verb, state, &reason)
     }
 
     /// The end of a step whose items are all final.

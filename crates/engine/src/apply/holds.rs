@@ -19,7 +19,7 @@ impl Draft<'_> {
         let reason = format!("approved by {by}");
         match self.def(ix).work {
             Work::Approve => self.end(ix, Verb::Approve, End::Success, None, &reason),
-            Work::Run(_) | Work::Child => self.begin(ix, Verb::Approve, &reason),
+            Work::Run(_) | Work::Child(_) => self.begin(ix, Verb::Approve, &reason),
         }
     }
 

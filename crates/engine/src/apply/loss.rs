@@ -242,6 +242,8 @@ impl Draft<'_> {
         if let Some(live) = self.step(ix).state.live().copied() {
             let confirmed = confirmed || self.ground_by_now(ix) == Some(Ground::LeaseOver);
             if !confirmed {
+                // Who may be repeated beside a stray copy is not waited for.
+                self.header.strays |= self.ground_by_now(ix).is_none();
                 let reason = format!("{} is given up and may still run", self.whereabouts(&live));
                 self.note(About::Attempt { step: ix, worker: live.worker, what: AttemptNews::Unconfirmed }, &reason);
             }

@@ -7,6 +7,7 @@ mod absence;
 mod attempts;
 mod cancel;
 mod checks;
+mod child;
 mod continuation;
 mod draft;
 mod fan_out;
@@ -25,7 +26,7 @@ use serde_json::Value;
 use crate::deadline::Rules;
 use crate::definition::Definition;
 use crate::eval::Evaluator;
-use crate::event::{Changes, Effect, Event, Rejection, Stale, Ticket};
+use crate::event::{Birth, Changes, Effect, Event, Rejection, Stale, Ticket};
 use crate::failure::{Failure, FailureKind};
 use crate::ids::{JobId, StepIx};
 use crate::job::{Counts, Header, Job, JobState, Step};
@@ -62,7 +63,16 @@ impl Ctx<'_> {
 
 /// Makes a new job and starts what needs nothing. The job comes back as it is after its first changes.
 pub fn submit(id: JobId, definition: Arc<Definition>, input: Arc<Value>, ctx: &Ctx<'_>) -> (Job, Changes) {
-    let mut job = blank(id, definition, input, ctx);
+    start(blank(id, definition, input, ctx), ctx)
+}
+
+/// The same for a job that another one begins.
+pub fn bear(birth: &Birth, ctx: &Ctx<'_>) -> (Job, Changes) {
+    let blank = blank(birth.id, birth.task.definition.clone(), birth.input.clone(), ctx);
+    start(Job { parent: Some(birth.parent), ..blank }, ctx)
+}
+
+fn start(mut job: Job, ctx: &Ctx<'_>) -> (Job, Changes) {
     let mut draft = Draft::new(&job, *ctx);
     draft.touch_all();
     draft.release_ready();
@@ -84,9 +94,10 @@ fn blank(id: JobId, definition: Arc<Definition>, input: Arc<Value>, ctx: &Ctx<'_
         cancel: None,
         timeout_at: definition.timeout.map(|d| ctx.now + d),
         held_since: None,
+        strays: false,
         check: None,
     };
-    Job { id, definition, input, created_at: ctx.now, header, steps }
+    Job { id, parent: None, definition, input, created_at: ctx.now, header, steps }
 }
 
 /// Decides what `event` does to `job`.
@@ -124,6 +135,8 @@ pub fn apply(job: &Job, event: &Event, ctx: &Ctx<'_>) -> Result<Changes, Rejecti
         Event::Cancel { by, force } => draft.cancel_asked(by, *force)?,
         Event::Approve { step, by } => draft.approve(*step, by)?,
         Event::Reject { step, by, reason } => draft.reject(*step, by, reason)?,
+        Event::ChildEnded { step, child, end, strays } => draft.child_ended(*step, *child, end, *strays)?,
+        Event::ChildMissing { step, child } => draft.child_missing(*step, *child)?,
         Event::Check { step } => draft.check(*step)?,
         Event::CheckJob => draft.check_job(),
         Event::Poisoned { step, message } => draft.poisoned(*step, message)?,
@@ -166,6 +179,7 @@ impl Draft<'_> {
         let failure = Failure::new(FailureKind::Internal, message);
         match self.step(ix).state.name() {
             StateName::Pending | StateName::Queued | StateName::Running | StateName::Recovering => {
+                self.call_child_off(ix, false);
                 self.give_up(ix, &failure);
                 self.drop_offer(ix);
                 self.end(ix, Verb::Fail, End::Failed, Some(failure), message)
@@ -227,6 +241,8 @@ impl Event {
             | Event::Cancel { .. }
             | Event::Approve { .. }
             | Event::Reject { .. }
+            | Event::ChildEnded { .. }
+            | Event::ChildMissing { .. }
             | Event::Check { .. }
             | Event::CheckJob
             | Event::Poisoned { .. } => None,

@@ -107,9 +107,13 @@ impl Draft<'_> {
     /// The step is to run: fill in its templates, then let protection rules have their say.
     fn admit(&mut self, ix: StepIx, needs: &NeedsOutcome) -> Result<(), Rejection> {
         let def = self.def(ix);
-        let filled = if self.is_fan_out(ix) { self.find_items(ix).map(drop) } else { self.fill_in(ix, needs) };
-        if let Err(problem) = filled {
-            return self.template_failed(ix, &problem);
+        let filled = if self.is_fan_out(ix) {
+            self.find_items(ix).map(drop).map_err(|problem| of_template(&problem))
+        } else {
+            self.fill_in(ix, needs)
+        };
+        if let Err(failure) = filled {
+            return self.not_filled_in(ix, failure);
         }
         if let Some(wait) = def.protection.wait {
             let waiting = Waiting { until: self.ctx.now + wait, reason: WaitReason::Protection };
@@ -117,28 +121,38 @@ impl Draft<'_> {
         }
         match def.work {
             Work::Approve => self.hold(ix, Verb::Hold, "it waits for approval"),
-            Work::Run(_) | Work::Child if def.protection.reviewers > 0 => {
+            Work::Run(_) | Work::Child(_) if def.protection.reviewers > 0 => {
                 self.hold(ix, Verb::Hold, "its environment asks for a reviewer")
             }
-            Work::Run(_) | Work::Child => self.begin(ix, Verb::Enqueue, "its needs are met"),
+            Work::Run(_) | Work::Child(_) => self.begin(ix, Verb::Enqueue, "its needs are met"),
         }
     }
 
-    /// The step's program with its templates filled in.
-    pub(super) fn fill_in(&mut self, ix: StepIx, needs: &NeedsOutcome) -> Result<(), String> {
+    /// The step's program with its templates filled in; for a child job, whether they can be.
+    pub(super) fn fill_in(&mut self, ix: StepIx, needs: &NeedsOutcome) -> Result<(), Failure> {
         let def = self.def(ix);
-        if let Work::Run(body) = &def.work
-            && body.templated
-        {
-            let rendered = self.with_scope(ix, needs, |scope| self.ctx.evaluator.render(body, def, scope))?;
-            self.step_mut(ix).rendered = Some(Arc::new(rendered));
+        match &def.work {
+            Work::Run(body) if body.templated => {
+                let rendered = self.with_scope(ix, needs, |scope| self.ctx.evaluator.render(body, def, scope));
+                self.step_mut(ix).rendered = Some(Arc::new(rendered.map_err(|problem| of_template(&problem))?));
+                Ok(())
+            }
+            Work::Child(body) => self.conceive(ix, body).map(drop),
+            Work::Run(_) | Work::Approve => Ok(()),
         }
-        Ok(())
     }
 
     /// Nothing holds it back any more.
     pub(super) fn begin(&mut self, ix: StepIx, verb: Verb, reason: &str) -> Result<(), Rejection> {
-        if self.is_fan_out(ix) { self.fan_out(ix, verb, reason) } else { self.enqueue(ix, verb, reason) }
+        if self.is_fan_out(ix) { self.fan_out(ix, verb, reason) } else { self.hand_out(ix, verb, reason) }
+    }
+
+    /// Leaves it to whoever does such steps: a worker, or a job of its own.
+    pub(super) fn hand_out(&mut self, ix: StepIx, verb: Verb, reason: &str) -> Result<(), Rejection> {
+        match &self.def(ix).work {
+            Work::Child(body) => self.begin_child(ix, verb, body),
+            Work::Run(_) | Work::Approve => self.enqueue(ix, verb, reason),
+        }
     }
 
     pub(super) fn enqueue(&mut self, ix: StepIx, verb: Verb, reason: &str) -> Result<(), Rejection> {
@@ -157,8 +171,19 @@ impl Draft<'_> {
     }
 
     pub(super) fn template_failed(&mut self, ix: StepIx, problem: &str) -> Result<(), Rejection> {
-        let message = format!("Step failed: {problem}");
-        let failure = Failure::new(FailureKind::Template, message);
-        self.end(ix, Verb::Fail, End::Failed, Some(failure), problem)
+        self.end(ix, Verb::Fail, End::Failed, Some(of_template(problem)), problem)
     }
+
+    /// It cannot begin, since its texts cannot be filled in.
+    pub(super) fn not_filled_in(&mut self, ix: StepIx, failure: Failure) -> Result<(), Rejection> {
+        let reason = failure.message.strip_prefix(STEP_FAILED).unwrap_or(&failure.message).to_owned();
+        self.end(ix, Verb::Fail, End::Failed, Some(failure), &reason)
+    }
+}
+
+/// How the message of a step begins that could not even begin.
+const STEP_FAILED: &str = "Step failed: ";
+
+fn of_template(problem: &str) -> Failure {
+    Failure::new(FailureKind::Template, format!("{STEP_FAILED}{problem}"))
 }

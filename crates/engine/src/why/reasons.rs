@@ -7,7 +7,7 @@ use crate::definition::{Condition, Need, OnDisconnect, StepDef, Work};
 use crate::ids::{StepIx, WorkerId};
 use crate::job::{Item, Step};
 use crate::state::{
-    Cancelling, Delegated, End, Ground, Held, Live, Queued, Recovering, State, StopCause, WaitReason, Waiting,
+    Cancelling, Delegate, Delegated, End, Ground, Held, Live, Queued, Recovering, State, StopCause, WaitReason, Waiting,
 };
 use crate::time::Time;
 use crate::workers;
@@ -39,6 +39,7 @@ impl View<'_> {
                 format!("{} {}", if names.len() == 1 { "step" } else { "steps" }, list(&names))
             }
             Owner::Steps => "its items".to_owned(),
+            Owner::Child => step.state.child().map_or_else(String::new, |job| format!("job {job}")),
             Owner::Dispatcher => "the dispatcher".to_owned(),
             Owner::Worker(id) => match self.roster.worker(id) {
                 Some(worker) => format!("worker {}", worker.name),
@@ -103,7 +104,7 @@ impl View<'_> {
             State::Pending => self.pending(def),
             State::Queued(queued) => self.queued(def, step, queued),
             State::Running(live) => self.running(def, live),
-            State::Delegated(delegated) => self.delegated(step, delegated),
+            State::Delegated(delegated) => self.delegated(def, step, delegated),
             State::Recovering(recovering) => self.recovering(recovering),
             State::Cancelling(cancelling) => self.cancelling(cancelling),
             State::Held(held) => self.held(held),
@@ -134,9 +135,17 @@ impl View<'_> {
         }
     }
 
-    fn delegated(&self, step: &Step, delegated: &Delegated) -> String {
-        let Some(fan) = step.fan else { return String::new() };
-        let told = format!("{} of {} are over", fan.count - fan.open, count(fan.count, "item"));
+    fn delegated(&self, def: &StepDef, step: &Step, delegated: &Delegated) -> String {
+        let told = match (delegated.to, step.fan, &def.work) {
+            (Delegate::Child(job), _, Work::Child(body)) => {
+                let since = span(self.now.since(delegated.since));
+                format!("job {job} of task `{}` has been doing it for {since}", body.task)
+            }
+            (_, Some(fan), _) => {
+                format!("{} of {} are over", fan.count - fan.open, count(fan.count, "item"))
+            }
+            (_, None, _) => String::new(),
+        };
         match delegated.called_off {
             Some(cause) => format!("{}; {told}", self.cause(cause)),
             None => told,
@@ -270,6 +279,9 @@ impl View<'_> {
         match end {
             End::Success if step.attempts == 0 && matches!(def.work, Work::Approve) => "it was approved".to_owned(),
             End::Success if let Some(fan) = step.fan => format!("all of its {} ended well", count(fan.count, "item")),
+            End::Success if step.attempts > 0 && matches!(def.work, Work::Child(_)) => {
+                "its child job ended well".to_owned()
+            }
             End::Success if step.attempts == 0 => "it was taken over, or settled by hand".to_owned(),
             End::Success => format!("it ended well in attempt {}", step.attempts),
             End::Failed | End::Cancelled => {
@@ -305,6 +317,9 @@ impl View<'_> {
             Action::LookAgain => "look again".to_owned(),
             Action::WithdrawOffer => "take the offer back and find another worker".to_owned(),
             Action::DecideUnmatched => "fail it as unmatched, unless a worker has its tags".to_owned(),
+            Action::StopForTimeout if step.state.child().is_some() => {
+                "call its job off: its timeout is over".to_owned()
+            }
             Action::StopForTimeout => "tell the worker to stop it: its timeout is over".to_owned(),
             Action::DecideLoss => verdict_of_loss(def, step).to_owned(),
             Action::ForceCancel => "end it without the worker's answer".to_owned(),

@@ -13,17 +13,19 @@ use engine::{AttemptId, Epoch, Fence, State, StepIx, WorkerId};
 use expect_test::expect_file;
 use uuid::Uuid;
 
-use crate::support::script::{report, resolve, world};
+use crate::support::script::{child_ended, child_of, report, resolve, world};
 use crate::support::world::World;
 
 /// What the row is called, the task, and how step `s` gets there.
-const STATES: [(&str, &str, &str); 13] = [
+const STATES: [(&str, &str, &str); 15] = [
     ("pending", "t -> s", ""),
     ("queued", "s, t", ""),
     ("queued, offered", "s, t", "offer s"),
     ("running", "s, t", "go s; back s"),
     ("recovering", "s, t", "go s; back s; lost s"),
     ("cancelling", "s[grace:1h], t[if:always()], s -> u[if:always()]", "go s; back s; cancel"),
+    ("done by a job", "s[child], t", ""),
+    ("its job is called off", "s[child], t[if:always()], s -> u[if:always()]", "cancel"),
     ("held", "s[approve], t", ""),
     ("waiting", "s[wait:1h], t", ""),
     ("success", "s, t", "go s; end s 0"),
@@ -65,7 +67,7 @@ fn every_state_meets_every_event() {
             let step = world.step_named("s");
             let case = cases(&world, step).swap_remove(column);
             reached.insert((row, variant(&case.now)));
-            let _ = writeln!(text, "{row:<17} {}", cell(&world, step, &case));
+            let _ = writeln!(text, "{row:<21} {}", cell(&world, step, &case));
         }
     }
     assert_eq!(reached.len(), STATES.len() * VARIANTS.len(), "every cell is reached");
@@ -81,6 +83,7 @@ fn the_stories_lead_where_they_say() {
         match row {
             "queued, offered" => assert!(state.offer().is_some()),
             "the job is final" => assert!(world.job.is_final()),
+            "done by a job" | "its job is called off" => assert!(state.child().is_some()),
             _ => {
                 assert_eq!(state.name().word(), row);
                 assert!(!world.job.is_final());
@@ -123,6 +126,7 @@ fn short(rejection: &Rejection) -> &'static str {
         Rejection::JobOpen(_) => "job is open",
         Rejection::MayStillRun { .. } => "may still run",
         Rejection::NoSuchStep => "no such step",
+        Rejection::NotItsChild => "not its job",
         Rejection::Illegal(_) => "ILLEGAL",
     }
 }
@@ -174,6 +178,10 @@ fn cases(world: &World, step: StepIx) -> Vec<Case> {
         resolved("resolved: run it again", step, ticket, "rerun", false),
         resolved("resolved: it is dead, run it again", step, ticket, "rerun", true),
         plain("resolved: take the late end", Event::Resolve(resolve(step, ticket.attempt, "late", false))),
+        of_child("its job ended well", world, step, "ok"),
+        of_child("its job failed", world, step, "failed"),
+        of_child("its job was cancelled", world, step, "cancelled"),
+        plain("its job is missing", Event::ChildMissing { step, child: child_of(world, step) }),
         plain("unmatched", Event::Unmatched { step, missing: "gpu".to_owned() }),
         plain("cancel", Event::Cancel { by: "ann".to_owned(), force: false }),
         plain("cancel by force", Event::Cancel { by: "ann".to_owned(), force: true }),
@@ -189,6 +197,15 @@ fn cases(world: &World, step: StepIx) -> Vec<Case> {
 fn resolved(name: &'static str, step: StepIx, ticket: Ticket, how: &str, dead: bool) -> Case {
     let of = |attempt| Event::Resolve(resolve(step, attempt, how, dead));
     Case { name, now: of(ticket.attempt), stale: vec![("old attempt", of(old_attempt(ticket).attempt))] }
+}
+
+fn of_child(name: &'static str, world: &World, step: StepIx, what: &str) -> Case {
+    let now = child_ended(world, step, what, false);
+    let mut other = now.clone();
+    if let Event::ChildEnded { child, .. } = &mut other {
+        *child = world.job.id;
+    }
+    Case { name, now, stale: vec![("another job", other)] }
 }
 
 fn plain(name: &'static str, now: Event) -> Case {
@@ -222,7 +239,7 @@ fn old_fence(ticket: Ticket) -> Ticket {
     Ticket { fence: Fence(1), ..ticket }
 }
 
-const VARIANTS: [&str; 24] = [
+const VARIANTS: [&str; 26] = [
     "Offer",
     "Refused",
     "OfferLost",
@@ -247,6 +264,8 @@ const VARIANTS: [&str; 24] = [
     "ServerLost",
     "Adopted",
     "Unlisted",
+    "ChildEnded",
+    "ChildMissing",
 ];
 
 /// No wildcard: a new event does not compile until it has its column.
@@ -276,6 +295,8 @@ fn variant(event: &Event) -> &'static str {
         Event::ServerLost { .. } => 21,
         Event::Adopted { .. } => 22,
         Event::Unlisted { .. } => 23,
+        Event::ChildEnded { .. } => 24,
+        Event::ChildMissing { .. } => 25,
     };
     VARIANTS[index]
 }

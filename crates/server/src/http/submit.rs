@@ -9,7 +9,7 @@ use axum::response::Response;
 use engine::JobId;
 use http::{HeaderMap, StatusCode};
 use serde_json::{Map, Value};
-use spec::task::{InputProblem, PRIORITY_MAX, is_tag};
+use spec::task::{InputProblem, PRIORITY_MAX, is_tag, kin};
 
 use crate::access::Caller;
 use crate::app::App;
@@ -54,6 +54,7 @@ pub(super) async fn submit(
     let submit = Submit {
         definition: task.task.definition.clone(),
         row: task.row.clone(),
+        children: task.children.clone(),
         input,
         submitted_by: caller.name.to_string(),
         idempotency,
@@ -69,13 +70,32 @@ async fn prepare(app: &Arc<App>, body: &[u8]) -> Result<(Arc<KnownTask>, Value),
     let request: SubmitRequest = json(body)?;
     let settings = overrides(app.tasks.settings(), &request)?;
     let task = match (request.task, request.spec) {
-        (Some(name), None) => by_name(app, &name, settings).await?,
-        (None, Some(text)) => by_text(app, text, request.file, settings).await?,
+        (Some(name), None) => by_name(app, &name, settings.clone()).await?,
+        (None, Some(text)) => by_text(app, text, request.file, settings.clone()).await?,
         (Some(_), Some(_)) => return Err(ApiError::bad_request("give `task` or `spec`, not both")),
         (None, None) => return Err(ApiError::bad_request("give `task`, a task's name, or `spec`, a task's text")),
     };
     let input = bind(&task, request.input)?;
+    let task = with_kin(app, task, settings).await?;
     Ok((task, input))
+}
+
+/// The task with all that its steps begin, as they are now: the job does what it was submitted with.
+async fn with_kin(
+    app: &Arc<App>,
+    task: Arc<KnownTask>,
+    settings: Option<DefinitionSettings>,
+) -> Result<Arc<KnownTask>, ApiError> {
+    if kin::begins(&task.task.definition).next().is_none() {
+        return Ok(task);
+    }
+    let tasks = app.tasks.kin_of(&task.task.definition).map_err(|error| {
+        let hint = "`bowline tasks` lists them; push a file, or put it into the task folder";
+        ApiError::new(ErrorCode::InvalidTask, error.to_string()).hint(hint)
+    })?;
+    let mut settings = settings.unwrap_or_else(|| app.tasks.settings().clone());
+    settings.tasks = tasks;
+    by_text(app, task.row.source.clone(), None, Some(settings)).await
 }
 
 /// The server's settings with what this submit wants over them; none if it wants nothing of its own.

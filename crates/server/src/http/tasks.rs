@@ -60,6 +60,9 @@ fn check_name(app: &App, name: &str, known: &KnownTask) -> Result<(), ApiError> 
         let message = format!("the path says `{name}`, and the task calls itself `{}`", known.name());
         return Err(ApiError::new(ErrorCode::InvalidTask, message).hint("make the two the same"));
     }
+    if let Some(circle) = app.tasks.circle_with(&known.task.definition) {
+        return Err(ApiError::new(ErrorCode::InvalidTask, circle).hint("let one of them end by itself"));
+    }
     if let Some(file) = app.tasks.file_of(name) {
         let message = format!("the task `{name}` comes from the file {file} in the server's task folder");
         return Err(ApiError::new(ErrorCode::Conflict, message).hint("change that file, or push under another name"));

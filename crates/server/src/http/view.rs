@@ -110,7 +110,7 @@ fn kind(def: &StepDef, step: &engine::Step) -> StepKind {
         _ if def.fan_out.is_some() && step.item.is_none() => StepKind::FanOut,
         Work::Run(_) => StepKind::Run,
         Work::Approve => StepKind::Approve,
-        Work::Child => StepKind::Task,
+        Work::Child(_) => StepKind::Task,
     }
 }
 

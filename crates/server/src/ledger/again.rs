@@ -153,7 +153,10 @@ impl<S: Store> Core<S> {
         if resolves && let Some(job) = self.stands_in_for(old, round)? {
             return Err(AgainError::AlreadyContinued(job));
         }
-        let history = self.history(family)?;
+        let mut history = self.history(family)?;
+        for job in family.jobs() {
+            self.add_children(job, None, round, &mut history)?;
+        }
         let id = JobId(self.random.uuid(round.now));
         let last = |ix: StepIx| history.get(&ix).and_then(|tried| most_doubtful(tried));
         self.new_from(id, old, continuation, confirm_dead, &last, by, round)
@@ -213,6 +216,31 @@ impl<S: Store> Core<S> {
         Ok(history)
     }
 
+    /// What may still run of the jobs that steps of this one began, as those steps' own. `of`: the step of the outermost
+    /// job that all of this is for.
+    fn add_children(
+        &mut self,
+        job: JobId,
+        of: Option<StepIx>,
+        round: &Round,
+        history: &mut History,
+    ) -> Result<(), AgainError> {
+        for child in self.store.reader().children(job, CHILDREN_MAX)? {
+            let tried = self.attempts_of(child)?;
+            let (rules, now) = (self.config.rules.clone(), round.now);
+            let begun = self.loaded(child)?;
+            let Some(ix) = of.or(begun.parent.map(|parent| parent.step)) else { continue };
+            let lasts = tried.into_iter().filter_map(|(step, mut tried)| Some((step, tried.pop()?)));
+            let in_doubt = lasts.filter(|(step, last)| {
+                let last = LastAttempt { confirmed: last.confirmed, ended_at: last.ended_at };
+                !last.may_be_followed(begun.def(*step), &rules, now)
+            });
+            history.entry(ix).or_default().extend(in_doubt.map(|(_, last)| (child, last)));
+            self.add_children(child, Some(ix), round, history)?;
+        }
+        Ok(())
+    }
+
     /// Steps by their names, for whoever asked.
     fn in_words(&mut self, job: JobId, error: EventError) -> AgainError {
         match error {
@@ -227,6 +255,9 @@ impl<S: Store> Core<S> {
         }
     }
 }
+
+/// The jobs that one job began of which it is asked whether something of them still runs.
+const CHILDREN_MAX: usize = 10_000;
 
 /// Each step's last attempts, with the jobs that they are of.
 type History = BTreeMap<StepIx, Vec<(JobId, AttemptView)>>;

@@ -14,7 +14,7 @@ pub(super) fn build(job: &Job, ix: StepIx, offer: &Offer, lease: Duration) -> At
     let (step, def) = (job.step(ix), job.def(ix));
     let own = match &def.work {
         Work::Run(body) => Some(body),
-        Work::Approve | Work::Child => None,
+        Work::Approve | Work::Child(_) => None,
     };
     let body = step.rendered.as_ref().or(own).expect("only `run` steps are queued for a worker");
     let mut env = body.env.clone();

@@ -10,6 +10,7 @@ use store::rows::{DefinitionRow, StoredJob};
 use store::{Store, StoreError};
 
 use crate::settings::DefinitionSettings;
+use crate::tasks::{self, Bound};
 
 /// Steps kept in memory over all jobs; beyond that, jobs that nobody touches now are dropped and read again when needed.
 const CACHED_STEPS_MAX: usize = 400_000;
@@ -62,6 +63,10 @@ impl Cache {
 
     pub(super) fn get(&self, id: JobId) -> Option<&Cached> {
         self.jobs.get(&id)
+    }
+
+    pub(super) fn get_mut(&mut self, id: JobId) -> Option<&mut Cached> {
+        self.jobs.get_mut(&id)
     }
 
     pub(super) fn insert(&mut self, cached: Cached) {
@@ -134,7 +139,10 @@ impl Definitions {
             let first = problems.first().map(|p| p.message.clone()).unwrap_or_default();
             return Err(format!("its stored task cannot be read: {first}"));
         };
-        let definition = settings.finish(task.definition);
+        let Bound { definition, children } = tasks::bind(&task.definition, &settings)?;
+        for (row, definition) in children {
+            self.remember(row.hash, definition);
+        }
         self.remember(row.hash, definition.clone());
         Ok(definition)
     }

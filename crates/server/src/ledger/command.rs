@@ -54,6 +54,8 @@ pub(super) type Look = Box<dyn FnOnce(&Roster) + Send>;
 pub struct Submit {
     pub definition: Arc<Definition>,
     pub row: DefinitionRow,
+    /// The tasks that its steps begin, near and far.
+    pub children: Vec<DefinitionRow>,
     pub input: Value,
     pub submitted_by: String,
     pub idempotency: Option<IdempotencyKey>,

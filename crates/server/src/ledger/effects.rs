@@ -110,8 +110,9 @@ impl<S: Store> Core<S> {
     }
 
     /// What a due step is asked: most answer for themselves, a queued one needs to know who is there.
-    pub(super) fn check_event(&mut self, job: JobId, step: StepIx, clocks: Clocks) -> Event {
-        self.unmatched_event(job, step, clocks).unwrap_or(Event::Check { step })
+    pub(super) fn check_event(&mut self, job: JobId, step: StepIx, round: &mut Round) -> Event {
+        let special = self.unmatched_event(job, step, round.clocks).or_else(|| self.child_event(job, step, round));
+        special.unwrap_or(Event::Check { step })
     }
 
     fn unmatched_event(&mut self, job: JobId, step: StepIx, clocks: Clocks) -> Option<Event> {

@@ -79,6 +79,7 @@ pub(super) struct Round {
     /// Sent before everything else of the round.
     pub welcomes: Vec<(LinkId, Welcome)>,
     pub lineage: Vec<LineageRow>,
+    ties: BTreeSet<(JobId, JobId)>,
     pub fleet: Vec<FleetChange>,
     meta: Vec<(&'static str, String)>,
     /// To be sent after the commit; dropped with the job if that conflicts.
@@ -140,6 +141,7 @@ impl Round {
             beats: store::Beats::default(),
             seen: BTreeMap::new(),
             lineage: Vec::new(),
+            ties: BTreeSet::new(),
             confirmed: Vec::new(),
             fleet: Vec::new(),
             meta: Vec::new(),
@@ -183,6 +185,11 @@ impl Round {
     /// Something that changes no row of the job, and belongs into its history.
     pub(super) fn tell(&mut self, job: JobId, note: Note) {
         self.notes.push((job, note));
+    }
+
+    /// One of these two jobs is decided because of the other.
+    pub(super) fn tie(&mut self, one: JobId, other: JobId) {
+        self.ties.insert((one, other));
     }
 
     /// Keeps a setting beyond this server's life.
@@ -249,6 +256,7 @@ impl Round {
         batch.beats = std::mem::take(&mut self.beats);
         batch.seen = emptied(&mut self.seen, |seen| seen);
         batch.lineage = std::mem::take(&mut self.lineage);
+        batch.ties = std::mem::take(&mut self.ties).into_iter().collect();
         batch.confirmed = std::mem::take(&mut self.confirmed);
         batch.fleet = std::mem::take(&mut self.fleet);
         batch.meta = std::mem::take(&mut self.meta);
@@ -283,6 +291,11 @@ impl<S: Store> Core<S> {
             Err(_) if self.doubt(id, round) => return self.apply(id, event, round),
             Err(rejection) => return Err(rejection.into()),
         };
+        let ends = changes.header.state.is_final();
+        if ends && let Some(parent) = cached.job.parent {
+            self.find_ancestors(parent.job, round)?;
+        }
+        let Some(cached) = self.cache.get_mut(id) else { return Err(EventError::NoSuchJob) };
         round.told.extend(told::lines(&cached.job, event, &changes, &round.buffered, now));
         let base = cached.job.header.version;
         let mut indexes = Indexes { queue: &mut self.queue, roster: &mut self.roster, noticed: &mut self.noticed };
@@ -299,6 +312,10 @@ impl<S: Store> Core<S> {
         }
         if grown > 0 {
             self.adopt_unlisted(id, before, round);
+        }
+        self.order_children(id, &changes, round);
+        if ends {
+            self.tell_parent(id, round);
         }
         Ok(())
     }
@@ -344,7 +361,9 @@ impl<S: Store> Core<S> {
         self.definitions.remember(submit.row.hash, submit.definition.clone());
         let (ctx, _) = self.ctx(round.clocks);
         let (job, changes) = engine::submit(id, submit.definition.clone(), input, &ctx);
-        round.definitions.entry(submit.row.hash).or_insert_with(|| submit.row.clone());
+        for row in submit.children.iter().chain([&submit.row]) {
+            round.definitions.entry(row.hash).or_insert_with(|| row.clone());
+        }
         self.enter(Cached { job, meta }, &changes, round);
     }
 
@@ -372,7 +391,7 @@ impl<S: Store> Core<S> {
     }
 
     /// Takes over a job that was just made.
-    fn enter(&mut self, made: Cached, changes: &Changes, round: &mut Round) {
+    pub(super) fn enter(&mut self, made: Cached, changes: &Changes, round: &mut Round) {
         let id = made.job.id;
         round.touch(id, None, changes);
         let mut indexes = Indexes { queue: &mut self.queue, roster: &mut self.roster, noticed: &mut self.noticed };
@@ -380,6 +399,10 @@ impl<S: Store> Core<S> {
             indexes.enter(&made.job, *ix, step, round.now);
         }
         self.cache.insert(made);
+        self.order_children(id, changes, round);
+        if changes.header.state.is_final() {
+            self.tell_parent(id, round);
+        }
     }
 
     /// Hands queued steps to workers with free slots, in the same transaction that freed them.

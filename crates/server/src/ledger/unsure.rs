@@ -16,8 +16,10 @@ impl<S: Store> Core<S> {
         for write in &batch.jobs {
             let stored = self.store.load_job(write.row.id)?;
             let ours = stored.is_some_and(|stored| {
-                // Nobody else makes a job with this id, whatever became of it since.
-                write.expected.is_none()
+                // Nobody else makes a job with this id, whatever became of it since; but a child is made under the same
+                // one by whoever does.
+                (write.expected.is_none()
+                    && (write.row.parent.is_none() || stored.job.created_at == write.row.created_at))
                     || (stored.job.version == write.row.version && stored.job.data == write.row.data)
             });
             if ours {

@@ -1,9 +1,11 @@
 //! All tasks at one moment, by name.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use engine::Time;
+use engine::definition::Definition;
+use spec::task::kin;
 
 use super::diagnostics;
 use super::known::KnownTask;
@@ -56,8 +58,49 @@ impl Index {
         for listing in never_good {
             index.add(listing);
         }
+        index.refuse_circles();
         index.all.sort_by(|a, b| (&a.name, &a.file).cmp(&(&b.name, &b.file)));
         index
+    }
+
+    /// Tasks that begin each other in a circle would never end: none of them can be run.
+    fn refuse_circles(&mut self) {
+        while let Some(path) =
+            kin::circle(&self.good(None)).map(|names| names.into_iter().map(str::to_owned).collect::<Vec<String>>())
+        {
+            for name in &path {
+                self.refuse(name, &path);
+            }
+        }
+    }
+
+    fn refuse(&mut self, name: &str, path: &[String]) {
+        let Some(known) = self.by_name.get(name).filter(|known| known.good.is_some()).cloned() else { return };
+        let mut listing = Listing::clone(&known);
+        let file = listing.file.clone().unwrap_or_else(|| name.to_owned());
+        let hint = "let one of them end by itself";
+        listing.diagnostics.push(diagnostics::of_file(&file, "task_cycle", in_a_circle(path), hint));
+        listing.good = None;
+        let listing = Arc::new(listing);
+        self.by_name.insert(name.to_owned(), listing.clone());
+        if let Some(place) = self.all.iter_mut().find(|place| Arc::ptr_eq(place, &known)) {
+            *place = listing;
+        }
+    }
+
+    /// In words, the circle that there would be with this definition.
+    pub(super) fn circle_with(&self, definition: &Definition) -> Option<String> {
+        let path = kin::circle(&self.good(Some(definition)))?;
+        Some(in_a_circle(&path))
+    }
+
+    /// All that can be run, with this one in the place of its name.
+    fn good<'a>(&'a self, with: Option<&'a Definition>) -> BTreeMap<&'a str, &'a Definition> {
+        let known = self
+            .by_name
+            .iter()
+            .filter_map(|(name, listing)| Some((name.as_str(), &*listing.good.as_ref()?.task.definition)));
+        known.chain(with.map(|definition| (&*definition.name, definition))).collect()
     }
 
     pub(super) fn get(&self, name: &str) -> Option<&Arc<Listing>> {
@@ -73,6 +116,11 @@ impl Index {
         self.by_name.entry(listing.name.clone()).or_insert_with(|| listing.clone());
         self.all.push(listing);
     }
+}
+
+fn in_a_circle<T: AsRef<str>>(path: &[T]) -> String {
+    let names: Vec<&str> = path.iter().map(AsRef::as_ref).collect();
+    format!("these tasks begin each other in a circle: {}", kin::path(&names))
 }
 
 fn already_defined(listing: &Listing, taken: &Listing) -> api::Diagnostic {

@@ -8,11 +8,15 @@ use store::rows::DefinitionRow;
 
 use crate::settings::DefinitionSettings;
 
+use super::bound::{self, Bound};
+
 #[derive(Debug)]
 pub struct KnownTask {
     pub task: Task,
     /// What the jobs of this task refer to.
     pub row: DefinitionRow,
+    /// What the jobs that they begin refer to; known where they were looked for.
+    pub children: Vec<DefinitionRow>,
     /// What is odd about it, though it is no error.
     pub warnings: Vec<Diagnostic>,
 }
@@ -26,10 +30,19 @@ impl KnownTask {
     ) -> Result<Arc<KnownTask>, Vec<Diagnostic>> {
         let (task, diagnostics) = spec::task::parse(source, file, &settings.options());
         let Some(mut task) = task else { return Err(diagnostics) };
-        task.definition = settings.finish(task.definition);
+        let Bound { definition, children } = match bound::bind(&task.definition, settings) {
+            Ok(bound) => bound,
+            // Those that it begins were good when they were found.
+            Err(problem) => {
+                tracing::error!(task = %task.definition.name, problem, "a task cannot be bound to those that it begins");
+                return Err(diagnostics);
+            }
+        };
+        task.definition = definition;
         let settings = settings.to_json();
         let row = DefinitionRow { hash: hash(source, &settings), source: source.to_owned(), settings };
-        Ok(Arc::new(KnownTask { task, row, warnings: diagnostics }))
+        let children = children.into_iter().map(|(row, _)| row).collect();
+        Ok(Arc::new(KnownTask { task, row, children, warnings: diagnostics }))
     }
 
     pub fn name(&self) -> &str {

@@ -7,6 +7,8 @@
 //!  PUT /api/tasks ──► ledger ──► push ───┘
 //! ```
 
+mod bound;
+mod closure;
 mod diagnostics;
 mod folder;
 mod index;
@@ -15,6 +17,8 @@ mod registry;
 mod texts;
 mod watch;
 
+pub use bound::{Bound, bind};
+pub use closure::KinError;
 pub use diagnostics::to_api;
 pub use index::Listing;
 pub use known::KnownTask;

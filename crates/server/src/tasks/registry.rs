@@ -5,11 +5,13 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use engine::Time;
+use engine::definition::Definition;
 use spec::Diagnostic;
 use store::rows::TaskRow;
 
 use crate::settings::DefinitionSettings;
 
+use super::closure::{KinError, closure};
 use super::diagnostics::to_api;
 use super::folder::Folder;
 use super::index::{Index, Listing};
@@ -73,6 +75,17 @@ impl TaskRegistry {
         settings: &DefinitionSettings,
     ) -> Result<Arc<KnownTask>, Vec<Diagnostic>> {
         self.texts.read(source, file, settings)
+    }
+
+    /// The texts of all tasks that this one begins, near and far.
+    pub fn kin_of(&self, definition: &Definition) -> Result<BTreeMap<String, String>, KinError> {
+        let index = self.index();
+        closure(definition, &|name| index.get(name).cloned())
+    }
+
+    /// The circle in which tasks would begin each other if this one had this definition.
+    pub fn circle_with(&self, definition: &Definition) -> Option<String> {
+        self.index().circle_with(definition)
     }
 
     /// The file of the task folder that has this name; a pushed task of the same name would not be seen.

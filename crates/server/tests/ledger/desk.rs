@@ -188,6 +188,18 @@ impl<S: Store> Desk<S> {
         self.try_submit(yaml, None).expect("a good job").job
     }
 
+    /// A job whose steps begin these tasks, by name.
+    pub(crate) fn submit_with(&mut self, yaml: &str, tasks: &[(&str, &str)]) -> JobId {
+        let (command, mut answer) = submit_with(yaml, tasks, None);
+        self.round(vec![command]);
+        answer.try_recv().expect("an answer").expect("a job").job
+    }
+
+    /// The jobs that this one began.
+    pub(crate) fn children(&self, job: JobId) -> Vec<JobId> {
+        self.reader.children(job, 100).expect("readable")
+    }
+
     pub(crate) fn try_submit(&mut self, yaml: &str, key: Option<IdempotencyKey>) -> Result<Submitted, SubmitError> {
         let (command, mut answer) = submit(yaml, key);
         self.round(vec![command]);
@@ -450,13 +462,25 @@ pub(crate) fn submit(
     yaml: &str,
     key: Option<IdempotencyKey>,
 ) -> (Command, oneshot::Receiver<Result<Submitted, SubmitError>>) {
-    let settings = DefinitionSettings::default();
+    submit_with(yaml, &[], key)
+}
+
+/// The same with the tasks that its steps begin, by name.
+pub(crate) fn submit_with(
+    yaml: &str,
+    tasks: &[(&str, &str)],
+    key: Option<IdempotencyKey>,
+) -> (Command, oneshot::Receiver<Result<Submitted, SubmitError>>) {
+    let mut settings = DefinitionSettings::default();
+    settings.tasks = tasks.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
     let (task, problems) = spec::task::parse(yaml, "test.yaml", &settings.options());
     let task = task.unwrap_or_else(|| panic!("a good task: {problems:?}"));
+    let bound = server::tasks::bind(&task.definition, &settings).expect("good tasks");
     let row = DefinitionRow { hash: blake3(yaml), source: yaml.to_owned(), settings: settings.to_json() };
     let submit = Submit {
-        definition: task.definition,
+        definition: bound.definition,
         row,
+        children: bound.children.into_iter().map(|(row, _)| row).collect(),
         input: serde_json::json!({}),
         submitted_by: "the test".to_owned(),
         idempotency: key,

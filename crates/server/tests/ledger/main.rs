@@ -1,5 +1,6 @@
 //! The ledger over a real database, without a clock, a thread or a socket: the test is all three.
 
+mod children;
 mod cluster;
 mod desk;
 

@@ -56,6 +56,10 @@ impl Reader for Look {
         self.reach()?.family(job, limit)
     }
 
+    fn children(&self, job: JobId, limit: usize) -> Result<Vec<JobId>, StoreError> {
+        self.reach()?.children(job, limit)
+    }
+
     fn definition_of(&self, job: JobId) -> Result<Option<[u8; 32]>, StoreError> {
         self.reach()?.definition_of(job)
     }

@@ -1,5 +1,6 @@
 //! What a caller gave, against what the task declares: every problem at once, values in their declared type.
 
+use engine::definition::Inputs;
 use serde_json::{Map, Number, Value as Json};
 
 use super::Task;
@@ -59,6 +60,17 @@ impl Task {
         });
         let message = format!("the task `{}` has no input `{}`", self.definition.name, brief(name));
         InputProblem { input: name.to_owned(), message, hint }
+    }
+}
+
+/// What a task declares that it wants, for jobs that other jobs begin.
+impl Inputs for Task {
+    fn bind(&self, given: Json) -> Result<Json, String> {
+        let Json::Object(given) = given else { return Err("it is no object".to_owned()) };
+        let told = |problems: Vec<InputProblem>| {
+            problems.into_iter().map(|problem| problem.message).collect::<Vec<String>>().join("; ")
+        };
+        Task::bind(self, given).map_err(told)
     }
 }
 

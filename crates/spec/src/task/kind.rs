@@ -1,11 +1,15 @@
 //! The kinds of steps. The kind is chosen by one key, and decides which other keys mean anything.
 
-use engine::definition::{Program, Protection, Work};
+use std::sync::Arc;
+
+use engine::definition::{ChildBody, Program, Protection, Work};
+use serde_json::{Map, Value as Json};
 
 use super::name;
 use super::shape::{APPROVE, DOCKER, POD, REVIEWERS_MAX};
 use super::texts::Texts;
 use crate::diagnostic::{Code, Finding, Sink};
+use crate::lower::json::to_json;
 use crate::lower::nearest::either;
 use crate::lower::{Fields, Shape, values};
 use crate::yaml::{Entry, Key, Node, Value};
@@ -141,8 +145,8 @@ pub(super) fn approve(entry: &Entry, sink: &mut Sink) -> (Work, Protection) {
 
 /// `task` with `with`: a child job.
 pub(super) fn child(entry: &Entry, with: Option<&Node>, texts: &mut Texts<'_>, sink: &mut Sink) -> Work {
-    sink.not_supported(entry.key.span, "`task` in a step");
-    if let Some(task) = values::filled_text("task", &entry.value, sink) {
+    let task = values::filled_text("task", &entry.value, sink).unwrap_or_default();
+    if !task.is_empty() {
         name::task(task, entry.value.span, sink);
     }
     if let Some(with) = with {
@@ -151,5 +155,6 @@ pub(super) fn child(entry: &Entry, with: Option<&Node>, texts: &mut Texts<'_>, s
         }
         texts.templates_within(with, sink);
     }
-    Work::Child
+    let with = with.map_or_else(|| Json::Object(Map::new()), to_json);
+    Work::Child(Arc::new(ChildBody { task: task.into(), with, bound: None }))
 }

@@ -9,6 +9,7 @@ mod defaults;
 mod fan_out;
 mod graph;
 mod input;
+pub mod kin;
 mod kind;
 mod name;
 mod program;

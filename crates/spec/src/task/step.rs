@@ -86,7 +86,7 @@ impl<'a> StepReader<'a> {
         if matches!(kind, Some(StepKind::Child | StepKind::Approve)) {
             tags.clear();
         }
-        let on_disconnect = self.on_disconnect(&entry.key, &said, sink);
+        let on_disconnect = self.on_disconnect(&entry.key, kind, &said, sink);
         let definition = StepDef {
             name: Arc::from(entry.key.text.as_str()),
             needs,
@@ -171,9 +171,10 @@ impl<'a> StepReader<'a> {
     }
 
     /// A policy that names `worker_lost` wins over effects, and then two copies must never run at once.
-    fn on_disconnect(&self, step: &Key, said: &Defaults<'_>, sink: &mut Sink) -> OnDisconnect {
+    fn on_disconnect(&self, step: &Key, kind: Option<StepKind>, said: &Defaults<'_>, sink: &mut Sink) -> OnDisconnect {
         match said.retry.worker_lost {
-            Some(place) if said.effects == Effects::Writes => {
+            // The steps of a child job have effects of their own.
+            Some(place) if said.effects == Effects::Writes && kind != Some(StepKind::Child) => {
                 let message = format!("the step `{}` writes and is still repeated when its worker is lost", step.text);
                 let hint = "if it may be repeated say `effects: idempotent`, otherwise leave `worker_lost` out";
                 let finding = Finding::warning(Code::RiskyRetry, step.span, message).hint(hint);

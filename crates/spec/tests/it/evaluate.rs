@@ -222,3 +222,21 @@ fn an_item_is_known_to_the_texts_of_its_step() {
     };
     assert_eq!(of_item("run: \"{{ item.os }} {{ item.n + 1 }}\", matrix: { os: [debian], n: [7] }"), "debian 8");
 }
+
+fn given(step: &str) -> Result<Value, String> {
+    let case = Case::new(step);
+    let Work::Child(body) = &case.step.work else { panic!("it begins a job") };
+    assert_eq!(&*body.task, "other");
+    case.with(|scope| Templates.fill(&body.with, &case.step, scope))
+}
+
+/// A text that is one template keeps the type of what it gives; what is no text stays as it is.
+#[test]
+fn what_a_child_job_is_given() {
+    assert_eq!(given("task: other"), Ok(json!({})));
+    let with = "task: other, with: { a: 1, v: '{{ input.version }}!', n: '{{ input.count }}', deep: ['{{ steps.build.output.sha }}'] }";
+    assert_eq!(given(with), Ok(json!({ "a": 1, "v": "v1!", "n": 3, "deep": ["abc"] })));
+    let problem =
+        given("task: other, with: { v: '{{ steps.build.output.nope }}' }").expect_err("there is no such output");
+    assert!(problem.contains("`with`") && problem.contains("there is no such value"), "{problem}");
+}

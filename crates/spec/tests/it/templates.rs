@@ -257,7 +257,6 @@ fn everywhere_that_templates_are() {
         &expect![[r#"
             t.yaml:5:25 error unknown_reference: there is no input `d`
                 declare it: `input: { d: { type: string } }`
-            t.yaml:4:5 warning not_supported: `task` in a step is not supported yet
         "#]],
     );
     check_step(

@@ -28,6 +28,8 @@ struct StoredHeader {
     timeout_at: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     held_since: Option<i64>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    strays: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     check: Option<StoredDeadline>,
 }
@@ -62,6 +64,7 @@ pub(super) fn encode(header: &Header) -> String {
         }),
         timeout_at: header.timeout_at.map(|t| t.0),
         held_since: header.held_since.map(|t| t.0),
+        strays: header.strays,
         check: header.check.as_ref().map(Into::into),
     };
     serde_json::to_string(&stored).expect("a header is plain data and always has a JSON form")
@@ -97,6 +100,7 @@ pub(super) fn decode(row: &LoadedJob) -> Result<Header, String> {
         }),
         timeout_at: stored.timeout_at.map(Time),
         held_since: stored.held_since.map(Time),
+        strays: stored.strays,
         check: stored.check.map(StoredDeadline::decode).transpose()?,
     })
 }

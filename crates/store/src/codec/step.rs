@@ -9,7 +9,7 @@ use engine::state::{
     Cancelling, Cut, Delegate, Delegated, End, Held, Live, Offer, Queued, Recovering, SkipCause, StopCause, StopMode,
     WaitReason, Waiting,
 };
-use engine::{AttemptId, Epoch, Fence, Heard, State, StepIx, Time, WorkerId};
+use engine::{AttemptId, Epoch, Fence, Heard, JobId, State, StepIx, Time, WorkerId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
@@ -60,6 +60,11 @@ enum StoredState {
     },
     FannedOut {
         since: i64,
+        called_off: Option<StoredCause>,
+    },
+    Child {
+        since: i64,
+        job: Uuid,
         called_off: Option<StoredCause>,
     },
     Recovering {
@@ -221,6 +226,9 @@ fn encode_state(state: &State) -> StoredState {
         },
         State::Delegated(d) => match d.to {
             Delegate::Items => StoredState::FannedOut { since: d.since.0, called_off: d.called_off.map(encode_cause) },
+            Delegate::Child(job) => {
+                StoredState::Child { since: d.since.0, job: job.0, called_off: d.called_off.map(encode_cause) }
+            }
         },
         State::Running(live) => StoredState::Running { live: encode_live(live) },
         State::Recovering(r) => StoredState::Recovering {
@@ -269,6 +277,11 @@ fn decode_state(stored: StoredState) -> State {
         StoredState::FannedOut { since, called_off } => State::Delegated(Delegated {
             since: Time(since),
             to: Delegate::Items,
+            called_off: called_off.as_ref().map(decode_cause),
+        }),
+        StoredState::Child { since, job, called_off } => State::Delegated(Delegated {
+            since: Time(since),
+            to: Delegate::Child(JobId(job)),
             called_off: called_off.as_ref().map(decode_cause),
         }),
         StoredState::Recovering { live, disconnected_at, deadline, extended } => State::Recovering(Recovering {

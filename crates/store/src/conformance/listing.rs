@@ -65,6 +65,7 @@ pub fn filters_narrow_it(fixture: &mut dyn Fixture) {
         error_message: Some(error.failure.message.clone()),
         error_step: Some("only".to_owned()),
         submitted_by: "ada".to_owned(),
+        parent: None,
     };
     assert_eq!(page.items, [expected]);
 }

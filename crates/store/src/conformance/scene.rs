@@ -161,7 +161,7 @@ impl Life {
         let (job, meta) = codec::load(&written, self.job.definition.clone()).expect("rows that can be understood");
         assert_eq!(job.header, self.job.header);
         assert_eq!(job.steps, self.job.steps);
-        assert_eq!((job.id, job.created_at), (self.job.id, self.job.created_at));
+        assert_eq!((job.id, job.parent, job.created_at), (self.job.id, self.job.parent, self.job.created_at));
         assert_eq!(job.input, self.job.input);
         assert_eq!((meta.definition, meta.input, meta.submitted_by), self.meta_parts());
     }
@@ -252,6 +252,10 @@ impl Evaluator for Literal {
 
     fn render(&self, body: &RunBody, _: &StepDef, _: &Scope<'_>) -> Result<RunBody, String> {
         Ok(RunBody { templated: false, ..body.clone() })
+    }
+
+    fn fill(&self, with: &serde_json::Value, _: &StepDef, _: &Scope<'_>) -> Result<serde_json::Value, String> {
+        Ok(with.clone())
     }
 
     fn items(&self, items: &Items, _: &StepDef, _: &Scope<'_>) -> Result<Vec<serde_json::Value>, String> {

@@ -10,11 +10,12 @@ use std::time::Duration;
 use engine::deadline::Action;
 use engine::definition::{Definition, Patience, StepDef};
 use engine::event::{Event, Rejection};
+use engine::state::{Delegate, Delegated};
 use engine::why::{LooseEnd, MatchView, PauseView, Roster, WorkerView, why};
 use engine::{State, StateName, StepIx, Time, WorkerId};
 use proptest::prelude::*;
 
-use crate::support::script::report;
+use crate::support::script::{child_ended, report};
 use crate::support::world::World;
 use moves::Move;
 use watch::Watch;
@@ -73,6 +74,10 @@ proptest! {
                 State::Held(held) => held.expires_at.is_none(),
                 State::Pending => step.unmet > 0,
                 State::Final(_) => true,
+                // A job has no deadline here, unless the step has one.
+                State::Delegated(Delegated { to: Delegate::Child(_), called_off, .. }) => {
+                    called_off.is_none() && def.timeout.is_none()
+                }
                 // As long as an item may.
                 State::Delegated(_) => step.fan.is_some_and(|fan| fan.open > 0),
                 State::Recovering(_) | State::Cancelling(_) | State::Waiting(_) => false,
@@ -145,8 +150,11 @@ fn play(definition: &Arc<Definition>, moves: &[Move]) -> (World, Watch) {
 
 /// What a good worker, a quick dispatcher, a patient clock and a friendly person would do next.
 fn helpful(world: &mut World, well: bool) -> Event {
-    let open =
-        |s: &&StepIx| !matches!(world.job.step(**s).state, State::Final(_) | State::Pending | State::Delegated(_));
+    let open = |s: &&StepIx| match &world.job.step(**s).state {
+        State::Final(_) | State::Pending => false,
+        State::Delegated(delegated) => delegated.to != Delegate::Items,
+        _ => true,
+    };
     let all: Vec<StepIx> = (0..world.job.steps.len()).map(StepIx::of).collect();
     let Some(&step) = all.iter().find(open) else {
         panic!("an open job with nothing to do: {:#?}", world.job);
@@ -168,6 +176,12 @@ fn helpful(world: &mut World, well: bool) -> Event {
             world.now = world.now.max(waiting.until);
             Event::Check { step }
         }
+        State::Delegated(Delegated { to: Delegate::Child(_), called_off: Some(_), .. }) => {
+            child_ended(world, step, "cancelled", false)
+        }
+        State::Delegated(Delegated { to: Delegate::Child(_), .. }) => {
+            child_ended(world, step, if well { "ok" } else { "failed" }, false)
+        }
         State::Pending | State::Delegated(_) | State::Final(_) => unreachable!("only open steps are looked at"),
     }
 }
@@ -188,6 +202,15 @@ fn alone(world: &mut World, watch: &mut Watch, event: &Event) {
             Err(Rejection::NotNow { state: StateName::Queued, .. }) => {}
             Err(other) => panic!("a queued step cannot be unmatched: {other}"),
         }
+    }
+    if let Event::Check { step } = event
+        && let State::Delegated(Delegated { to: Delegate::Child(_), called_off: Some(_), .. }) =
+            world.job.step(*step).state
+    {
+        // A job that is called off comes to its end.
+        let ended = child_ended(world, *step, "cancelled", false);
+        assert!(watch.step(world, &ended).is_ok(), "its end is taken");
+        return;
     }
     // A check that came due together with one that ended the job or the step is refused, and that is all right.
     let _ = watch.step(world, event);

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use engine::attempt::Loss;
 use engine::event::{Event, NoReturn, Ticket};
+use engine::state::Delegate;
 use engine::{Epoch, Fence, State, StepIx};
 use proptest::prelude::*;
 
-use crate::support::script::{report, resolve};
+use crate::support::script::{child_ended, child_of, report, resolve};
 use crate::support::world::World;
 
 #[derive(Debug, Clone)]
@@ -120,6 +121,8 @@ impl Move {
             }
             15 => Event::Reject { step, by: "ann".to_owned(), reason: "no".to_owned() },
             17 if self.form < 40 => self.poison(step),
+            18 if self.form > 240 => Event::ChildMissing { step, child: child_of(world, step) },
+            18 if self.form > 200 => child_ended(world, step, self.pick(&CHILD_ENDS), self.form.is_multiple_of(2)),
             18 if self.form < 20 => Event::Check { step: StepIx(99) },
             19 => world.fresh_offer(step, u128::from(self.form % 3)),
             17..=20 => Event::Check { step },
@@ -135,6 +138,9 @@ impl Move {
             State::Running(_) | State::Cancelling(_) => Event::Ended { ticket, report: report(self.pick(&REPORTS)) },
             State::Recovering(_) => Event::Reattached { ticket, epoch: self.hello(world, epoch) },
             State::Held(_) => Event::Approve { step, by: "bob".to_owned() },
+            State::Delegated(delegated) if delegated.to != Delegate::Items => {
+                child_ended(world, step, self.pick(&CHILD_ENDS), self.form.is_multiple_of(8))
+            }
             State::Pending | State::Delegated(_) | State::Waiting(_) | State::Final(_) => Event::Check { step },
         }
     }
@@ -181,5 +187,7 @@ impl Move {
         from[usize::from(self.form) % from.len()]
     }
 }
+
+const CHILD_ENDS: [&str; 5] = ["ok", "ok", "failed", "timeout", "cancelled"];
 
 const REPORTS: [&str; 10] = ["0", "0", "0", "1", "1", "badout", "timeout", "cancelled", "lease", "worker"];

@@ -12,7 +12,7 @@ use engine::retry::{RetryOn, RetryPolicy};
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use crate::support::task::plain_step;
+use crate::support::task::{child, plain_step};
 
 pub(super) fn small() -> impl Strategy<Value = Arc<Definition>> {
     let limit = || prop_oneof![4 => Just(None), 1 => select(vec![5, 90, 4_000, 9_000]).prop_map(secs)];
@@ -68,7 +68,7 @@ fn condition() -> impl Strategy<Value = Condition> {
 }
 
 fn any_work() -> impl Strategy<Value = Work> {
-    prop_oneof![8 => Just(plain_step("").work), 1 => Just(Work::Approve)]
+    prop_oneof![8 => Just(plain_step("").work), 1 => Just(Work::Approve), 1 => Just(child("it"))]
 }
 
 /// More items have none of these steps.

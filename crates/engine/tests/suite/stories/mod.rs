@@ -4,6 +4,7 @@ mod absence;
 mod amnesia;
 mod budgets;
 mod cancel;
+mod child;
 mod fan_out;
 mod graph;
 mod handover;

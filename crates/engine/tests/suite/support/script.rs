@@ -7,6 +7,7 @@
 //!  end a timeout | cancelled | lease | worker   lost a   back a   gone a void | runner | torn | reboot | missing | lease
 //!  leave a, scaled a (its worker will not come back: it said so, its scaler says so)   more a (time to come back)
 //!  remove a (its worker)   resolve a succeeded | failed | rerun | late [dead]   unmatched a   cancel   force
+//!  child a ok | failed | timeout | cancelled [stray] (the job that does it is over)   missing a (it is not there)
 //!  approve a   reject a   check a   check job   poison a   poison job
 //!  pass 5s   deaf 1h 90s (nobody is heard for an hour, and nobody judged for 90s of hearing after it)
 //!  next (jump to the next check and fire what is due)   next 3
@@ -16,8 +17,8 @@
 use std::fmt::Write as _;
 
 use engine::attempt::{Loss, Outcome, Report, Stopped, Usage};
-use engine::event::{About, Changes, Effect, Event, NoReturn, Rejection, Ticket};
-use engine::{AttemptId, Epoch, Resolution, Resolve, State, StepIx};
+use engine::event::{About, Changes, ChildEnd, ChildOrder, Effect, Event, NoReturn, Rejection, Ticket};
+use engine::{AttemptId, Epoch, Failure, FailureKind, JobId, Resolution, Resolve, State, StepIx};
 use expect_test::Expect;
 use serde_json::{Value, json};
 
@@ -142,6 +143,8 @@ pub(crate) fn event(world: &mut World, words: &[&str]) -> Event {
             world.remove_worker_of(step);
             Event::WorkerRemoved { ticket, by: "ann".to_owned() }
         }
+        "child" => child_ended(world, step, what, words.get(3) == Some(&"stray")),
+        "missing" => Event::ChildMissing { step, child: child_of(world, step) },
         "unmatched" => Event::Unmatched { step, missing: "gpu".to_owned() },
         "cancel" => Event::Cancel { by: "ann".to_owned(), force: false },
         "force" => Event::Cancel { by: "ann".to_owned(), force: true },
@@ -153,6 +156,23 @@ pub(crate) fn event(world: &mut World, words: &[&str]) -> Event {
         "poison" => Event::Poisoned { step: Some(step), message: "a bug".to_owned() },
         other => panic!("no such command: {other}"),
     }
+}
+
+/// The job that a step waits for, or one that it never began.
+pub(crate) fn child_of(world: &World, step: StepIx) -> JobId {
+    world.job.step(step).state.child().unwrap_or(world.job.id.child(step, 99))
+}
+
+pub(crate) fn child_ended(world: &World, step: StepIx, what: &str, strays: bool) -> Event {
+    let failure = |kind| Failure::new(kind, "it did not work out");
+    let end = match what {
+        "ok" => ChildEnd::Success { output: json!({ "work": { "sha": "abc" } }) },
+        "failed" => ChildEnd::Failed(failure(FailureKind::ExitCode(1))),
+        "timeout" => ChildEnd::Failed(failure(FailureKind::JobTimeout)),
+        "cancelled" => ChildEnd::Cancelled(failure(FailureKind::Cancelled)),
+        other => panic!("no such end: {other}"),
+    };
+    Event::ChildEnded { step, child: child_of(world, step), end, strays }
 }
 
 pub(crate) fn resolve(step: StepIx, attempt: AttemptId, what: &str, confirm_dead: bool) -> Resolve {
@@ -230,6 +250,13 @@ fn facts(world: &World, changes: &Changes) -> Vec<String> {
         let certain = if attempt.confirmed { ", confirmed" } else { "" };
         let at = format!("{}#{}", name(attempt.step), attempt.live.number);
         facts.push(format!("{at} is {}{certain}", attempt.state.word()));
+    }
+    for order in &changes.children {
+        facts.push(match order {
+            ChildOrder::Begin(birth) => format!("* begin a job for {} with {}", name(birth.parent.step), birth.input),
+            ChildOrder::CallOff { force: false, .. } => "* call a job off".to_owned(),
+            ChildOrder::CallOff { force: true, .. } => "* call a job off by force".to_owned(),
+        });
     }
     let on = |ticket: &Ticket| name(ticket.step);
     for effect in &changes.effects {

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use engine::StepIx;
 use engine::definition::{
-    Condition, Definition, DefinitionParts, Effects, Ends, FanOut, Items, Need, OnDisconnect, Patience, Program,
-    Protection, RunBody, StepDef, StopPolicy, Work,
+    ChildBody, ChildTask, Condition, Definition, DefinitionParts, Effects, Ends, FanOut, Inputs, Items, Need,
+    OnDisconnect, Patience, Program, Protection, RunBody, StepDef, StopPolicy, Work,
 };
 use engine::retry::{RetryOn, RetryPolicy};
 use serde_json::Value;
@@ -121,6 +121,7 @@ fn set(step: &mut StepDef, key: &str, value: &str, named: Option<StepIx>) {
         "uses" => step.uses.push(named.expect("a step that was named before")),
         "argv" => step.work = Work::Run(Arc::new(body(value))),
         "approve" => step.work = Work::Approve,
+        "child" => step.work = child(value),
         "allow_failure" => step.allow_failure = true,
         "stop" => step.on_disconnect = OnDisconnect::Stop,
         "grace" => step.stop.grace = duration(value),
@@ -131,6 +132,33 @@ fn set(step: &mut StepDef, key: &str, value: &str, named: Option<StepIx>) {
         "fail_fast" => fan_out(step).fail_fast = true,
         "hold" => step.protection.hold_expires = Some(duration(value)),
         other => panic!("no such attribute: {other}"),
+    }
+}
+
+/// A child job of one step, given this value; there is no task `none`, and nobody takes `refused`.
+pub(crate) fn child(with: &str) -> Work {
+    let parts = DefinitionParts {
+        name: "child".into(),
+        timeout: None,
+        expires: None,
+        priority: 0,
+        steps: vec![plain_step("work")],
+    };
+    let definition = Arc::new(Definition::new(parts).expect("one step is a sound graph"));
+    let bound = ChildTask { definition, hash: [7; 32], inputs: Box::new(Anything) };
+    Work::Child(Arc::new(ChildBody {
+        task: "child".into(),
+        with: Value::from(with),
+        bound: (with != "none").then(|| Arc::new(bound)),
+    }))
+}
+
+#[derive(Debug)]
+struct Anything;
+
+impl Inputs for Anything {
+    fn bind(&self, given: Value) -> Result<Value, String> {
+        if given == "refused" { Err("`refused` is no input".to_owned()) } else { Ok(given) }
     }
 }
 

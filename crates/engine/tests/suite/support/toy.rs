@@ -42,6 +42,16 @@ impl Evaluator for Toy {
         Ok(RunBody { program: Program::Command { argv }, ..body.clone() })
     }
 
+    /// The same places as in a program.
+    fn fill(&self, with: &Value, _step: &StepDef, scope: &Scope<'_>) -> Result<Value, String> {
+        let Value::String(text) = with else { return Ok(with.clone()) };
+        if text.contains("{bad}") {
+            return Err("`bad` is not there".to_owned());
+        }
+        let item = scope.item.unwrap_or(&Value::Null).to_string();
+        Ok(Value::from(text.replace("{item}", &item)))
+    }
+
     /// A list as it is; of texts `used`, the output of the first step that this one uses, is known.
     fn items(&self, items: &Items, step: &StepDef, scope: &Scope<'_>) -> Result<Vec<Value>, String> {
         match items {

@@ -1,0 +1,300 @@
+//! Steps that another job does.
+
+use engine::event::{ChildEnd, ChildOrder, Event};
+use engine::{Job, JobId, StepIx};
+use expect_test::expect;
+use serde_json::json;
+
+use crate::support::script::{changes_of, check, world};
+
+#[test]
+fn a_job_begins_with_its_step_and_its_outputs_are_the_steps() {
+    check(
+        "a -> b[child:x] -> c",
+        "go a; end a 0; child b ok",
+        expect![[r#"
+        submit       | a: pending -enqueue-> queued
+        go a
+        end a 0      | a: running -succeed-> success; b: pending -start-> running; a#1 is ended, confirmed; * begin a job for b with "x"; ! forget a
+        child b ok   | b: running -succeed-> success; c: pending -enqueue-> queued
+        = job running, a success, b success, c queued
+    "#]],
+    );
+    let after = world("b[child:x] -> c", "child b ok");
+    assert_eq!(after.job.step(StepIx(0)).output, json!({ "work": { "sha": "abc" } }));
+}
+
+#[test]
+fn what_cannot_begin_fails() {
+    check(
+        "a[child:none]",
+        "",
+        expect![[r#"
+        submit       | a: pending -fail-> failed; job: pending -> failed
+        = job failed (unknown_task), a failed (unknown_task)
+    "#]],
+    );
+    check(
+        "a[child:refused]",
+        "",
+        expect![[r#"
+        submit       | a: pending -fail-> failed; job: pending -> failed
+        = job failed (invalid_input), a failed (invalid_input)
+    "#]],
+    );
+    check(
+        "a[child:{bad}]",
+        "",
+        expect![[r#"
+        submit       | a: pending -fail-> failed; job: pending -> failed
+        = job failed (template), a failed (template)
+    "#]],
+    );
+}
+
+#[test]
+fn a_failure_is_tried_again_by_another_job() {
+    check(
+        "a[child:x retry:2 delay:5s]",
+        "child a failed; next; child a failed",
+        expect![[r#"
+        submit       | a: pending -start-> running; job: pending -> running; * begin a job for a with "x"
+        child a failed | a: running -retry-> waiting
+        +5s check a  | a: waiting -timer_done-> queued; a: queued -start-> running; * begin a job for a with "x"
+        child a failed | a: running -fail-> failed; job: running -> failed
+        = job failed (exit_code), a failed (exit_code)
+    "#]],
+    );
+    check(
+        "a[child:x retry:2 on:timeout]",
+        "child a timeout; next; child a failed",
+        expect![[r#"
+        submit       | a: pending -start-> running; job: pending -> running; * begin a job for a with "x"
+        child a timeout | a: running -retry-> waiting
+        +0s check a  | a: waiting -timer_done-> queued; a: queued -start-> running; * begin a job for a with "x"
+        child a failed | a: running -fail-> failed; job: running -> failed
+        = job failed (exit_code), a failed (exit_code)
+    "#]],
+    );
+}
+
+/// A second job beside what may be left of the first would be two copies at once.
+#[test]
+fn nothing_follows_on_what_may_still_run() {
+    check(
+        "a[child:x retry:2]",
+        "child a failed stray",
+        expect![[r#"
+        submit       | a: pending -start-> running; job: pending -> running; * begin a job for a with "x"
+        child a failed stray | a: running -fail-> failed; job: running -> failed
+        = job failed (exit_code), a failed (exit_code)
+    "#]],
+    );
+    check(
+        "a[child:x retry:2 timeout:10s]",
+        "next; child a cancelled stray",
+        expect![[r#"
+        submit       | a: pending -start-> running; job: pending -> running; * begin a job for a with "x"
+        +10s check a | a: running -cancel_graceful-> cancelling; * call a job off
+        child a cancelled stray | a: cancelling -complete-> failed; job: running -> failed
+        = job failed (step_timeout), a failed (step_timeout)
+    "#]],
+    );
+}
+
+#[test]
+fn a_cancel_travels_down() {
+    check(
+        "a[child:x]",
+        "cancel; force; child a cancelled",
+        expect![[r#"
+        submit       | a: pending -start-> running; job: pending -> running; * begin a job for a with "x"
+        cancel       | job: cancel asked by ann; a: running -cancel_graceful-> cancelling; job: running -> cancelling; * call a job off
+        force        | job: cancel asked by ann, by force; * call a job off by force
+        child a cancelled | a: cancelling -complete-> cancelled; job: cancelling -> cancelled
+        = job cancelled (cancelled), a cancelled (cancelled)
+    "#]],
+    );
+    check(
+        "a[child:x]",
+        "cancel; child a ok",
+        expect![[r#"
+        submit       | a: pending -start-> running; job: pending -> running; * begin a job for a with "x"
+        cancel       | job: cancel asked by ann; a: running -cancel_graceful-> cancelling; job: running -> cancelling; * call a job off
+        child a ok   | a: cancelling -succeed-> cancelled; job: cancelling -> cancelled
+        = job cancelled (cancelled), a cancelled (cancelled)
+    "#]],
+    );
+    check(
+        "timeout:60s, a[child:x]",
+        "next; child a cancelled",
+        expect![[r#"
+        submit       | a: pending -start-> running; job: pending -> running; * begin a job for a with "x"
+        +60s check job | job: cancel the job's timeout is over; a: running -cancel_graceful-> cancelling; job: running -> cancelling; * call a job off
+        child a cancelled | a: cancelling -complete-> cancelled; job: cancelling -> cancelled
+        = job cancelled (job_timeout), a cancelled (job_timeout)
+    "#]],
+    );
+}
+
+#[test]
+fn a_job_that_is_cancelled_by_hand_cancels_its_step() {
+    check(
+        "a[child:x retry:3] -> b",
+        "child a cancelled",
+        expect![[r#"
+        submit       | a: pending -start-> running; job: pending -> running; * begin a job for a with "x"
+        child a cancelled | a: running -cancel-> cancelled; b: pending -skip-> skipped; job: running -> cancelled
+        = job cancelled (cancelled), a cancelled (cancelled), b skipped
+    "#]],
+    );
+}
+
+#[test]
+fn a_step_has_a_timeout_of_its_own() {
+    check(
+        "a[child:x timeout:10s]",
+        "next; child a cancelled",
+        expect![[r#"
+        submit       | a: pending -start-> running; job: pending -> running; * begin a job for a with "x"
+        +10s check a | a: running -cancel_graceful-> cancelling; * call a job off
+        child a cancelled | a: cancelling -complete-> failed; job: running -> failed
+        = job failed (step_timeout), a failed (step_timeout)
+    "#]],
+    );
+    check(
+        "a[child:x timeout:10s]",
+        "next; child a ok",
+        expect![[r#"
+        submit       | a: pending -start-> running; job: pending -> running; * begin a job for a with "x"
+        +10s check a | a: running -cancel_graceful-> cancelling; * call a job off
+        child a ok   | a: cancelling -complete-> success; job: running -> success
+        = job success, a success
+    "#]],
+    );
+    check(
+        "a[child:x timeout:10s retry:2]",
+        "next; child a cancelled; next",
+        expect![[r#"
+        submit       | a: pending -start-> running; job: pending -> running; * begin a job for a with "x"
+        +10s check a | a: running -cancel_graceful-> cancelling; * call a job off
+        child a cancelled | a: cancelling -complete-> waiting
+        +0s check a  | a: waiting -timer_done-> queued; a: queued -start-> running; * begin a job for a with "x"
+        = job running, a running
+    "#]],
+    );
+}
+
+/// Nobody may have told it: the order is given again, and a job that is not on record is made again.
+#[test]
+fn a_word_that_was_lost_is_given_again() {
+    check(
+        "a[child:x]",
+        "cancel; next; missing a",
+        expect![[r#"
+        submit       | a: pending -start-> running; job: pending -> running; * begin a job for a with "x"
+        cancel       | job: cancel asked by ann; a: running -cancel_graceful-> cancelling; job: running -> cancelling; * call a job off
+        +30s check a | * call a job off
+        missing a    | a: cancelling -complete-> cancelled; job: cancelling -> cancelled
+        = job cancelled (cancelled), a cancelled (cancelled)
+    "#]],
+    );
+    check(
+        "a[child:x]",
+        "missing a; child a ok; missing a",
+        expect![[r#"
+        submit       | a: pending -start-> running; job: pending -> running; * begin a job for a with "x"
+        missing a    | * begin a job for a with "x"
+        child a ok   | a: running -succeed-> success; job: running -> success
+        missing a    | refused: the job is already success
+        = job success, a success
+    "#]],
+    );
+}
+
+#[test]
+fn each_item_is_a_job() {
+    check(
+        "a[each:3 parallel:2 fail_fast child:{item}]",
+        "child a[0] ok; child a[1] failed; child a[2] cancelled",
+        expect![[r#"
+            submit       | a: pending -start-> running; a[0]: pending -start-> running; a[1]: pending -start-> running; job: pending -> running; * begin a job for a[0] with "0"; * begin a job for a[1] with "1"
+            child a[0] ok | a[0]: running -succeed-> success; a[2]: pending -start-> running; * begin a job for a[2] with "2"
+            child a[1] failed | a[1]: running -fail-> failed; a[2]: running -cancel_graceful-> cancelling; * call a job off
+            child a[2] cancelled | a[2]: cancelling -complete-> cancelled; a: running -fail-> failed; job: running -> failed
+            = job failed (exit_code), a failed (exit_code), a[0] success, a[1] failed (exit_code), a[2] cancelled (cancelled)
+        "#]],
+    );
+}
+
+#[test]
+fn rules_come_first() {
+    check(
+        "a[child:x wait:60s reviewers:1]",
+        "next; approve a; child a ok",
+        expect![[r#"
+        submit       | a: pending -wait-> waiting
+        +60s check a | a: waiting -timer_done-> held; job: pending -> held
+        approve a    | a: held -approve-> queued; a: queued -start-> running; job: held -> running; * begin a job for a with "x"
+        child a ok   | a: running -succeed-> success; job: running -> success
+        = job success, a success
+    "#]],
+    );
+}
+
+#[test]
+fn an_error_of_ours_leaves_no_job_behind() {
+    check(
+        "a[child:x] -> b",
+        "poison a; child a ok",
+        expect![[r#"
+        submit       | a: pending -start-> running; job: pending -> running; * begin a job for a with "x"
+        poison a     | a: running -fail-> failed; b: pending -skip-> skipped; job: running -> failed; * call a job off
+        child a ok   | refused: the job is already failed
+        = job failed (internal), a failed (internal), b skipped
+    "#]],
+    );
+}
+
+fn born(graph: &str) -> (engine::event::Birth, Job) {
+    let parent = world(graph, "").job;
+    let changes = changes_of(graph, "missing a");
+    let Some(ChildOrder::Begin(birth)) = changes.children.into_iter().next() else { panic!("a job begins") };
+    (birth, parent)
+}
+
+/// Whoever decides it, and whenever: it is the same job.
+#[test]
+fn a_job_is_named_after_whom_it_is_for() {
+    let (birth, parent) = born("a[child:x], b[child:x]");
+    assert_eq!(Some(birth.id), parent.child_of(StepIx(0)));
+    assert_ne!(Some(birth.id), parent.child_of(StepIx(1)));
+    let again: Vec<JobId> = (1..=3).map(|attempt| parent.id.child(StepIx(0), attempt)).collect();
+    assert_eq!(again[0], birth.id);
+    assert!(again[1] != again[0] && again[2] != again[1]);
+    assert!(again.iter().all(|id| id.may_be_kin(parent.id) && id.0.get_variant() == uuid::Variant::RFC4122));
+}
+
+#[test]
+fn a_parent_hears_how_its_job_ended() {
+    let (birth, parent) = born("a[child:x]");
+    let mut child = world("work -> other", "go work; end work 0; go other; end other 0").job;
+    assert_eq!(child.word_for_parent(), None, "it has no parent");
+    child.parent = Some(birth.parent);
+    let (told, word) = child.word_for_parent().expect("it is over");
+    assert_eq!(told, parent.id);
+    let output = json!({ "work": { "sha": "abc" }, "other": { "sha": "abc" } });
+    let end = ChildEnd::Success { output };
+    assert_eq!(word, Event::ChildEnded { step: StepIx(0), child: child.id, end, strays: false });
+}
+
+#[test]
+fn a_parent_hears_of_what_may_still_run() {
+    let (birth, _) = born("a[child:x]");
+    for (story, strays) in [("go w; lost w; next", true), ("go w; gone w runner", false)] {
+        let mut child = world("w", story).job;
+        child.parent = Some(birth.parent);
+        let Some((_, Event::ChildEnded { strays: told, .. })) = child.word_for_parent() else { panic!("it is over") };
+        assert_eq!(told, strays, "{story}");
+    }
+}

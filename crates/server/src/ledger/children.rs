@@ -1,0 +1,95 @@
+//! Jobs that steps of other jobs began. What is decided on one because of the other is decided in the same round, and tied
+//! to it: both are written, or neither is.
+
+use engine::event::{Birth, ChildOrder};
+use engine::{Changes, Event, JobId, StepIx};
+use store::Store;
+use store::codec::JobMeta;
+
+use super::cache::{Cached, LoadError};
+use super::command::EventError;
+use super::core::Core;
+use super::round::Round;
+
+impl<S: Store> Core<S> {
+    /// A child job is about to end: whoever waits for it must be there to hear of it, all the way up. Nothing has happened
+    /// yet, so if the database is away, nothing does.
+    pub(super) fn find_ancestors(&mut self, parent: JobId, round: &mut Round) -> Result<(), EventError> {
+        let mut next = Some(parent);
+        while let Some(job) = next {
+            self.doubt(job, round);
+            next = match self.cache.load(job, &mut self.store, &self.definitions) {
+                Ok(cached) => cached.job.parent.map(|parent| parent.job),
+                // It is not on record, so that nobody waits.
+                Err(LoadError::NotFound) => None,
+                Err(LoadError::Store(error)) => return Err(error.into()),
+            };
+        }
+        Ok(())
+    }
+
+    /// What a change of this job means for those that it began.
+    pub(super) fn order_children(&mut self, parent: JobId, changes: &Changes, round: &mut Round) {
+        for order in &changes.children {
+            match order {
+                ChildOrder::Begin(birth) => self.bear(birth, round),
+                ChildOrder::CallOff { child, by, force } => {
+                    round.tie(parent, *child);
+                    let cancel = Event::Cancel { by: by.clone(), force: *force };
+                    match self.apply(*child, &cancel, round) {
+                        Ok(()) | Err(EventError::Rejected(_) | EventError::NoSuchJob) => {}
+                        // The step that waits for it is looked at again, and then says so once more.
+                        Err(error) => tracing::warn!(job = %child, %error, "a child job could not be called off"),
+                    }
+                }
+            }
+        }
+    }
+
+    fn bear(&mut self, birth: &Birth, round: &mut Round) {
+        let Some(parent) = self.cache.get(birth.parent.job) else { return };
+        let meta = JobMeta {
+            definition: birth.task.hash,
+            submitted_by: parent.meta.submitted_by.clone(),
+            input: birth.input.to_string().into(),
+        };
+        self.definitions.remember(birth.task.hash, birth.task.definition.clone());
+        round.tie(birth.parent.job, birth.id);
+        let (ctx, _) = self.ctx(round.clocks);
+        let (job, changes) = engine::bear(birth, &ctx);
+        self.enter(Cached { job, meta }, &changes, round);
+        // It may have run before, in a time that the database has lost.
+        self.adopt_unborn(birth.id, round);
+    }
+
+    /// A job is over: whoever began it hears of it in the same transaction.
+    pub(super) fn tell_parent(&mut self, child: JobId, round: &mut Round) {
+        let Some((parent, word)) = self.cache.get(child).and_then(|cached| cached.job.word_for_parent()) else {
+            return;
+        };
+        round.tie(parent, child);
+        match self.apply(parent, &word, round) {
+            Ok(()) => {}
+            Err(EventError::Rejected(_) | EventError::NoSuchJob) => {
+                tracing::debug!(%parent, job = %child, "nobody waits for a job that is over");
+            }
+            // The step that waits for it is looked at again, and finds it.
+            Err(error) => tracing::warn!(%parent, job = %child, %error, "the end of a child job could not be told"),
+        }
+    }
+
+    /// What a step that waits for a job is asked when its check time has come: the word of its end may be lost.
+    pub(super) fn child_event(&mut self, parent: JobId, step: StepIx, round: &mut Round) -> Option<Event> {
+        let cached = self.cache.load(parent, &mut self.store, &self.definitions).ok()?;
+        let child = cached.job.steps.get(step.get())?.state.child()?;
+        self.doubt(child, round);
+        match self.cache.load(child, &mut self.store, &self.definitions) {
+            Ok(cached) => cached.job.word_for_parent().filter(|(to, _)| *to == parent).map(|(_, word)| word),
+            Err(LoadError::NotFound) => {
+                tracing::error!(job = %parent, step = step.0, %child, "a child job is not on record; it is made again");
+                Some(Event::ChildMissing { step, child })
+            }
+            Err(LoadError::Store(_)) => None,
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! A definition with the tasks that its steps begin, all the way down: from texts that are stored with it, so that a job
+//! does what it was submitted with, whatever becomes of the tasks.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use engine::definition::{ChildBody, ChildTask, DEPTH_MAX, Definition, DefinitionParts, StepDef, Work};
+use store::rows::DefinitionRow;
+
+use crate::settings::DefinitionSettings;
+
+use super::known::hash;
+
+/// What a text and its settings come to.
+#[derive(Debug)]
+pub struct Bound {
+    pub definition: Arc<Definition>,
+    /// The tasks that it begins, near and far, as they are stored.
+    pub children: Vec<(DefinitionRow, Arc<Definition>)>,
+}
+
+/// Puts what the settings say over `definition`, and finds the tasks that it begins.
+pub fn bind(definition: &Definition, settings: &DefinitionSettings) -> Result<Bound, String> {
+    let mut book = Book { settings, known: BTreeMap::new() };
+    let (definition, _) = book.bind(definition, 0)?;
+    let children = book.known.into_values().map(|known| (known.row, known.task.definition.clone())).collect();
+    Ok(Bound { definition, children })
+}
+
+/// The tasks of one submit.
+struct Book<'a> {
+    settings: &'a DefinitionSettings,
+    known: BTreeMap<String, Known>,
+}
+
+struct Known {
+    task: Arc<ChildTask>,
+    row: DefinitionRow,
+    /// All that it begins, near and far.
+    begins: BTreeSet<String>,
+}
+
+impl Book<'_> {
+    /// The definition as it is to run, and the names of all that it begins.
+    fn bind(&mut self, definition: &Definition, depth: usize) -> Result<(Arc<Definition>, BTreeSet<String>), String> {
+        let mut begins = BTreeSet::new();
+        let mut steps = definition.steps().to_vec();
+        for step in &mut steps {
+            self.settings.apply_to(step);
+            if let Work::Child(body) = &step.work {
+                step.work = Work::Child(self.begun(body, depth, &mut begins)?);
+            }
+        }
+        Ok((with_steps(definition, steps, self.settings), begins))
+    }
+
+    fn begun(
+        &mut self,
+        body: &ChildBody,
+        depth: usize,
+        begins: &mut BTreeSet<String>,
+    ) -> Result<Arc<ChildBody>, String> {
+        let name = body.task.to_string();
+        if !self.known.contains_key(&name) && self.settings.tasks.contains_key(&name) {
+            let known = self.read(&name, depth + 1)?;
+            self.known.insert(name.clone(), known);
+        }
+        let bound = self.known.get(&name).map(|known| {
+            begins.extend(known.begins.iter().cloned());
+            known.task.clone()
+        });
+        begins.insert(name);
+        Ok(Arc::new(ChildBody { bound, ..body.clone() }))
+    }
+
+    fn read(&mut self, name: &str, depth: usize) -> Result<Known, String> {
+        if depth > DEPTH_MAX {
+            return Err(format!("tasks begin each other more than {DEPTH_MAX} levels deep, at `{name}`"));
+        }
+        let source = self.settings.tasks.get(name).cloned().unwrap_or_default();
+        let (task, problems) = spec::task::parse(&source, name, &self.settings.options());
+        let Some(task) = task else {
+            let first = problems.first().map(|problem| problem.message.clone()).unwrap_or_default();
+            return Err(format!("the stored task `{name}` cannot be read: {first}"));
+        };
+        let (definition, begins) = self.bind(&task.definition, depth)?;
+        let settings = self.settings.with_tasks(|other| begins.contains(other)).to_json();
+        let row = DefinitionRow { hash: hash(&source, &settings), source, settings };
+        let task = Arc::new(ChildTask { definition, hash: row.hash, inputs: Box::new(task) });
+        Ok(Known { task, row, begins })
+    }
+}
+
+fn with_steps(definition: &Definition, steps: Vec<StepDef>, settings: &DefinitionSettings) -> Arc<Definition> {
+    let parts = DefinitionParts {
+        name: definition.name.clone(),
+        timeout: definition.timeout,
+        expires: definition.expires,
+        priority: settings.priority.unwrap_or(definition.priority),
+        steps,
+    };
+    Arc::new(Definition::new(parts).expect("the graph is the one that was checked"))
+}
