@@ -108,6 +108,10 @@ pub struct Job {
     /// The newest event that this answer takes into account: `after=` it come the changes since. 0 if unknown.
     #[serde(default)]
     pub last_event: u64,
+    /// The job that began this one, by a step with `task`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = "uuid")]
+    pub parent: Option<Uuid>,
     /// The job that this one goes on from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = "uuid")]
@@ -133,6 +137,10 @@ pub struct JobSummary {
     pub error: Option<JobError>,
     #[serde(default)]
     pub submitted_by: String,
+    /// The job that began this one, by a step with `task`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = "uuid")]
+    pub parent: Option<Uuid>,
     /// What `bowline exec` ran, as one would type it, cut if it is long. Null for other jobs.
     #[serde(default)]
     pub command: Option<String>,
@@ -155,6 +163,10 @@ pub struct Step {
     /// What it is for, if it is one of the many that a fan-out became: `each[3]` is one of those of `each`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub item: Option<Value>,
+    /// The job that does it, or did last, if it has `task`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = "uuid")]
+    pub child: Option<Uuid>,
     pub state: StepState,
     /// The number of the latest attempt; 0 if there was none.
     pub attempt: u32,

@@ -114,6 +114,8 @@ impl End {
 pub(crate) struct StepStory {
     /// Granted ones, the oldest first.
     pub attempts: Vec<AttemptStory>,
+    /// The jobs that it began, the oldest first.
+    pub children: Vec<ChildStory>,
     pub approved: bool,
     pub rejected: bool,
     /// How a person settled it, where one tried.
@@ -133,6 +135,16 @@ pub(crate) struct AttemptStory {
     pub program: Option<ProgramEnd>,
     /// The end that the server has from it.
     pub reported: Option<ProgramEnd>,
+}
+
+/// How a job ended that a step began.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ChildStory {
+    /// None while it is open, which it stays only if nobody waits for it.
+    pub end: Option<End>,
+    pub reason: Reason,
+    /// Something of it was given up, and may still run.
+    pub in_doubt: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -203,12 +215,12 @@ impl Outputs {
         self.0.insert(step, source);
     }
 
-    /// What the step's output may be, if its program gives this one.
-    fn possible(&self, step: usize, program: i64) -> Vec<i64> {
+    /// What the step's output may be, if those who do it give this one; none where it has no such field.
+    fn possible(&self, step: usize, given: Option<i64>) -> Vec<Option<i64>> {
         match self.0.get(&step) {
-            None => vec![program],
-            Some(Source::Person) => vec![SETTLED_OUTPUT],
-            Some(Source::Either) => vec![program, SETTLED_OUTPUT],
+            None => vec![given],
+            Some(Source::Person) => vec![Some(SETTLED_OUTPUT)],
+            Some(Source::Either) => vec![given, Some(SETTLED_OUTPUT)],
         }
     }
 }
@@ -325,11 +337,12 @@ fn condition(plan: &JobPlan, step: &StepPlan, needs: &Needs, ends: &[End], outpu
         Condition::Failure => vec![Some(needs.failed)],
         Condition::Always => vec![Some(true)],
         Condition::OutputAbove { .. } if !needs.satisfied => vec![Some(false)],
-        // The output of many is a list.
-        Condition::OutputAbove { step: of, .. } if plan.steps[of].fan.is_some() => vec![None],
         Condition::OutputAbove { step: of, number } => match (plan.steps[of].kind, ends[of]) {
             (Kind::Work(behaviour), End::Success) => {
-                outputs.possible(of, behaviour.output).into_iter().map(|output| Some(output > number)).collect()
+                // The output of many is a list, that of a job an object with its steps' names.
+                let by_others = plan.steps[of].fan.is_some() || plan.steps[of].child.is_some();
+                let given = (!by_others).then_some(behaviour.output);
+                outputs.possible(of, given).into_iter().map(|output| Some(output? > number)).collect()
             }
             _ => vec![None],
         },
@@ -345,6 +358,9 @@ fn admitted(step: &StepPlan, job: &JobStory, story: &StepStory, allowed: &mut Ve
         allowed.extend(expired.then_some(End::Cancelled));
         return;
     }
+    if step.child.is_some() {
+        return by_a_job(step, job, story, allowed);
+    }
     if job.troubled && matches!(story.code, Some("dispatch_exhausted")) {
         allowed.push(End::Failed);
     }
@@ -358,6 +374,24 @@ fn admitted(step: &StepPlan, job: &JobStory, story: &StepStory, allowed: &mut Ve
         Some(Reason::NeverStarted) => {}
         Some(reason) if is_due_again(step, job, story, reason) => {}
         Some(_) => allowed.push(End::Failed),
+    }
+}
+
+/// How a step may end that a job was to do.
+fn by_a_job(step: &StepPlan, job: &JobStory, story: &StepStory, allowed: &mut Vec<End>) {
+    let Some(last) = story.children.last() else { return };
+    let timed_out = step.timeout.is_some() && story.code == Some("step_timeout");
+    let reason = if timed_out { Reason::Timeout } else { last.reason };
+    let executed = story.children.len() < step.executions_max() as usize;
+    // Beside what may still run of it nobody begins another.
+    let due_again = step.retries(reason) && executed && !last.in_doubt && !job.cancelled;
+    match last.end {
+        Some(End::Success) => allowed.push(End::Success),
+        // Its own timeout is nobody's wish.
+        Some(End::Cancelled) if !timed_out && last.reason != Reason::Timeout => allowed.push(End::Cancelled),
+        Some(_) if due_again => {}
+        Some(_) => allowed.push(End::Failed),
+        None => {}
     }
 }
 

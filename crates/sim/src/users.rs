@@ -1,7 +1,9 @@
 //! Those who use the servers: they submit jobs and repeat what was not answered, and they act at bad moments.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use engine::definition::Definition;
 use engine::{Event as JobEvent, JobId, StepIx, WorkerId};
 use serde::{Deserialize, Serialize};
 use server::ledger::{
@@ -9,6 +11,7 @@ use server::ledger::{
     Settled, Submit, SubmitError, Submitted,
 };
 use server::settings::DefinitionSettings;
+use server::tasks;
 use store::read::StaleAttempt;
 use store::rows::DefinitionRow;
 use tokio::sync::oneshot;
@@ -142,24 +145,38 @@ impl World {
             return;
         }
         let Some(server) = self.a_server() else { return self.submit_later(plan) };
-        let text = self.users.plans[plan].text();
-        let settings = DefinitionSettings::default();
-        let hash = *blake3::hash(text.as_bytes()).as_bytes();
-        let row = DefinitionRow { hash, source: text, settings: settings.to_json() };
-        let definition = match self.definitions.get(&row) {
-            Ok(definition) => definition,
-            Err(problem) => panic!("the world made a bad task: {problem}\n{}", row.source),
-        };
+        let (definition, row, children) = self.definition_of(plan);
+        let hash = row.hash;
         let submit = Submit {
             definition,
             row,
-            children: Vec::new(),
+            children,
             input: serde_json::json!({}),
             submitted_by: ann(),
             idempotency: Some(IdempotencyKey { token: TOKEN, key: plan.to_string(), request_hash: hash }),
         };
         let (reply, answer) = oneshot::channel();
         self.ask(server, Command::Submit(Box::new(submit), reply), Reply::Submit(plan, answer));
+    }
+
+    /// What the plan is as a task, with those that its steps begin.
+    fn definition_of(&self, plan: usize) -> (Arc<Definition>, DefinitionRow, Vec<DefinitionRow>) {
+        let plan = &self.users.plans[plan];
+        let text = plan.text();
+        let mut settings = DefinitionSettings::default();
+        let others = plan.with_children().split_off(1);
+        settings.tasks = others.into_iter().map(|child| (child.name.clone(), child.text())).collect();
+        let hash = *blake3::hash(text.as_bytes()).as_bytes();
+        let row = DefinitionRow { hash, source: text, settings: settings.to_json() };
+        let definition = match self.definitions.get(&row) {
+            Ok(definition) => definition,
+            Err(problem) => panic!("the world made a bad task: {problem}\n{}", row.source),
+        };
+        let children = match settings.tasks.is_empty() {
+            true => Vec::new(),
+            false => tasks::bind(&definition, &settings).expect("it was bound before").children,
+        };
+        (definition, row, children.into_iter().map(|(row, _)| row).collect())
     }
 
     fn submit_later(&mut self, plan: usize) {

@@ -33,6 +33,9 @@ pub struct StepPlan {
     /// It is done once for each of these, which do what they say and not what the step does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fan: Option<FanPlan>,
+    /// A job of its own does it, or each of the many that it becomes, and not its program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub child: Option<Box<ChildPlan>>,
     #[serde(deserialize_with = "word")]
     pub effects: Word,
     pub stop: bool,
@@ -69,6 +72,14 @@ pub struct FanPlan {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_parallel: Option<u32>,
     pub fail_fast: bool,
+}
+
+/// A job that a step begins.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ChildPlan {
+    pub job: JobPlan,
+    /// What it is given, where it is not one of many: those are given their numbers.
+    pub given: i64,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -188,7 +199,25 @@ impl JobPlan {
         // Dice of their own: what is rolled besides stays what it is.
         let mut dice = Dice::new(seed, "fans");
         jobs.iter_mut().flat_map(|job| &mut job.steps).for_each(|step| step.roll_fan(&mut dice));
+        let mut dice = Dice::new(seed, "children");
+        jobs.iter_mut().for_each(|job| job.roll_children(&mut dice, 1));
         jobs
+    }
+
+    /// Lets other jobs do some of the steps; and others some of those, at most so many levels below.
+    fn roll_children(&mut self, dice: &mut Dice, levels: u32) {
+        for step in &mut self.steps {
+            step.roll_child(&self.name, dice, levels);
+        }
+    }
+
+    /// This job and all that its steps begin, near and far.
+    pub(crate) fn with_children(&self) -> Vec<&JobPlan> {
+        let mut all = vec![self];
+        all.extend(
+            self.steps.iter().filter_map(|step| step.child.as_ref()).flat_map(|child| child.job.with_children()),
+        );
+        all
     }
 
     pub fn roll(number: usize, within: Duration, dice: &mut Dice) -> JobPlan {
@@ -211,6 +240,7 @@ impl JobPlan {
     /// The task file.
     pub fn text(&self) -> String {
         let mut text = format!("name: {}\npriority: {}\n", self.name, self.priority);
+        text.push_str("input: { n: { type: integer } }\n");
         if let Some(timeout) = self.timeout {
             let _ = writeln!(text, "timeout: {}ms", timeout.as_millis());
         }
@@ -234,6 +264,7 @@ impl StepPlan {
             condition: Condition::Success,
             kind: Kind::Work(behaviour),
             fan: None,
+            child: None,
             effects: "writes",
             stop: false,
             timeout: None,
@@ -266,6 +297,7 @@ impl StepPlan {
             condition,
             kind,
             fan: None,
+            child: None,
             effects: dice.pick(&["none", "idempotent", "writes", "writes"]).unwrap_or(&"writes"),
             stop: dice.chance(0.25),
             timeout: dice
@@ -294,6 +326,31 @@ impl StepPlan {
         self.fan = Some(FanPlan { items, max_parallel, fail_fast: dice.chance(0.4) });
     }
 
+    fn roll_child(&mut self, job: &str, dice: &mut Dice, levels: u32) {
+        if !matches!(self.kind, Kind::Work(_)) || !dice.chance(0.06) {
+            return;
+        }
+        let count = dice.between(1, 3) as usize;
+        let mut steps: Vec<StepPlan> = (0..count).map(|ix| StepPlan::roll(ix, dice)).collect();
+        for step in &mut steps {
+            if let Kind::Work(behaviour) = &mut step.kind {
+                behaviour.takes = behaviour.takes.min(LONGEST_ITEM);
+            }
+        }
+        let mut job = JobPlan {
+            at: Duration::ZERO,
+            name: format!("{job}-{}", self.name),
+            timeout: dice.chance(0.1).then(|| roll_time(30, 400, dice)),
+            expires: dice.chance(0.1).then(|| roll_time(5, 300, dice)),
+            priority: dice.between(0, 4) as i32 - 2,
+            steps,
+        };
+        if levels > 0 {
+            job.roll_children(dice, levels - 1);
+        }
+        self.child = Some(Box::new(ChildPlan { job, given: dice.between(0, 9) as i64 }));
+    }
+
     fn write(&self, steps: &[StepPlan], text: &mut String) {
         let _ = writeln!(text, "  {}:", self.name);
         match self.kind {
@@ -301,6 +358,7 @@ impl StepPlan {
                 let expires = self.hold_expires.map(|time| format!(", expires: {}ms", time.as_millis()));
                 let _ = writeln!(text, "    approve: {{ message: go on?{} }}", expires.unwrap_or_default());
             }
+            Kind::Work(_) if let Some(child) = &self.child => self.write_child(child, text),
             Kind::Work(behaviour) => self.write_work(&behaviour, steps, text),
         }
         if !self.needs.is_empty() {
@@ -323,26 +381,23 @@ impl StepPlan {
         }
     }
 
-    fn write_work(&self, behaviour: &Behaviour, steps: &[StepPlan], text: &mut String) {
-        let words = behaviour.argv();
+    fn write_child(&self, child: &ChildPlan, text: &mut String) {
+        let _ = writeln!(text, "    task: {}", child.job.name);
         match &self.fan {
             None => {
-                let _ = writeln!(text, "    run: {}", quoted(&words));
+                let _ = writeln!(text, "    with: {{ n: {} }}", child.given);
             }
             Some(fan) => {
-                let items: Vec<String> = fan.items.iter().map(|item| quoted(&item.argv())).collect();
-                let _ = writeln!(text, "    for_each: [{}]", items.join(", "));
-                let run: Vec<String> = (0..words.len()).map(|word| format!("{{{{ item[{word}] }}}}")).collect();
-                let _ = writeln!(text, "    run: {}", quoted(&run));
-                let _ = writeln!(text, "    fail_fast: {}", fan.fail_fast);
-                if let Some(most) = fan.max_parallel {
-                    let _ = writeln!(text, "    max_parallel: {most}");
-                }
+                let numbers: Vec<String> = (0..fan.items.len()).map(|number| number.to_string()).collect();
+                let _ = writeln!(text, "    with: {{ n: \"{{{{ item }}}}\" }}");
+                let _ = writeln!(text, "    for_each: [{}]", numbers.join(", "));
+                fan.write_rules(text);
             }
         }
-        let _ = writeln!(text, "    effects: {}", self.effects);
-        let _ = writeln!(text, "    on_disconnect: {}", if self.stop { "stop" } else { "keep" });
-        let _ = writeln!(text, "    cancel: {{ signal: TERM, grace: {}ms }}", self.grace.as_millis());
+        self.write_limits(text);
+    }
+
+    fn write_limits(&self, text: &mut String) {
         if let Some(timeout) = self.timeout {
             let _ = writeln!(text, "    timeout: {}ms", timeout.as_millis());
         }
@@ -355,6 +410,26 @@ impl StepPlan {
                 retry.delay.as_millis()
             );
         }
+    }
+
+    fn write_work(&self, behaviour: &Behaviour, steps: &[StepPlan], text: &mut String) {
+        let words = behaviour.argv();
+        match &self.fan {
+            None => {
+                let _ = writeln!(text, "    run: {}", quoted(&words));
+            }
+            Some(fan) => {
+                let items: Vec<String> = fan.items.iter().map(|item| quoted(&item.argv())).collect();
+                let _ = writeln!(text, "    for_each: [{}]", items.join(", "));
+                let run: Vec<String> = (0..words.len()).map(|word| format!("{{{{ item[{word}] }}}}")).collect();
+                let _ = writeln!(text, "    run: {}", quoted(&run));
+                fan.write_rules(text);
+            }
+        }
+        let _ = writeln!(text, "    effects: {}", self.effects);
+        let _ = writeln!(text, "    on_disconnect: {}", if self.stop { "stop" } else { "keep" });
+        let _ = writeln!(text, "    cancel: {{ signal: TERM, grace: {}ms }}", self.grace.as_millis());
+        self.write_limits(text);
         if let Some(tag) = self.tag {
             let _ = writeln!(text, "    tags: [{tag}]");
         }
@@ -368,6 +443,15 @@ impl StepPlan {
         if let Some(step) = self.shows {
             let name = &steps[step].name;
             let _ = writeln!(text, "    env: {{ SEEN: \"{{{{ steps.{name}.output.n | default(0) }}}}\" }}");
+        }
+    }
+}
+
+impl FanPlan {
+    fn write_rules(&self, text: &mut String) {
+        let _ = writeln!(text, "    fail_fast: {}", self.fail_fast);
+        if let Some(most) = self.max_parallel {
+            let _ = writeln!(text, "    max_parallel: {most}");
         }
     }
 }
@@ -520,9 +604,12 @@ mod tests {
             let mut dice = Dice::new(seed, "plan");
             let mut plan = JobPlan::roll(1, Duration::from_secs(3600), &mut dice);
             plan.steps.iter_mut().for_each(|step| step.roll_fan(&mut dice));
-            let text = plan.text();
-            let (task, problems) = spec::task::parse(&text, "plan", &spec::task::Options::default());
-            assert!(task.is_some(), "{problems:?}\n{text}");
+            plan.roll_children(&mut dice, 1);
+            for plan in plan.with_children() {
+                let text = plan.text();
+                let (task, problems) = spec::task::parse(&text, "plan", &spec::task::Options::default());
+                assert!(task.is_some(), "{problems:?}\n{text}");
+            }
         }
     }
 

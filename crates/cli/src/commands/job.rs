@@ -39,7 +39,7 @@ pub(crate) async fn run(client: &Client, args: &JobArgs) -> Result<Exit, CliErro
             step.name.clone(),
             state(step),
             step.attempt.to_string(),
-            latest.map_or_else(|| "-".to_owned(), |attempt| attempt.worker.clone()),
+            latest.map_or_else(|| doer(step), |attempt| attempt.worker.clone()),
             took(latest.map(|attempt| attempt.started_at), latest.and_then(|attempt| attempt.ended_at)),
             step.error.as_ref().map(|error| error.message.clone()).unwrap_or_default(),
         ]
@@ -56,6 +56,11 @@ fn state(step: &Step) -> String {
     }
 }
 
+/// Who does a step that no worker has.
+fn doer(step: &Step) -> String {
+    step.child.map_or_else(|| "-".to_owned(), |child| format!("job {child}"))
+}
+
 fn head(job: &Job) -> String {
     let mut lines = vec![
         format!("{} {}", "job".bold(), job.id),
@@ -66,6 +71,9 @@ fn head(job: &Job) -> String {
     ];
     if job.input.as_object().is_some_and(|input| !input.is_empty()) {
         lines.push(format!("input    {}", job.input));
+    }
+    if let Some(parent) = job.parent {
+        lines.push(format!("begun by job {parent}"));
     }
     if let Some(old) = job.continues {
         lines.push(format!("continues job {old}"));

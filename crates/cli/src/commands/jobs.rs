@@ -59,7 +59,7 @@ pub(crate) async fn run(client: &Client, args: &JobsArgs) -> Result<Exit, CliErr
             job.state.to_string(),
             when(Some(job.created_at)),
             took(job.started_at, job.ended_at),
-            job.command.as_deref().map(brief).unwrap_or_default(),
+            job.command.as_deref().map(brief).or_else(|| job.parent.map(begun_by)).unwrap_or_default(),
             job.error.as_ref().map(|error| error.message.clone()).unwrap_or_default(),
         ]
     });
@@ -68,6 +68,11 @@ pub(crate) async fn run(client: &Client, args: &JobsArgs) -> Result<Exit, CliErr
         say(&format!("more with --cursor {next}"));
     }
     Ok(Exit::Success)
+}
+
+/// What stands for a command where another job began this one.
+fn begun_by(parent: impl std::fmt::Display) -> String {
+    format!("begun by {parent}")
 }
 
 /// Enough to tell commands apart.

@@ -106,6 +106,9 @@ fn refused(job: JobId, error: AgainError) -> ApiError {
         AgainError::Event(error) => jobs::refused(job, &error),
         AgainError::Newer(_) => conflict(words).hint("look at the job again, and decide anew"),
         AgainError::AlreadyContinued(next) => conflict(words).hint(format!("look at job {next} instead")),
+        AgainError::IsChild(parent) => {
+            conflict(words).hint(format!("`bowline retry {parent} --from-failed` begins it again"))
+        }
         AgainError::NothingLate | AgainError::NothingFailed => conflict(words),
         AgainError::MayStillRun(_) => {
             conflict(words).hint("make sure that nothing of it runs any more, then say so with `--confirm-dead`")

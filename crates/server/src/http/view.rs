@@ -47,6 +47,7 @@ pub(super) fn job(app: &App, id: JobId) -> Result<Job, ApiError> {
         priority: definition.priority,
         submitted_by: meta.submitted_by.to_string(),
         last_event,
+        parent: job.parent.map(|parent| parent.job.0),
         continues: lineage.continues.map(|job| job.0),
         resolved_by: lineage.resolved_by.map(|job| job.0),
         steps,
@@ -78,6 +79,7 @@ pub(super) fn summary(app: &App, row: store::read::JobSummary) -> Result<JobSumm
             step: row.error_step,
         }),
         submitted_by: row.submitted_by,
+        parent: row.parent.map(|parent| parent.job.0),
     })
 }
 
@@ -86,6 +88,7 @@ fn step(job: &engine::Job, ix: StepIx, step: &engine::Step, attempts: Vec<Attemp
         name: job.name(ix).into_owned(),
         kind: kind(job.def(ix), step),
         item: step.item.as_ref().map(|item| (*item.value).clone()),
+        child: job.child_of(ix).map(|child| child.0),
         state: step.state.name().into(),
         attempt: step.attempts,
         dispatch_attempts: step.unanswered_offers,

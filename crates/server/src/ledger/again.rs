@@ -76,6 +76,9 @@ pub enum AgainError {
     AlreadyContinued(JobId),
     #[error("the step has no end that came late")]
     NothingLate,
+    /// Whoever began it begins it again.
+    #[error("a step of job {0} began this one: that is the one to go on with")]
+    IsChild(JobId),
     #[error("nothing in this job failed")]
     NothingFailed,
     #[error("an attempt of {} may still run", .0.join(", "))]
@@ -107,6 +110,7 @@ impl<S: Store> Core<S> {
             self.apply(order.job, &Event::Resolve(word), round).map_err(|error| self.in_words(order.job, error))?;
             return Ok(Settled { job: order.job, is_new: false });
         }
+        self.not_a_child(order.job)?;
         let family = self.family(order.job, round)?;
         if let Some(kin) = self.open_kin(order.job, &family)? {
             return Err(AgainError::AlreadyContinued(kin.job));
@@ -118,6 +122,7 @@ impl<S: Store> Core<S> {
     }
 
     fn retry(&mut self, order: &RetryOrder, round: &mut Round) -> Result<Settled, AgainError> {
+        self.not_a_child(order.job)?;
         let job = self.loaded(order.job)?;
         if order.from_failed && job.header.state == engine::JobState::Success {
             return Err(AgainError::NothingFailed);
@@ -137,6 +142,11 @@ impl<S: Store> Core<S> {
         let word = Word { continuation, how, confirm_dead: order.confirm_dead, by: &order.by };
         let job = self.carry_on(order.job, &word, &family, None, round)?;
         Ok(Settled { job, is_new: true })
+    }
+
+    /// Beside a job that goes on for a child its parent would begin another one, and both would run the same steps.
+    fn not_a_child(&mut self, job: JobId) -> Result<(), AgainError> {
+        self.loaded(job)?.parent.map_or(Ok(()), |parent| Err(AgainError::IsChild(parent.job)))
     }
 
     /// Makes the job that goes on. A word that attempts are over is about those of `step`, or about all.

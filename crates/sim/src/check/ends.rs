@@ -10,7 +10,9 @@ use super::Findings;
 use super::lives::Lives;
 use super::plans::Plans;
 use super::rows::{AttemptSeen, JobSeen, Place, Rows};
-use crate::model::{self, AttemptStory, End, Items, JobStory, Outputs, ProgramEnd, Reason, Source, StepStory};
+use crate::model::{
+    self, AttemptStory, ChildStory, End, Items, JobStory, Outputs, ProgramEnd, Reason, Source, StepStory,
+};
 use crate::workload::JobPlan;
 
 const CHECKER: &str = "model";
@@ -76,7 +78,7 @@ impl Ends {
         };
         let story = JobStory {
             cancelled: job.cancelled_at.is_some(),
-            started: job.steps.values().any(|step| !step.attempts.is_empty()),
+            started: job.steps.values().any(|step| !step.attempts.is_empty()) || rows.has_children(id),
             refused: self.refused.contains(&id),
             stopped: self.unrecorded_stops.contains(&id),
             troubled: self.troubled,
@@ -97,7 +99,7 @@ impl Ends {
                 }
             }
             // What a continuation took over was decided in the job before it.
-            let taken_over = job.continues && told.attempts.is_empty();
+            let taken_over = job.continues && told.attempts.is_empty() && told.children.is_empty();
             let allowed = model::step_ends(plan, index, &states, &outputs, &items, &story, told);
             if !taken_over && !allowed.contains(end) {
                 let truth = format!("the model allows {allowed:?} after {story:?}, {told:?}, needs {states:?}");
@@ -109,8 +111,10 @@ impl Ends {
     fn story(&self, place: Place, rows: &Rows, lives: &Lives) -> StepStory {
         let Some(step) = rows.step(place) else { return StepStory::default() };
         let attempts = step.attempts.iter().filter_map(|id| Some(attempt_story(*id, rows.attempts.get(id)?, lives)));
+        let children = rows.children(place).into_iter().map(|(id, job)| child_story(id, job, rows));
         StepStory {
             attempts: attempts.collect(),
+            children: children.collect(),
             approved: self.approved.contains(&place),
             rejected: self.rejected.contains(&place),
             resolved: self.resolved.get(&place).cloned().unwrap_or_default(),
@@ -127,7 +131,7 @@ impl Outputs {
         for (index, told) in stories.iter().enumerate() {
             match told.attempts.last() {
                 Some(last) if last.reason == Some(Reason::Person) => outputs.add(index, Source::Person),
-                None if job.continues => outputs.add(index, Source::Either),
+                None if job.continues && told.children.is_empty() => outputs.add(index, Source::Either),
                 Some(_) | None => {}
             }
         }
@@ -147,6 +151,27 @@ impl Items {
         }
         items
     }
+}
+
+fn child_story(id: JobId, job: &JobSeen, rows: &Rows) -> ChildStory {
+    let reason = match job.error_code {
+        Some("job_timeout") => Reason::Timeout,
+        code => Reason::of(code, None, job.error_step.as_deref().and_then(|step| exit_of(id, job, step, rows))),
+    };
+    ChildStory { end: End::of(job.state), reason, in_doubt: rows.is_in_doubt(id) }
+}
+
+/// How the program ended that a step of this name failed by: its own, that of an item, or that of a job which does it.
+fn exit_of(id: JobId, job: &JobSeen, name: &str, rows: &Rows) -> Option<i32> {
+    let (ix, step) = job.steps.iter().find(|(_, step)| step.name == name)?;
+    if let Some(attempt) = step.attempts.last() {
+        return rows.attempts.get(attempt)?.code();
+    }
+    if let Some((child, seen)) = rows.children(Place { job: id, step: *ix }).pop() {
+        return exit_of(child, seen, seen.error_step.as_deref()?, rows);
+    }
+    let item = job.steps.values().find(|item| item.item_of() == Some(name) && item.state == "failed")?;
+    exit_of(id, job, &item.name, rows)
 }
 
 fn attempt_story(id: AttemptId, attempt: &AttemptSeen, lives: &Lives) -> AttemptStory {

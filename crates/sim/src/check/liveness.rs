@@ -61,7 +61,10 @@ impl Liveness {
         let mut longest = Duration::ZERO;
         // A job of which no server has said anything yet is all to be done.
         let known = |name: &str| rows.jobs.values().any(|job| job.task == name);
-        for (id, job) in rows.open_jobs() {
+        // What a job is waited for by another one is in the work of that.
+        let waited_for =
+            |job: &JobSeen| job.parent.and_then(|parent| rows.job(parent.job)).is_some_and(|it| !it.is_final);
+        for (id, job) in rows.open_jobs().filter(|(_, job)| !waited_for(job)) {
             let Some(plan) = plans.job(rows, id) else { continue };
             let (sum, chain) = work_left(plan, Some(job));
             all += sum;
@@ -107,6 +110,8 @@ impl Liveness {
                     "pending" => needs_final_since(job, plan).map(|at| at.max(since) + SLACK),
                     "running" => over_since(place).map(|at| at.max(since) + STILL_MAX),
                     "recovering" => Some(since + STILL_MAX),
+                    // It is over when its job is.
+                    "cancelling" if plan.child.is_some() => None,
                     "cancelling" => Some(since + plan.grace + STOP_MARGIN + SLACK),
                     _ => None,
                 };
@@ -148,6 +153,11 @@ fn work_left(plan: &JobPlan, job: Option<&JobSeen>) -> (Duration, Duration) {
 /// The longest that a step can take while nothing fails; one execution may just have been lost.
 fn work_of(step: &StepPlan) -> Duration {
     let Kind::Work(behaviour) = step.kind else { return 2 * TEND };
+    if let Some(child) = &step.child {
+        let once: Duration = child.job.steps.iter().map(work_of).sum();
+        let many = step.fan.as_ref().map_or(1, |fan| fan.items.len() as u32);
+        return many * (once * (step.executions_max() + 1) + delays(step));
+    }
     match &step.fan {
         Some(fan) => fan.items.iter().map(|item| work_of_one(step, item)).sum(),
         None => work_of_one(step, &behaviour),
@@ -157,8 +167,12 @@ fn work_of(step: &StepPlan) -> Duration {
 fn work_of_one(step: &StepPlan, behaviour: &Behaviour) -> Duration {
     let stopped = step.timeout.map_or(Duration::MAX, |timeout| timeout + step.grace + STOP_MARGIN);
     let once = behaviour.takes.min(stopped) + HAND_OVER;
-    let delays = step.retry.as_ref().map_or(Duration::ZERO, |retry| retry.delay * (1 << retry.attempts.min(8)));
-    once * (step.executions_max() + 1) + delays
+    once * (step.executions_max() + 1) + delays(step)
+}
+
+/// The waits between all its executions.
+fn delays(step: &StepPlan) -> Duration {
+    step.retry.as_ref().map_or(Duration::ZERO, |retry| retry.delay * (1 << retry.attempts.min(8)))
 }
 
 fn told(id: JobId, job: &JobSeen) -> String {

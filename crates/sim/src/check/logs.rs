@@ -246,6 +246,7 @@ mod tests {
             signal: None,
             settled_as: None,
             error_message: None,
+            in_doubt: false,
             cut_for: None,
             over_at: None,
         }

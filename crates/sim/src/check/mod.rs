@@ -9,6 +9,7 @@ mod ears;
 mod ends;
 mod finals;
 mod identities;
+mod kin;
 mod leaks;
 mod liveness;
 mod lives;
@@ -228,7 +229,8 @@ impl Checks {
 
     /// Nothing of this job, or of one that it goes on for, runs anywhere.
     pub(crate) fn is_dead(&self, job: JobId) -> bool {
-        self.lives.alive_places().all(|place| self.rows.root(place.job) != self.rows.root(job))
+        let rows = &self.rows;
+        self.lives.alive_places().all(|place| rows.outermost(place.job) != rows.outermost(job))
     }
 
     pub(crate) fn steps_in(&self, state: &str) -> Vec<(JobId, StepIx)> {
@@ -414,7 +416,9 @@ impl Witness for Checks {
         let in_sight = |attempt| self.lives.is_alive(attempt) && !self.lives.is_out_of_sight(attempt);
         self.silence.committed(*now, &self.ears, rows, &accepted, in_sight, found);
         self.supply.committed(*now, &self.ears, (rows, plans), (batch, &accepted), found);
+        let waited = kin::before(rows, &accepted);
         rows.take(*now, batch, &accepted);
+        kin::committed(rows, plans, &waited, &accepted, found);
         self.dwell.committed(*now, &self.ears, (rows, plans), (batch, &accepted), found);
         self.orphans.look(*now, &self.ears, &self.lives, (rows, plans), found);
     }

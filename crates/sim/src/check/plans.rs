@@ -7,21 +7,30 @@ use engine::JobId;
 use super::rows::{Place, Rows};
 use crate::workload::{JobPlan, StepPlan};
 
-/// By the task's name, which continuations share.
+/// By the task's name, which continuations share, and jobs that were begun by the same step.
 #[derive(Debug, Default)]
-pub(crate) struct Plans(BTreeMap<String, JobPlan>);
+pub(crate) struct Plans {
+    by_name: BTreeMap<String, JobPlan>,
+    /// Those that are submitted.
+    outermost: Vec<String>,
+}
 
 impl Plans {
     pub(crate) fn new(plans: &[JobPlan]) -> Plans {
-        Plans(plans.iter().map(|plan| (plan.name.clone(), plan.clone())).collect())
+        let all = plans.iter().flat_map(JobPlan::with_children);
+        Plans {
+            by_name: all.map(|plan| (plan.name.clone(), plan.clone())).collect(),
+            outermost: plans.iter().map(|plan| plan.name.clone()).collect(),
+        }
     }
 
+    /// Those that are submitted; others come with them.
     pub(crate) fn all(&self) -> impl Iterator<Item = &JobPlan> {
-        self.0.values()
+        self.outermost.iter().filter_map(|name| self.by_name.get(name))
     }
 
     pub(crate) fn job(&self, rows: &Rows, id: JobId) -> Option<&JobPlan> {
-        self.0.get(&rows.job(id)?.task)
+        self.by_name.get(&rows.job(id)?.task)
     }
 
     pub(crate) fn step(&self, rows: &Rows, place: Place) -> Option<&StepPlan> {

@@ -23,6 +23,8 @@ pub(crate) struct Rows {
     pub attempts: BTreeMap<AttemptId, AttemptSeen>,
     /// The job that each continuation began with.
     roots: BTreeMap<JobId, JobId>,
+    /// The first job that each step began, wherever its line of continuations has got to: those after it do the same.
+    firsts: BTreeMap<Place, JobId>,
     open: usize,
     /// Which server has, or had last, a worker's link.
     homes: BTreeMap<WorkerId, ServerId>,
@@ -41,6 +43,13 @@ pub(crate) struct JobSeen {
     pub is_final: bool,
     /// It goes on for another job: steps may have been taken over.
     pub continues: bool,
+    /// The step that began it.
+    pub parent: Option<Place>,
+    pub input: String,
+    pub error_code: Option<&'static str>,
+    pub error_step: Option<String>,
+    /// When it was first seen.
+    pub since: Duration,
     pub steps: BTreeMap<StepIx, StepSeen>,
     /// When somebody, or the job's timeout, first wanted it to end.
     pub cancelled_at: Option<Duration>,
@@ -72,6 +81,8 @@ pub(crate) struct AttemptSeen {
     /// The reason that decided what followed.
     pub settled_as: Option<&'static str>,
     pub error_message: Option<String>,
+    /// Given up without proof that nothing of it runs.
+    pub in_doubt: bool,
     /// How long it had been cut off when it was given up.
     pub cut_for: Option<Duration>,
     pub over_at: Option<Duration>,
@@ -89,6 +100,13 @@ impl StepSeen {
     /// The name of the step that this one is an item of.
     pub(crate) fn item_of(&self) -> Option<&str> {
         self.name.strip_suffix(']')?.rsplit_once('[').map(|(of, _)| of)
+    }
+}
+
+impl StepSeen {
+    /// Its place among the items of that step.
+    pub(crate) fn item_number(&self) -> Option<i64> {
+        self.name.strip_suffix(']')?.rsplit_once('[')?.1.parse().ok()
     }
 }
 
@@ -134,9 +152,37 @@ impl Rows {
         }
     }
 
-    /// The first one of the line of continuations that this job is of.
+    /// The first one of the line of continuations that this job is of, or of the jobs that the same step began.
     pub(crate) fn root(&self, job: JobId) -> JobId {
-        self.roots.get(&job).copied().unwrap_or(job)
+        let first = self.job(job).and_then(|seen| self.firsts.get(&self.origin(seen.parent?))).copied();
+        first.or_else(|| self.roots.get(&job).copied()).unwrap_or(job)
+    }
+
+    /// The job that nobody began, for which this one is.
+    pub(crate) fn outermost(&self, job: JobId) -> JobId {
+        match self.job(job).and_then(|seen| seen.parent) {
+            Some(parent) => self.outermost(parent.job),
+            None => self.root(job),
+        }
+    }
+
+    /// The jobs that this step has begun, the oldest first.
+    pub(crate) fn children(&self, place: Place) -> Vec<(JobId, &JobSeen)> {
+        let mut all: Vec<(JobId, &JobSeen)> =
+            self.jobs.iter().filter(|(_, job)| job.parent == Some(place)).map(|(id, job)| (*id, job)).collect();
+        all.sort_by_key(|(id, job)| (job.since, *id));
+        all
+    }
+
+    pub(crate) fn has_children(&self, job: JobId) -> bool {
+        self.jobs.values().any(|seen| seen.parent.is_some_and(|parent| parent.job == job))
+    }
+
+    /// Something of this job, or of those that it began, was given up and may still run.
+    pub(crate) fn is_in_doubt(&self, job: JobId) -> bool {
+        let of_job = |attempt: &AttemptSeen| attempt.place.job == job && attempt.in_doubt;
+        let begun = || self.jobs.iter().filter(|(_, seen)| seen.parent.is_some_and(|parent| parent.job == job));
+        self.attempts.values().any(of_job) || begun().any(|(id, _)| self.is_in_doubt(*id))
     }
 
     /// The attempt of the same step before this one, in the same job.
@@ -152,7 +198,7 @@ impl Rows {
         }
         self.homes.extend(batch.hellos.iter().map(|hello| (hello.id, hello.server)));
         self.marks.extend(batch.server.iter().map(|server| (server.id, now)));
-        accepted.jobs().for_each(|row| self.take_job(row));
+        accepted.jobs().for_each(|row| self.take_job(now, row));
         // An item may come up and be adopted at once.
         let come_up: Vec<&StepRow> = accepted.steps().filter(|row| !self.has_step(row)).collect();
         come_up.into_iter().for_each(|row| self.take_step(now, row));
@@ -184,18 +230,29 @@ impl Rows {
         self.open = self.jobs.values().filter(|job| !job.is_final).count();
     }
 
-    fn take_job(&mut self, row: &JobRow) {
+    fn take_job(&mut self, now: Duration, row: &JobRow) {
         let is_final = row.check_at.is_none();
         let before = self.jobs.remove(&row.id);
         let was_open = before.as_ref().is_some_and(|job| !job.is_final);
         self.open = self.open + usize::from(!is_final) - usize::from(was_open);
+        let since = before.as_ref().map_or(now, |job| job.since);
         let (steps, cancelled_at) = before.map(|job| (job.steps, job.cancelled_at)).unwrap_or_default();
+        let parent = row.parent.map(|parent| Place { job: parent.job, step: parent.step });
+        if let Some(parent) = parent {
+            let first = self.origin(parent);
+            self.firsts.entry(first).or_insert(row.id);
+        }
         let seen = JobSeen {
             task: row.task.clone(),
             version: row.version,
             state: row.state,
             is_final,
             continues: self.roots.contains_key(&row.id),
+            parent,
+            input: row.input.clone(),
+            error_code: row.error_code,
+            error_step: row.error_step.clone(),
+            since,
             steps,
             cancelled_at,
         };
@@ -266,6 +323,7 @@ impl Rows {
             signal: row.signal,
             settled_as: row.error_code,
             error_message: row.error_message.clone(),
+            in_doubt: row.state == "lost" && !row.confirmed,
             cut_for,
             over_at,
         };

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use store::Batch;
+use store::rows::JobRow;
 
 use super::rows::Rows;
 use super::{Accepted, Findings};
@@ -14,7 +15,8 @@ const CHECKER: &str = "submit";
 pub(crate) fn committed(rows: &Rows, batch: &Batch, accepted: &Accepted<'_>, found: &mut Findings) {
     let mut tasks: BTreeSet<&str> = BTreeSet::new();
     let goes_on = |job| batch.lineage.iter().any(|line| line.job == job);
-    for row in accepted.jobs().filter(|row| rows.job(row.id).is_none() && !goes_on(row.id)) {
+    let submitted = |row: &&JobRow| rows.job(row.id).is_none() && !goes_on(row.id) && row.parent.is_none();
+    for row in accepted.jobs().filter(submitted) {
         let earlier = rows.jobs.iter().find(|(_, job)| job.task == row.task && !job.continues);
         if let Some((earlier, _)) = earlier {
             found.add(CHECKER, format!("{} became two jobs, {earlier} and {}", row.task, row.id));

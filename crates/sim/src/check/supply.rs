@@ -84,9 +84,12 @@ impl Supply {
             let name = || format!("step {} of {}", row.name, row.job);
             // What a job takes over from the one that it continues is over with its first row, and no new verdict.
             let taken_over = rows.step(place).is_none();
-            // A step that became many has the code of one of those, which was judged by itself.
-            let became_many = plans.step(rows, place).is_some_and(|plan| plan.fan.is_some() && plan.name == row.name);
-            let judged_now = row.check_at.is_none() && !taken_over && !became_many;
+            // A step that became many has the code of one of those, which was judged by itself; and so was a job that
+            // does it.
+            let by_others = plans
+                .step(rows, place)
+                .is_some_and(|plan| plan.child.is_some() || (plan.fan.is_some() && plan.name == row.name));
+            let judged_now = row.check_at.is_none() && !taken_over && !by_others;
             match row.error_code.filter(|_| judged_now) {
                 Some("dispatch_exhausted") if unanswered < self.offers_max => {
                     let offers = format!("{unanswered} of {} were left unanswered", self.offers_max);

@@ -122,6 +122,7 @@ impl Scene {
     fn job_row(&self) -> JobRow {
         let open = !is_final(self.job);
         JobRow {
+            parent: None,
             id: JOB,
             version: self.version,
             state: self.job,
@@ -463,6 +464,7 @@ fn explained(change: impl FnOnce(&mut StepWhy)) -> Scene {
         data: String::new(),
     };
     let job = LoadedJob {
+        parent: None,
         id: JOB,
         version: 1,
         state: "running".to_owned(),

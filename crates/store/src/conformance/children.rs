@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::Fixture;
 use super::scene::{FIRST, Life, after, commit, job_id, plain, step, task};
-use crate::{Batch, JobFilter, Store, StoreError};
+use crate::{Batch, JobFilter, StoreError};
 
 /// A task of one step that begins a job of the plain one.
 fn calling() -> Arc<Definition> {

@@ -1,0 +1,82 @@
+//! Promise: a step and the job that does it stand and fall together. The job is there as soon as its step waits for it, and
+//! never two of them at once; its end and what follows for its step are one commit; so are a cancel of its parent and
+//! its own. It is given what its step says.
+
+use engine::JobId;
+
+use super::plans::Plans;
+use super::rows::{JobSeen, Place, Rows};
+use super::{Accepted, Findings};
+
+const CHECKER: &str = "kin";
+
+/// What was there before a batch.
+pub(super) struct Before {
+    /// Jobs that were not there.
+    new: Vec<JobId>,
+    /// Jobs that were open, and end with this batch.
+    ended: Vec<JobId>,
+}
+
+pub(super) fn before(rows: &Rows, accepted: &Accepted<'_>) -> Before {
+    let begun = || accepted.jobs().filter(|row| row.parent.is_some());
+    let was_open = |id: JobId| rows.job(id).is_none_or(|job| !job.is_final);
+    Before {
+        new: begun().filter(|row| rows.job(row.id).is_none()).map(|row| row.id).collect(),
+        ended: begun().filter(|row| row.check_at.is_none() && was_open(row.id)).map(|row| row.id).collect(),
+    }
+}
+
+/// `rows` are those after the batch.
+pub(super) fn committed(rows: &Rows, plans: &Plans, before: &Before, accepted: &Accepted<'_>, found: &mut Findings) {
+    for id in &before.new {
+        if let Some((job, parent)) = of(rows, *id) {
+            begun(*id, job, parent, (rows, plans), accepted, found);
+        }
+    }
+    for id in &before.ended {
+        let Some((job, parent)) = of(rows, *id) else { continue };
+        let waits = rows.step(parent).is_some_and(|step| matches!(step.state, "running" | "cancelling"));
+        let newest = rows.children(parent).last().is_some_and(|(newest, _)| newest == id);
+        if waits && newest {
+            let told = format!("{} ended as {}, and step {} of {}", id, job.state, parent.step.0, parent.job);
+            found.add(CHECKER, format!("job {told} still waits for it"));
+        }
+    }
+}
+
+fn of(rows: &Rows, id: JobId) -> Option<(&JobSeen, Place)> {
+    let job = rows.job(id)?;
+    Some((job, job.parent?))
+}
+
+fn begun(
+    id: JobId,
+    job: &JobSeen,
+    parent: Place,
+    (rows, plans): (&Rows, &Plans),
+    accepted: &Accepted<'_>,
+    found: &mut Findings,
+) {
+    let name = || format!("job {id} of step {} of {}", parent.step.0, parent.job);
+    if !accepted.steps().any(|row| row.job == parent.job && row.ix == parent.step) {
+        found.add(CHECKER, format!("{} was begun, and its step was not told in the same commit", name()));
+    }
+    let others = rows.children(parent);
+    if let Some((other, _)) = others.iter().find(|(other, seen)| *other != id && !seen.is_final) {
+        found.add(CHECKER, format!("{} was begun, and {other} is not over", name()));
+    }
+    let Some(plan) = plans.step(rows, parent) else { return };
+    let most = plan.executions_max() as usize;
+    if others.len() > most {
+        found.add(CHECKER, format!("{} is the {}th, and {most} are allowed", name(), others.len()));
+    }
+    let Some(child) = &plan.child else {
+        return found.add(CHECKER, format!("{} was begun, and no job was asked for", name()));
+    };
+    let number = rows.step(parent).and_then(|step| step.item_number());
+    let wanted = format!("{{\"n\":{}}}", number.unwrap_or(child.given));
+    if job.input != wanted || job.task != child.job.name {
+        found.add(CHECKER, format!("{} is {} with {}, and not {wanted}", name(), job.task, job.input));
+    }
+}
