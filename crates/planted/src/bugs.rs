@@ -91,6 +91,9 @@ bugs! {
     PowerCutVoids "power-cut-voids" 0 "a start whose claim went with the power counts as never made"
     LogCompleteTooEarly "log-complete-too-early" 0 "a log counts as whole as soon as its end is known, whatever is still to be sent"
     KeptNotAskedFor "kept-not-asked-for" 0 "after commits were lost, workers are not asked for what they have put away"
+    ChildEndNotTold "child-end-not-told" 0 "a child job ends, and the step that waits for it does not hear of it"
+    ChildNotCalledOff "child-not-called-off" 0 "a job that is cancelled leaves the jobs that it began running"
+    TiesIgnored "ties-ignored" 0 "a job and its child are written apart: where one has moved, the other is written all the same"
     UnsafeStartInAmnesia "unsafe-start-in-amnesia" 0 "after commits were lost, steps start before all workers have said what they have"
 }
 

@@ -144,6 +144,7 @@ fn provocation(bug: Bug) -> Provocation {
         }
         Bug::SilentRunnerBeats => long(&["long-freeze-runner"]),
         Bug::RetryRevivesCancelled | Bug::StopNotSent | Bug::EndedByEach => plain(&["cancel"]),
+        Bug::ChildNotCalledOff => plain(&["cancel"]),
         Bug::WindowRevivesCancelled | Bug::CancelRefreshesWindow => long(&["cut-and-act"]),
         Bug::CancelAwaitsTheLost => long(&["cancel", "cut-at-stop"]),
         Bug::StrayRunsOn => long(&["long-cut"]),
@@ -159,7 +160,7 @@ fn provocation(bug: Bug) -> Provocation {
         Bug::OfferWithoutDeadline => plain(&["freeze-worker"]),
         Bug::RefusalsCount => plain(&["disk-full"]),
         Bug::ErrorDropsJob => plain(&["refusals"]),
-        Bug::ConflictIgnored => plain(&["conflicts"]),
+        Bug::ConflictIgnored | Bug::TiesIgnored => plain(&["conflicts"]),
         Bug::ReportedOnce | Bug::ForgottenOnReport => plain(&["kill-server", "cut", "kill-worker"]),
         Bug::GoBeforeCommit => plain(&["die-before-grant"]),
         Bug::ForgetBeforeCommit => plain(&["die-before-end"]),
@@ -177,6 +178,7 @@ fn provocation(bug: Bug) -> Provocation {
         | Bug::FailureReleases
         | Bug::ItemKeepsTurn
         | Bug::FailFastForgets
+        | Bug::ChildEndNotTold
         | Bug::FenceRepeats => plain(&["kill-worker"]),
     }
 }

@@ -194,3 +194,67 @@ fn a_job_keeps_the_definition_it_was_submitted_with() {
     assert_eq!(house.end(&id)["state"], "success");
     assert_eq!(house.log(&id, "b"), "old\n");
 }
+
+#[test]
+fn a_step_is_done_by_a_job_of_its_own() {
+    let mut house = House::new();
+    house.write(
+        "tasks/measure.yaml",
+        r#"
+name: measure
+input: { what: { type: string, required: true } }
+steps:
+  look: { run: 'echo "found={{ input.what | upper }}" >> "$BOWLINE_OUTPUT"' }
+"#,
+    );
+    house.write(
+        "tasks/report.yaml",
+        r#"
+name: report
+steps:
+  pick: { run: 'echo "name=north" >> "$BOWLINE_OUTPUT"' }
+  ask:
+    needs: [pick]
+    task: measure
+    with: { what: "{{ steps.pick.output.name }}" }
+  each:
+    for_each: [a, b]
+    task: measure
+    with: { what: "{{ item }}" }
+  tell:
+    needs: [ask, each]
+    run: echo "{{ steps.ask.output.look.found }} {{ steps.each.output[1].look.found }}"
+"#,
+    );
+    let _server = house.start_server();
+    let _worker = house.start_worker("w", &[]);
+    let id = house.bowline(&["run", "report", "--detach"]).ok().out.trim().to_owned();
+    let job = house.end(&id);
+    assert_eq!(states(&job), "pick success, ask success, each success, tell success, each[0] success, each[1] success");
+    assert_eq!(house.log(&id, "tell"), "NORTH B\n");
+    let child = step_of(&job, "ask")["child"].as_str().expect("a job did it").to_owned();
+    assert_eq!(house.log(&child, "look"), "");
+    let told = house.bowline(&["job", &child]).ok().out;
+    assert!(told.contains(&format!("begun by job {id}")), "{told}");
+    assert!(house.bowline(&["job", &id]).ok().out.contains(&format!("job {child}")));
+    assert_eq!(house.bowline(&["job", "last", "--json"]).ok().out.matches(&id).count(), 1);
+}
+
+/// Killed while a child runs, the server finds both again, and a cancel of the one ends the other.
+#[test]
+fn a_child_outlives_its_server_and_ends_with_its_parent() {
+    let mut house = House::new();
+    house.write("tasks/wait.yaml", "name: wait\nsteps:\n  long: { run: sleep 600, cancel: { grace: 1s } }\n");
+    house.write("tasks/outer.yaml", "name: outer\nsteps:\n  call: { task: wait }\n");
+    let server = house.start_server();
+    let _worker = house.start_worker("w", &[]);
+    let id = house.bowline(&["run", "outer", "--detach"]).ok().out.trim().to_owned();
+    house.await_state(&id, Some("call"), "running");
+    let child = step_of(&house.job(&id), "call")["child"].as_str().expect("a job does it").to_owned();
+    house.await_state(&child, Some("long"), "running");
+    server.kill();
+    let _server = house.start_server();
+    house.bowline(&["cancel", &id]).ok();
+    assert_eq!(house.end(&id)["state"], "cancelled");
+    assert_eq!(house.end(&child)["state"], "cancelled");
+}

@@ -7,6 +7,7 @@ use api::{Diagnostic, Page, Severity};
 use clap::Args;
 use serde::Serialize;
 use spec::FileKind;
+use spec::task::{Options, Task, kin};
 
 use super::run::read_text;
 use crate::error::CliError;
@@ -34,17 +35,20 @@ struct Checked {
     kind: &'static str,
     ok: bool,
     diagnostics: Vec<Diagnostic>,
+    /// What a good task file says.
+    #[serde(skip)]
+    task: Option<Task>,
 }
 
 pub(crate) fn run(args: &CheckArgs) -> Result<Exit, CliError> {
     let colour = !args.json && AutoStream::choice(&std::io::stdout()) != ColorChoice::Never;
     let mut checked = Vec::new();
     for path in &args.files {
-        let found = check(path, colour)?;
-        if !args.json {
-            show(&found)?;
-        }
-        checked.push(found);
+        checked.push(check(path, colour)?);
+    }
+    refuse_circles(&mut checked);
+    if !args.json {
+        checked.iter().try_for_each(show)?;
     }
     let exit = if checked.iter().all(|found| found.ok) { Exit::Success } else { Exit::Usage };
     if args.json {
@@ -57,7 +61,9 @@ fn check(path: &Path, colour: bool) -> Result<Checked, CliError> {
     let text = read_text(path)?;
     let file = path.display().to_string();
     let (kind, diagnostics) = spec::check(&text, &file);
+    let task = (kind == FileKind::Task).then(|| spec::task::parse(&text, &file, &Options::default()).0).flatten();
     Ok(Checked {
+        task,
         kind: match kind {
             FileKind::Task => "task",
             FileKind::Server => "server config",
@@ -67,6 +73,30 @@ fn check(path: &Path, colour: bool) -> Result<Checked, CliError> {
         diagnostics: diagnostics.iter().map(|diagnostic| converted(diagnostic, colour)).collect(),
         file,
     })
+}
+
+/// Tasks that begin each other in a circle: a mistake of all of them, as far as they are known here.
+fn refuse_circles(checked: &mut [Checked]) {
+    let tasks = checked.iter().filter_map(|found| found.task.as_ref());
+    let by_name = tasks.map(|task| (&*task.definition.name, &*task.definition)).collect();
+    let Some(circle) = kin::circle(&by_name) else { return };
+    let path = kin::path(&circle);
+    let names: Vec<String> = circle.into_iter().map(str::to_owned).collect();
+    let in_it =
+        |found: &&mut Checked| found.task.as_ref().is_some_and(|t| names.iter().any(|n| **n == *t.definition.name));
+    for found in checked.iter_mut().filter(in_it) {
+        found.ok = false;
+        found.diagnostics.push(Diagnostic {
+            file: found.file.clone(),
+            line: 1,
+            column: 1,
+            severity: Severity::Error,
+            code: "task_cycle".to_owned(),
+            message: format!("these tasks begin each other in a circle: {path}"),
+            hint: Some("let one of them end by itself".to_owned()),
+            rendered: None,
+        });
+    }
 }
 
 fn show(found: &Checked) -> Result<(), CliError> {
@@ -109,6 +139,23 @@ fn converted(diagnostic: &spec::Diagnostic, colour: bool) -> Diagnostic {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tasks_that_begin_each_other_are_refused_together() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = |name: &str, begins: &str| {
+            let path = folder.path().join(name);
+            let text = format!("name: {name}\nsteps:\n  a: {{ run: x }}\n  b: {{ task: {begins} }}\n");
+            std::fs::write(&path, text).expect("written");
+            check(&path, false).expect("readable")
+        };
+        let mut checked = [file("one", "two"), file("two", "three"), file("three", "two"), file("four", "elsewhere")];
+        assert!(checked.iter().all(|found| found.ok));
+        refuse_circles(&mut checked);
+        assert_eq!(checked.each_ref().map(|found| found.ok), [true, false, false, true]);
+        let message = &checked[1].diagnostics[0].message;
+        assert_eq!(message, "these tasks begin each other in a circle: `three` → `two` → `three`");
+    }
 
     #[test]
     fn every_problem_has_its_place() {

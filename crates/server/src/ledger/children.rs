@@ -3,6 +3,7 @@
 
 use engine::event::{Birth, ChildOrder};
 use engine::{Changes, Event, JobId, StepIx};
+use planted::Bug;
 use store::Store;
 use store::codec::JobMeta;
 
@@ -33,6 +34,7 @@ impl<S: Store> Core<S> {
         for order in &changes.children {
             match order {
                 ChildOrder::Begin(birth) => self.bear(birth, round),
+                ChildOrder::CallOff { .. } if planted::is(Bug::ChildNotCalledOff) => {}
                 ChildOrder::CallOff { child, by, force } => {
                     round.tie(parent, *child);
                     let cancel = Event::Cancel { by: by.clone(), force: *force };
@@ -64,6 +66,9 @@ impl<S: Store> Core<S> {
 
     /// A job is over: whoever began it hears of it in the same transaction.
     pub(super) fn tell_parent(&mut self, child: JobId, round: &mut Round) {
+        if planted::is(Bug::ChildEndNotTold) {
+            return;
+        }
         let Some((parent, word)) = self.cache.get(child).and_then(|cached| cached.job.word_for_parent()) else {
             return;
         };

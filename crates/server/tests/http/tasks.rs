@@ -125,3 +125,64 @@ async fn a_task_shows_its_inputs() {
     assert_eq!((task["description"].as_str(), task["spec"].as_str()), (Some("says"), Some(spec)));
     site.get("/api/tasks/nobody").await.is_error(404, "not_found");
 }
+
+const CALLS: &str = "name: calls\nsteps:\n  call: { task: hello }\n";
+
+/// What a task begins is looked for when a job of it is submitted, and stays what it was then.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_begins_what_its_task_says() {
+    let site = Site::start().await;
+    let push = |name: &str, spec: &str| {
+        site.as_admin("PUT", &format!("/api/tasks/{name}")).json(&json!({ "spec": spec })).send()
+    };
+    push("calls", CALLS).await.is(200);
+    let error = site.post("/api/jobs", &json!({ "task": "calls" })).await.is_error(422, "invalid_task");
+    assert_eq!(error["message"], "the task `calls` begins the task `hello`, which is not there");
+    push("hello", HELLO).await.is(200);
+    let job = site.post("/api/jobs", &json!({ "task": "calls", "priority": 7 })).await.is(201);
+    let call = &job["steps"][0];
+    assert_eq!((&call["kind"], &call["state"]), (&json!("task"), &json!("running")));
+    let child = call["child"].as_str().expect("a job does it").to_owned();
+    let begun = site.get(&format!("/api/jobs/{child}")).await.is(200);
+    assert_eq!((&begun["task"], &begun["parent"], &begun["priority"]), (&json!("hello"), &job["id"], &json!(7)));
+    let listed = site.get("/api/jobs?task=hello").await.is(200);
+    assert_eq!(listed["items"][0]["parent"], job["id"]);
+    let why = site.get(&format!("/api/jobs/{}/why", job["id"].as_str().expect("an id"))).await.is(200);
+    assert_eq!(why["steps"][0]["owner"], format!("job {child}"));
+
+    // By hand it is its parent that goes on.
+    site.post(&format!("/api/jobs/{child}/cancel"), &json!({})).await.is(202);
+    let error = site.post(&format!("/api/jobs/{child}/retry"), &json!({})).await.is_error(409, "conflict");
+    assert!(error["hint"].as_str().is_some_and(|hint| hint.contains(job["id"].as_str().unwrap_or("?"))), "{error}");
+    let parent = site.get(&format!("/api/jobs/{}", job["id"].as_str().expect("an id"))).await.is(200);
+    assert_eq!((&parent["state"], &parent["steps"][0]["state"]), (&json!("cancelled"), &json!("cancelled")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tasks_that_begin_each_other_are_refused() {
+    let site = Site::start().await;
+    let push = |name: &str, spec: &str| {
+        site.as_admin("PUT", &format!("/api/tasks/{name}")).json(&json!({ "spec": spec })).send()
+    };
+    push("calls", CALLS).await.is(200);
+    let error = push("hello", "name: hello\nsteps:\n  a: { task: calls }\n").await.is_error(422, "invalid_task");
+    let words = "these tasks begin each other in a circle: `calls` → `hello` → `calls`";
+    assert_eq!(error["message"], words);
+    // In the folder nobody can be refused: none of them can be run.
+    site.write_task("one.yaml", "name: one\nsteps:\n  a: { task: two }\n");
+    site.write_task("two.yaml", "name: two\nsteps:\n  a: { task: one }\n");
+    site.app.tasks.refresh(site.app.clock.now());
+    let one = site.task("one").await.expect("there");
+    assert_eq!((&one["usable"], &one["diagnostics"][0]["code"]), (&json!(false), &json!("task_cycle")));
+    site.post("/api/jobs", &json!({ "task": "two" })).await.is_error(422, "invalid_task");
+    // A text that begins itself by way of others is no better.
+    let deep: String = (1..=9).map(|n| format!("{n}")).collect();
+    for (at, name) in deep.chars().enumerate() {
+        let next = deep.chars().nth(at + 1).map_or("run: 'true'".to_owned(), |next| format!("task: t{next}"));
+        push(&format!("t{name}"), &format!("name: t{name}\nsteps:\n  a: {{ {next} }}\n")).await.is(200);
+    }
+    site.post("/api/jobs", &json!({ "task": "t1" })).await.is(201);
+    let spec = "name: top\nsteps:\n  a: { task: t1 }\n";
+    let error = site.post("/api/jobs", &json!({ "spec": spec })).await.is_error(422, "invalid_task");
+    assert!(error["message"].as_str().is_some_and(|m| m.contains("more than 8 levels deep: `top` → `t1`")), "{error}");
+}

@@ -1,14 +1,56 @@
 //! Promise: a step and the job that does it stand and fall together. The job is there as soon as its step waits for it, and
-//! never two of them at once; its end and what follows for its step are one commit; so are a cancel of its parent and
-//! its own. It is given what its step says.
+//! never two of them at once; its end and what follows for its step are one commit. It is given what its step says, and called
+//! off with it: in the same commit, or, where it could not be read then, soon after.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
 
 use engine::JobId;
 
+use super::ears::Ears;
 use super::plans::Plans;
 use super::rows::{JobSeen, Place, Rows};
 use super::{Accepted, Findings};
 
 const CHECKER: &str = "kin";
+
+/// A job that was called off and could not be told is told so much later: a look and a half.
+const TOLD_WITHIN: Duration = Duration::from_secs(45);
+
+/// Jobs whose step was told to end, and which were not.
+#[derive(Debug, Default)]
+pub(crate) struct Kin {
+    /// Since when, by what was listened to.
+    untold: BTreeMap<JobId, Duration>,
+}
+
+impl Kin {
+    /// `rows` are those after the batch.
+    pub(super) fn committed(&mut self, ears: &Ears, rows: &Rows, accepted: &Accepted<'_>, found: &mut Findings) {
+        for row in accepted.steps().filter(|row| row.state == "cancelling") {
+            let begun = rows.children(Place { job: row.job, step: row.ix });
+            for (id, _) in begun.iter().filter(|(_, job)| is_untold(job)) {
+                self.untold.entry(*id).or_insert(ears.listened());
+            }
+        }
+        let waits =
+            |job: &JobSeen| job.parent.and_then(|parent| rows.step(parent)).is_some_and(|it| it.state == "cancelling");
+        self.untold.retain(|id, _| rows.job(*id).is_some_and(|job| is_untold(job) && waits(job)));
+        let late = self.untold.iter().find(|(_, since)| ears.listened() - **since > TOLD_WITHIN);
+        if let Some((id, _)) = late {
+            found.add(CHECKER, format!("the step of job {id} was told to end, and the job was not"));
+        }
+    }
+
+    /// The marks of so much hearing are lost.
+    pub(super) fn was_deaf(&mut self, ears: &Ears) {
+        self.untold.values_mut().for_each(|since| *since = ears.listened());
+    }
+}
+
+fn is_untold(job: &JobSeen) -> bool {
+    !job.is_final && job.cancelled_at.is_none()
+}
 
 /// What was there before a batch.
 pub(super) struct Before {

@@ -52,6 +52,7 @@ use ears::Ears;
 use ends::Ends;
 use finals::Finals;
 use identities::Identities;
+use kin::Kin;
 pub(crate) use leaks::HostCensus;
 use liveness::Liveness;
 use lives::Lives;
@@ -108,6 +109,7 @@ pub(crate) struct Checks {
     dwell: Dwell,
     supply: Supply,
     identities: Identities,
+    kin: Kin,
     orphans: Orphans,
     logs: Logs,
     ends: Ends,
@@ -133,6 +135,7 @@ impl Checks {
             dwell: Dwell::new(setup),
             supply: Supply::new(setup),
             identities: Identities::default(),
+            kin: Kin::default(),
             orphans: Orphans::default(),
             logs: Logs::default(),
             ends: Ends::default(),
@@ -419,6 +422,7 @@ impl Witness for Checks {
         let waited = kin::before(rows, &accepted);
         rows.take(*now, batch, &accepted);
         kin::committed(rows, plans, &waited, &accepted, found);
+        self.kin.committed(&self.ears, rows, &accepted, found);
         self.dwell.committed(*now, &self.ears, (rows, plans), (batch, &accepted), found);
         self.orphans.look(*now, &self.ears, &self.lives, (rows, plans), found);
     }
@@ -438,6 +442,7 @@ impl Witness for Checks {
         }
         self.ears.forgets(lost);
         self.dwell.was_deaf(&self.ears, lost);
+        self.kin.was_deaf(&self.ears);
     }
 }
 
