@@ -28,6 +28,8 @@ pub enum Moment {
     ItemEnded(u32),
     /// The same of this item: its process lives.
     ItemRuns(u32),
+    /// A job does the step, and a process of that lives.
+    ChildRuns,
     /// The first host has no power.
     Off,
     /// The server knows the step's end, and not all of its log.
@@ -57,6 +59,7 @@ impl Moment {
             Moment::Ended => has_ended(world, state),
             Moment::ItemEnded(number) => has_ended(world, item(number)),
             Moment::ItemRuns(number) => matches!(item(number), State::Running(_)) && lives(),
+            Moment::ChildRuns => state.child().is_some() && lives(),
             Moment::LogUnderWay => {
                 let reader = world.database.reader();
                 let attempts = reader.attempts(job.id).unwrap_or_default();

@@ -96,7 +96,7 @@ impl Stage {
                     moment.has_come(world, recorder.job.as_ref(), recorder.watched)
                 };
                 self.wait_for(&format!("{moment:?}"), come)?;
-                if matches!(moment, Moment::Execution(_) | Moment::ItemRuns(_)) {
+                if matches!(moment, Moment::Execution(_) | Moment::ItemRuns(_) | Moment::ChildRuns) {
                     let (least, most) = INTO_THE_RUN;
                     let time = self.dice.duration(least, most);
                     self.pass(time);

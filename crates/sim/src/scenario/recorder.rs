@@ -147,7 +147,8 @@ impl Recorder {
     pub(super) fn all_is_over(&self, world: &World) -> bool {
         let Some(job) = self.job.as_ref().filter(|job| job.header.state.is_final()) else { return false };
         let reader = world.database.reader();
-        let attempts = reader.attempts(job.id).expect("the world's own look is never refused");
+        let (id, _) = self.doer(job);
+        let attempts = reader.attempts(id).expect("the world's own look is never refused");
         let stored = |attempt: &AttemptView| reader.log_state(attempt.id).is_ok_and(|state| state.complete);
         world.hosts.iter().all(|host| host.groups.is_empty()) && attempts.iter().all(stored)
     }
@@ -162,14 +163,21 @@ impl Recorder {
         self.seen.error = failure.map(|failure| (failure.kind.code().to_owned(), failure.message.clone()));
         self.seen.step = step.state.name().word().to_owned();
         self.seen.job = job.header.state.word().to_owned();
-        let attempts = reader.attempts(job.id).expect("the world's own look is never refused");
-        let of_step = attempts.into_iter().filter(|attempt| attempt.ix == self.watched);
+        let (id, ix) = self.doer(&job);
+        let attempts = reader.attempts(id).expect("the world's own look is never refused");
+        let of_step = attempts.into_iter().filter(|attempt| attempt.ix == ix);
         self.seen.attempts = of_step.map(|attempt| self.tried(reader.as_ref(), attempt)).collect();
         let lineage = reader.lineage(job.id).expect("the world's own look is never refused");
         let next = lineage.resolved_by.and_then(|id| self.load(reader.as_ref(), id));
         self.seen.continued_by =
             next.map(|job| (job.header.state.word().to_owned(), job.steps[0].state.name().word().to_owned()));
         self.seen
+    }
+
+    /// The step whose attempts are those of the step that is watched: itself, or that of the job which does it.
+    fn doer(&self, job: &Job) -> (JobId, StepIx) {
+        let child = (self.watched.get() < job.steps.len()).then(|| job.child_of(self.watched)).flatten();
+        child.map_or((job.id, self.watched), |child| (child, StepIx(0)))
     }
 
     fn tried(&self, reader: &dyn Reader, attempt: AttemptView) -> Tried {

@@ -7,7 +7,7 @@ use worker::agent::StopLevel;
 
 use crate::faults::{self, Fault, FaultKind};
 use crate::setup::HostSetup;
-use crate::workload::{Behaviour, FanPlan, JobPlan, Kind, StepPlan};
+use crate::workload::{Behaviour, ChildPlan, FanPlan, JobPlan, Kind, StepPlan};
 
 use super::moment::Moment;
 
@@ -165,6 +165,23 @@ impl Script {
         });
         script.watched = Some(watched);
         script
+    }
+
+    /// A job of one step, of the same name and with the same program, does the step.
+    #[must_use]
+    pub fn child(self) -> Script {
+        self.step(|step| {
+            let doing = StepPlan { retry: None, ..step.clone() };
+            let job = JobPlan {
+                at: Duration::ZERO,
+                name: "child".to_owned(),
+                timeout: None,
+                expires: None,
+                priority: 0,
+                steps: vec![doing],
+            };
+            step.child = Some(Box::new(ChildPlan { job, given: 0 }));
+        })
     }
 
     /// What the step's program does.

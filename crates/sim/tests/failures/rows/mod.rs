@@ -1,5 +1,6 @@
 //! All rows, one file per party.
 
+mod children;
 mod clock;
 mod database;
 mod folder;
@@ -29,5 +30,6 @@ pub(crate) fn tables() -> Vec<Table> {
         Table { name: "clock", rows: clock::rows() },
         Table { name: "operator", rows: operator::rows() },
         Table { name: "items", rows: items::rows() },
+        Table { name: "children", rows: children::rows() },
     ]
 }

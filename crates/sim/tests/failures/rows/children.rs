@@ -1,0 +1,47 @@
+//! A step that a job of its own does, when something fails there or here.
+
+use sim::faults::FaultKind;
+use sim::scenario::{Moment, Order, Script};
+use sim::workload::RetryPlan;
+
+use crate::row::{FOR_GOOD, Row, SHORT, WINDOW, returns, secs, when};
+
+pub(crate) fn rows() -> Vec<Row> {
+    vec![
+        Row::new(
+            "child-server-killed",
+            "the server is killed while the child job runs, back after 45 s",
+            returns(runs().fault(FaultKind::KillServer { server: 0, down: SHORT }), SHORT),
+        )
+        .rule("who waits for whom is in the rows")
+        .real("a_child_outlives_its_server_and_ends_with_its_parent"),
+        Row::new(
+            "child-machine-lost",
+            "the machine that the child job runs on loses its power for good",
+            machine_lost(),
+        )
+        .rule(WINDOW),
+        Row::new(
+            "child-machine-lost-retry",
+            "the same, and the step has `retry: { attempts: 2, on: [worker_lost] }`",
+            machine_lost().hosts(2).step(|step| {
+                step.retry = Some(RetryPlan { attempts: 2, on: vec!["worker_lost"], delay: secs(1) });
+            }),
+        )
+        .rule("no second job beside what may still run of the first"),
+        Row::new(
+            "child-cancelled",
+            "the job that began the child is cancelled",
+            runs().order(Order::Cancel { force: false }),
+        )
+        .rule("a cancel travels down in the same transaction"),
+    ]
+}
+
+fn runs() -> Script {
+    when(Moment::ChildRuns).child()
+}
+
+fn machine_lost() -> Script {
+    runs().fault(FaultKind::CutPower { host: 0, time: FOR_GOOD })
+}
