@@ -55,6 +55,11 @@ impl DefinitionSettings {
         }
     }
 
+    /// Nothing is put over what a task says.
+    pub fn overrides_nothing(&self) -> bool {
+        self.priority.is_none() && self.tags.is_empty()
+    }
+
     /// The part that a submit puts over what a step says.
     pub fn apply_to(&self, step: &mut StepDef) {
         // What no worker does asks nothing of workers.

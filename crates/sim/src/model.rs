@@ -431,7 +431,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::workload::{Behaviour, NeedPlan};
+    use crate::workload::{Behaviour, ChildPlan, NeedPlan};
 
     fn job(change: impl FnOnce(&mut StepPlan)) -> JobPlan {
         let text = ["work", "1000", "0", "0", "0", "1", "0", "0", "5"].map(str::to_owned);
@@ -493,6 +493,30 @@ mod tests {
         let cancelled = JobStory { cancelled: true, ..JobStory::default() };
         let ends = allowed(&job(|_| {}), End::Success, &cancelled, vec![ended(None)]);
         assert_eq!(ends, [End::Success, End::Cancelled]);
+    }
+
+    #[test]
+    fn a_step_ends_as_its_job_does() {
+        let quiet = JobStory::default();
+        let plan = job(|step| {
+            let child = JobPlan { steps: Vec::new(), ..job(|_| {}) };
+            step.child = Some(Box::new(ChildPlan { job: child, given: 0 }));
+            step.retry = Some(RetryPlan { attempts: 2, on: vec!["failure"], delay: Duration::ZERO });
+        });
+        let ended = |end, reason| ChildStory { end: Some(end), reason, in_doubt: false };
+        let allowed = |children: &[ChildStory]| {
+            let told = StepStory { children: children.to_vec(), ..StepStory::default() };
+            let ends = [End::Success, End::Success];
+            step_ends(&plan, 1, &ends, &Outputs::default(), &Items::default(), &quiet, &told)
+        };
+        let failed = ended(End::Failed, Reason::Exit(Some(1)));
+        assert_eq!(allowed(&[]), [], "it should have begun one");
+        assert_eq!(allowed(&[ended(End::Success, Reason::Final)]), [End::Success]);
+        assert_eq!(allowed(&[ended(End::Cancelled, Reason::Final)]), [End::Cancelled]);
+        assert_eq!(allowed(&[failed]), [], "another one is due");
+        assert_eq!(allowed(&[failed, failed]), [End::Failed]);
+        assert_eq!(allowed(&[ChildStory { in_doubt: true, ..failed }]), [End::Failed], "it may still run");
+        assert_eq!(allowed(&[ended(End::Cancelled, Reason::Timeout)]), [End::Failed], "nobody wished for that");
     }
 
     #[test]

@@ -45,7 +45,13 @@ impl Reader for MemoryReader {
         let Some((low, high)) = prefix::range(prefix) else {
             return Ok(Vec::new());
         };
-        self.look(|t| t.jobs.range(JobId(low)..=JobId(high)).take(limit).map(|(id, _)| *id).collect())
+        self.look(|t| {
+            let found = |begun: bool| {
+                let range = t.jobs.range(JobId(low)..=JobId(high));
+                range.filter(move |(_, row)| row.parent.is_some() == begun).map(|(id, _)| *id)
+            };
+            found(false).chain(found(true)).take(limit).collect()
+        })
     }
 
     fn last_job(&self) -> Result<Option<JobId>, StoreError> {

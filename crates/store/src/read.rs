@@ -15,7 +15,7 @@ use crate::rows::{
 pub trait Reader: Send + Sync {
     fn job(&self, id: JobId) -> Result<Option<StoredJob>, StoreError>;
 
-    /// Job ids (lower-case, with hyphens) that begin with `prefix`, at most `limit` of them.
+    /// Job ids (lower-case, with hyphens) that begin with `prefix`, at most `limit` of them; those that nobody began first.
     fn jobs_by_prefix(&self, prefix: &str, limit: usize) -> Result<Vec<JobId>, StoreError>;
 
     fn last_job(&self) -> Result<Option<JobId>, StoreError>;

@@ -31,6 +31,10 @@ pub(super) fn resolve(app: &App, text: &str) -> Result<JobId, ApiError> {
     match found.as_slice() {
         [] => Err(no_such_job(text)),
         [id] => Ok(*id),
+        // The jobs that one begins begin as it does.
+        [id, next, ..] if next.may_be_kin(*id) && app.reader.job(*next)?.is_some_and(|j| j.job.parent.is_some()) => {
+            Ok(*id)
+        }
         several => Err(ambiguous(text, several)),
     }
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use engine::definition::{ChildBody, ChildTask, DEPTH_MAX, Definition, DefinitionParts, StepDef, Work};
+use spec::task::kin;
 use store::rows::DefinitionRow;
 
 use crate::settings::DefinitionSettings;
@@ -20,7 +21,10 @@ pub struct Bound {
 }
 
 /// Puts what the settings say over `definition`, and finds the tasks that it begins.
-pub fn bind(definition: &Definition, settings: &DefinitionSettings) -> Result<Bound, String> {
+pub fn bind(definition: &Arc<Definition>, settings: &DefinitionSettings) -> Result<Bound, String> {
+    if settings.overrides_nothing() && kin::begins(definition).next().is_none() {
+        return Ok(Bound { definition: definition.clone(), children: Vec::new() });
+    }
     let mut book = Book { settings, known: BTreeMap::new() };
     let (definition, _) = book.bind(definition, 0)?;
     let children = book.known.into_values().map(|known| (known.row, known.task.definition.clone())).collect();

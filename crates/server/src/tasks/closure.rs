@@ -1,6 +1,6 @@
 //! What a job needs to know of other tasks when it is submitted: the texts of all that its steps begin, near and far.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use engine::definition::{DEPTH_MAX, Definition};
@@ -27,30 +27,52 @@ pub(super) fn closure(
     definition: &Definition,
     find: &dyn Fn(&str) -> Option<Arc<Listing>>,
 ) -> Result<BTreeMap<String, String>, KinError> {
-    let mut texts = BTreeMap::new();
-    descend(definition, find, &mut vec![definition.name.to_string()], &mut texts)?;
-    Ok(texts)
+    let mut search = Search { find, path: vec![definition.name.to_string()], found: BTreeMap::new() };
+    search.descend(definition)?;
+    Ok(search.found.into_iter().map(|(name, found)| (name, found.text)).collect())
 }
 
-fn descend(
-    definition: &Definition,
-    find: &dyn Fn(&str) -> Option<Arc<Listing>>,
-    path: &mut Vec<String>,
-    texts: &mut BTreeMap<String, String>,
-) -> Result<(), KinError> {
-    for name in kin::begins(definition) {
-        let task = good(&definition.name, name, find)?;
-        path.push(name.to_owned());
+struct Search<'a> {
+    find: &'a dyn Fn(&str) -> Option<Arc<Listing>>,
+    /// From the outermost one to where it looks.
+    path: Vec<String>,
+    found: BTreeMap<String, Found>,
+}
+
+struct Found {
+    text: String,
+    /// How many levels there are below it.
+    levels: usize,
+}
+
+impl Search<'_> {
+    /// How many levels this one has below it.
+    fn descend(&mut self, definition: &Definition) -> Result<usize, KinError> {
+        let begins: BTreeSet<&str> = kin::begins(definition).collect();
+        let mut levels = 0;
+        for name in begins {
+            self.path.push(name.to_owned());
+            levels = levels.max(1 + self.levels_of(name, definition)?);
+            self.path.pop();
+        }
+        Ok(levels)
+    }
+
+    fn levels_of(&mut self, name: &str, by: &Definition) -> Result<usize, KinError> {
+        let known = self.found.get(name).map(|found| found.levels);
         // The outermost one is no level below another. A circle is too deep as well.
-        if path.len() > DEPTH_MAX + 1 {
-            let names: Vec<&str> = path.iter().map(String::as_str).collect();
+        if self.path.len() + known.unwrap_or(0) > DEPTH_MAX + 1 {
+            let names: Vec<&str> = self.path.iter().map(String::as_str).collect();
             return Err(KinError::TooDeep(kin::path(&names)));
         }
-        descend(&task.task.definition, find, path, texts)?;
-        path.pop();
-        texts.insert(name.to_owned(), task.row.source.clone());
+        if let Some(levels) = known {
+            return Ok(levels);
+        }
+        let task = good(&by.name, name, self.find)?;
+        let levels = self.descend(&task.task.definition)?;
+        self.found.insert(name.to_owned(), Found { text: task.row.source.clone(), levels });
+        Ok(levels)
     }
-    Ok(())
 }
 
 fn good(by: &str, task: &str, find: &dyn Fn(&str) -> Option<Arc<Listing>>) -> Result<Arc<KnownTask>, KinError> {

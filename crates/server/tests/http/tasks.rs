@@ -147,6 +147,8 @@ async fn a_job_begins_what_its_task_says() {
     assert_eq!((&begun["task"], &begun["parent"], &begun["priority"]), (&json!("hello"), &job["id"], &json!(7)));
     let listed = site.get("/api/jobs?task=hello").await.is(200);
     assert_eq!(listed["items"][0]["parent"], job["id"]);
+    let first_half = &job["id"].as_str().expect("an id")[..18];
+    assert_eq!(site.get(&format!("/api/jobs/{first_half}")).await.is(200)["id"], job["id"], "it stands for its family");
     let why = site.get(&format!("/api/jobs/{}/why", job["id"].as_str().expect("an id"))).await.is(200);
     assert_eq!(why["steps"][0]["owner"], format!("job {child}"));
 

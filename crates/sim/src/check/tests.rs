@@ -12,6 +12,7 @@ use uuid::Uuid;
 
 mod asked;
 mod heard;
+mod kin;
 
 use super::{Checks, HostCensus};
 use crate::database::Witness;

@@ -72,6 +72,8 @@ pub fn a_child_knows_whose_it_is(fixture: &mut dyn Fixture) {
     assert_eq!(reader.children(job_id(1), 1).expect("a read"), [2].map(job_id));
     assert_eq!(reader.children(job_id(2), 10).expect("a read"), []);
     assert_eq!(reader.last_job().expect("a read"), Some(job_id(1)), "the last one that nobody began");
+    let found = reader.jobs_by_prefix("", 2).expect("a read");
+    assert_eq!(found, [1, 2].map(job_id), "who was begun by nobody comes first");
     let listed = reader.jobs(&JobFilter { limit: 10, ..JobFilter::default() }).expect("a read").items;
     let parents: Vec<Option<JobId>> = listed.iter().map(|job| job.parent.map(|parent| parent.job)).collect();
     assert_eq!(parents, [Some(job_id(1)), Some(job_id(1)), None]);
