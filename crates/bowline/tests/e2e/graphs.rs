@@ -230,7 +230,7 @@ steps:
     let _worker = house.start_worker("w", &[]);
     let id = house.bowline(&["run", "report", "--detach"]).ok().out.trim().to_owned();
     let job = house.end(&id);
-    assert_eq!(states(&job), "pick success, ask success, each success, tell success, each[0] success, each[1] success");
+    assert_eq!(states(&job), "pick success, ask success, each success, each[0] success, each[1] success, tell success");
     assert_eq!(house.log(&id, "tell"), "NORTH B\n");
     let child = step_of(&job, "ask")["child"].as_str().expect("a job did it").to_owned();
     assert_eq!(house.log(&child, "look"), "");
