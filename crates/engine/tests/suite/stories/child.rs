@@ -94,11 +94,11 @@ fn nothing_follows_on_what_may_still_run() {
         "a[child:x retry:2 timeout:10s]",
         "next; child a cancelled stray",
         expect![[r#"
-        submit       | a: pending -start-> running; job: pending -> running; * begin a job for a with "x"
-        +10s check a | a: running -cancel_graceful-> cancelling; * call a job off
-        child a cancelled stray | a: cancelling -complete-> failed; job: running -> failed
-        = job failed (step_timeout), a failed (step_timeout)
-    "#]],
+            submit       | a: pending -start-> running; job: pending -> running; * begin a job for a with "x"
+            +10s check a | a: running -stop-> cancelling; * call a job off
+            child a cancelled stray | a: cancelling -complete-> failed; job: running -> failed
+            = job failed (step_timeout), a failed (step_timeout)
+        "#]],
     );
 }
 
@@ -156,32 +156,32 @@ fn a_step_has_a_timeout_of_its_own() {
         "a[child:x timeout:10s]",
         "next; child a cancelled",
         expect![[r#"
-        submit       | a: pending -start-> running; job: pending -> running; * begin a job for a with "x"
-        +10s check a | a: running -cancel_graceful-> cancelling; * call a job off
-        child a cancelled | a: cancelling -complete-> failed; job: running -> failed
-        = job failed (step_timeout), a failed (step_timeout)
-    "#]],
+            submit       | a: pending -start-> running; job: pending -> running; * begin a job for a with "x"
+            +10s check a | a: running -stop-> cancelling; * call a job off
+            child a cancelled | a: cancelling -complete-> failed; job: running -> failed
+            = job failed (step_timeout), a failed (step_timeout)
+        "#]],
     );
     check(
         "a[child:x timeout:10s]",
         "next; child a ok",
         expect![[r#"
-        submit       | a: pending -start-> running; job: pending -> running; * begin a job for a with "x"
-        +10s check a | a: running -cancel_graceful-> cancelling; * call a job off
-        child a ok   | a: cancelling -complete-> success; job: running -> success
-        = job success, a success
-    "#]],
+            submit       | a: pending -start-> running; job: pending -> running; * begin a job for a with "x"
+            +10s check a | a: running -stop-> cancelling; * call a job off
+            child a ok   | a: cancelling -complete-> success; job: running -> success
+            = job success, a success
+        "#]],
     );
     check(
         "a[child:x timeout:10s retry:2]",
         "next; child a cancelled; next",
         expect![[r#"
-        submit       | a: pending -start-> running; job: pending -> running; * begin a job for a with "x"
-        +10s check a | a: running -cancel_graceful-> cancelling; * call a job off
-        child a cancelled | a: cancelling -complete-> waiting
-        +0s check a  | a: waiting -timer_done-> queued; a: queued -start-> running; * begin a job for a with "x"
-        = job running, a running
-    "#]],
+            submit       | a: pending -start-> running; job: pending -> running; * begin a job for a with "x"
+            +10s check a | a: running -stop-> cancelling; * call a job off
+            child a cancelled | a: cancelling -complete-> waiting
+            +0s check a  | a: waiting -timer_done-> queued; a: queued -start-> running; * begin a job for a with "x"
+            = job running, a running
+        "#]],
     );
 }
 
