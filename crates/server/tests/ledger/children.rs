@@ -227,11 +227,12 @@ fn a_child_that_is_not_on_record_is_made_again_and_adopted() {
     assert_eq!(cluster.database.forget_last(lost), lost);
     cluster.kill(0);
     let place = cluster.start();
+    cluster.pass(20 * SECOND);
     let desk = cluster.desk(place);
     assert_eq!(desk.children(parent), []);
     let brings = vec![held(&first, HeldState::Ended), held(&work, HeldState::Running)];
     let back =
-        desk.knock(w.worker, Hello { last_epoch: w.welcome.epoch, ..hello("w", "script", 1, brings) }).welcomed();
+        desk.knock(w.worker, Hello { last_epoch: w.welcome.epoch + 1, ..hello("w", "script", 1, brings) }).welcomed();
     desk.ends(&back, first.ticket, 0);
     let child = desk.children(parent)[0];
     assert_eq!(work.job, child.0);
