@@ -288,6 +288,7 @@ impl<S: Store> Core<S> {
             self.flush_beats(&mut round);
             self.sweep_if_due(&mut kept, &mut round);
             self.judge_silent_runners(&mut kept, &mut round);
+            self.look_for_checks(&round);
             if now >= self.next_check {
                 self.check_due(&mut kept, &mut round);
             }
@@ -706,6 +707,16 @@ impl<S: Store> Core<S> {
         self.must_look_around = true;
         if let Err(error) = self.compare_memory() {
             tracing::warn!(%error, "the last event could not be read");
+        }
+    }
+
+    /// When something is due is remembered, and what is remembered may have been lost with a commit: the rows are asked
+    /// with each mark.
+    fn look_for_checks(&mut self, round: &Round) {
+        if round.listened.is_some()
+            && let Ok(Some(next)) = self.store.next_check()
+        {
+            self.check_soon(next);
         }
     }
 
