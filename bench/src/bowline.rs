@@ -121,7 +121,8 @@ impl Server<'_> {
     /// For so many workers.
     pub(crate) async fn enroll_token(&self, uses: u32) -> Outcome<String> {
         let uses = Some(uses);
-        let request = CreateTokenRequest { kind: TokenKind::Enroll, role: None, ttl: None, tags: Vec::new(), uses };
+        let (kind, tags) = (TokenKind::Enroll, Vec::new());
+        let request = CreateTokenRequest { kind, role: None, name: None, ttl: None, tags, uses };
         Ok(self.client().create_token(&request).await?.token)
     }
 

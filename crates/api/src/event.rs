@@ -49,6 +49,8 @@ pub enum EventKind {
     Offer,
     /// News of an attempt that change no state: `unconfirmed`, `confirmed`, `late_outcome`, `stale`.
     Attempt,
+    /// Someone said yes to a step that waits for more of them; the step's state is the same.
+    Approved,
     /// Someone asked for the job's end.
     CancelAsked,
     /// Another job goes on where this one ended.

@@ -41,6 +41,24 @@ pub struct CancelRequest {
     pub force: bool,
 }
 
+/// Says yes to a step that waits for a person. The body may be left out.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ApproveRequest {
+    /// Kept in the job's history.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+}
+
+/// Says no to a step that waits for a person: it is cancelled. The body may be left out.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RejectRequest {
+    /// Kept in the job's history, and part of the step's error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
 /// Settles a step by hand. While its job is open the step must be `recovering`; of a job that is over, a new job goes on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -178,6 +196,9 @@ pub struct Step {
     pub output: Value,
     #[serde(default)]
     pub attempts: Vec<Attempt>,
+    /// While it waits for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hold: Option<Hold>,
     /// Null once the step is final.
     pub deadline: Option<Deadline>,
     /// The steps that it waits for.
@@ -239,6 +260,33 @@ pub struct Attempt {
 pub struct Usage {
     pub cpu_ms: u64,
     pub memory_bytes_max: u64,
+}
+
+/// Whose yes a step waits for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Hold {
+    pub since: Timestamp,
+    /// Cancelled by then; null: never.
+    pub expires_at: Option<Timestamp>,
+    /// How many different people must say yes.
+    pub wanted: u32,
+    /// Those who did.
+    #[serde(default)]
+    pub approvals: Vec<Approval>,
+    /// Whether who submitted the job may be one of them.
+    pub allow_submitter: bool,
+    /// Whose rule it is; null for an `approve` step.
+    pub environment: Option<String>,
+    /// What an `approve` step asks.
+    pub message: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Approval {
+    pub by: String,
+    pub at: Timestamp,
+    #[serde(default)]
+    pub comment: String,
 }
 
 /// When a step is looked at next without any outside event, what happens then, and who could move it before.

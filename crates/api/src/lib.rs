@@ -25,8 +25,8 @@ pub use error::{ErrorAnswer, ErrorBody, ErrorCode};
 pub use event::{Event, EventKind};
 pub use health::{Health, Readiness, Sweep};
 pub use job::{
-    Attempt, CancelRequest, Deadline, Job, JobError, JobSummary, ResolveHow, ResolveRequest, RetryRequest, Step,
-    StepError, SubmitRequest, Usage,
+    Approval, ApproveRequest, Attempt, CancelRequest, Deadline, Hold, Job, JobError, JobSummary, RejectRequest,
+    ResolveHow, ResolveRequest, RetryRequest, Step, StepError, SubmitRequest, Usage,
 };
 pub use log::{LogLine, LogPage, Stream};
 pub use openapi::openapi;

@@ -26,6 +26,8 @@ pub fn openapi() -> utoipa::openapi::OpenApi {
         routes::get_job,
         routes::cancel_job,
         routes::retry_job,
+        routes::approve_step,
+        routes::reject_step,
         routes::resolve_step,
         routes::why_job,
         routes::get_logs,

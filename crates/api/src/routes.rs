@@ -5,7 +5,9 @@
 use crate::error::ErrorAnswer;
 use crate::event::Event;
 use crate::health::{Health, Readiness};
-use crate::job::{CancelRequest, Job, JobSummary, ResolveRequest, RetryRequest, SubmitRequest};
+use crate::job::{
+    ApproveRequest, CancelRequest, Job, JobSummary, RejectRequest, ResolveRequest, RetryRequest, SubmitRequest,
+};
 use crate::log::LogPage;
 use crate::page::Page;
 use crate::query::{EventsQuery, JobQuery, JobsQuery, LogsQuery};
@@ -63,6 +65,37 @@ pub(crate) fn cancel_job() {}
         (status = 409, description = "It is not over, something of it may still run, or another job goes on for it", body = ErrorAnswer),
     ))]
 pub(crate) fn retry_job() {}
+
+/// Say yes to a step that waits for a person
+///
+/// Each identity counts once: a token's name, or the token itself where it has none.
+#[utoipa::path(post, path = "/api/jobs/{id}/steps/{step}/approve", tag = "jobs",
+    params(
+        ("id" = String, Path, description = "An id, a unique prefix of one, or `last`"),
+        ("step" = String, Path, description = "A step's name"),
+    ),
+    request_body(content = ApproveRequest, description = "May be left out"),
+    responses(
+        (status = 200, description = "The job as it now is", body = Job),
+        (status = 403, description = "Somebody else than the submitter must", body = ErrorAnswer),
+        (status = 409, description = "The step does not wait for a person, or has this one's yes", body = ErrorAnswer),
+    ))]
+pub(crate) fn approve_step() {}
+
+/// Say no to a step that waits for a person
+///
+/// It is cancelled, as `rejected`.
+#[utoipa::path(post, path = "/api/jobs/{id}/steps/{step}/reject", tag = "jobs",
+    params(
+        ("id" = String, Path, description = "An id, a unique prefix of one, or `last`"),
+        ("step" = String, Path, description = "A step's name"),
+    ),
+    request_body(content = RejectRequest, description = "May be left out"),
+    responses(
+        (status = 200, description = "The job as it now is", body = Job),
+        (status = 409, description = "The step does not wait for a person", body = ErrorAnswer),
+    ))]
+pub(crate) fn reject_step() {}
 
 /// Settle a step by hand
 ///

@@ -12,6 +12,9 @@ pub struct CreateTokenRequest {
     /// Only for kind `api`; `operator` unless said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<Role>,
+    /// Only for kind `api`: who holds it. Two tokens of one name are one person's. Without one it stands for itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// A duration such as `24h`; without one it does not expire.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl: Option<String>,

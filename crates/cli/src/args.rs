@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    attach, cancel, check, completions, dispatch, exec, job, jobs, logs, recover, resolve, retry, run, tasks, token,
-    wait, why, worker_drain, worker_remove, workers,
+    attach, cancel, check, completions, dispatch, exec, job, jobs, logs, recover, resolve, retry, review, run, tasks,
+    token, wait, why, worker_drain, worker_remove, workers,
 };
 use crate::connect::ConnectArgs;
 
@@ -56,6 +56,8 @@ pub enum ClientCommand {
     Why(why::WhyArgs),
     Cancel(cancel::CancelArgs),
     Retry(retry::RetryArgs),
+    Approve(review::ApproveArgs),
+    Reject(review::RejectArgs),
     Resolve(resolve::ResolveArgs),
     Workers(workers::WorkersArgs),
     WorkerDrain(worker_drain::WorkerDrainArgs),

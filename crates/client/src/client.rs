@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use api::query::WAIT_MAX;
 use api::{
-    CancelRequest, CreateTokenRequest, CreatedToken, Dispatch, DrainRequest, ErrorAnswer, ErrorBody, Health, Job,
-    JobSummary, JobsQuery, LogPage, LogsQuery, Page, PutTaskRequest, RecoverRequest, Removal, ResolveRequest,
-    RetryRequest, Stale, SubmitRequest, Task, TaskSummary, Token, Wait, Why, Worker,
+    ApproveRequest, CancelRequest, CreateTokenRequest, CreatedToken, Dispatch, DrainRequest, ErrorAnswer, ErrorBody,
+    Health, Job, JobSummary, JobsQuery, LogPage, LogsQuery, Page, PutTaskRequest, RecoverRequest, RejectRequest,
+    Removal, ResolveRequest, RetryRequest, Stale, SubmitRequest, Task, TaskSummary, Token, Wait, Why, Worker,
 };
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue, USER_AGENT};
@@ -117,6 +117,16 @@ impl Client {
     /// The new job.
     pub async fn retry(&self, id: &str, request: &RetryRequest) -> Result<Job, Error> {
         let path = format!("/api/jobs/{}/retry", coded(id));
+        self.exchange(self.request(Method::POST, &path, Some(&to_json(request))), ANSWER_TIMEOUT).await
+    }
+
+    pub async fn approve(&self, id: &str, step: &str, request: &ApproveRequest) -> Result<Job, Error> {
+        let path = format!("/api/jobs/{}/steps/{}/approve", coded(id), coded(step));
+        self.exchange(self.request(Method::POST, &path, Some(&to_json(request))), ANSWER_TIMEOUT).await
+    }
+
+    pub async fn reject(&self, id: &str, step: &str, request: &RejectRequest) -> Result<Job, Error> {
+        let path = format!("/api/jobs/{}/steps/{}/reject", coded(id), coded(step));
         self.exchange(self.request(Method::POST, &path, Some(&to_json(request))), ANSWER_TIMEOUT).await
     }
 

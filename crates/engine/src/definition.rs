@@ -276,12 +276,18 @@ pub struct StopPolicy {
 }
 
 /// Rules that hold a step back before it is queued.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Protection {
+    /// Whose rules they are; none for an `approve` step, which has its own.
+    pub environment: Option<Arc<str>>,
+    /// What the people who are asked read.
+    pub message: Option<Arc<str>>,
     /// A timer first.
     pub wait: Option<Duration>,
     /// Then this many different people.
     pub reviewers: u32,
-    /// How long a person has.
+    /// Who submitted the job is none of them.
+    pub four_eyes: bool,
+    /// How long they have.
     pub hold_expires: Option<Duration>,
 }

@@ -125,9 +125,11 @@ pub enum Event {
         by: String,
         force: bool,
     },
+    /// A person's yes. The comment may be empty.
     Approve {
         step: StepIx,
         by: String,
+        comment: String,
     },
     Reject {
         step: StepIx,
@@ -190,6 +192,8 @@ pub struct Birth {
     pub parent: Parent,
     pub task: Arc<ChildTask>,
     pub input: Arc<Value>,
+    /// Who wanted the job that begins it.
+    pub submitted_by: Arc<str>,
 }
 
 /// Everything that one event changes. The ledger saves it in one transaction, then performs the effects.
@@ -234,6 +238,10 @@ pub enum About {
     Job {
         from: JobState,
         to: JobState,
+    },
+    /// Somebody said yes to a step that waits for more of them.
+    Approved {
+        step: StepIx,
     },
     CancelAsked,
     /// Another job goes on where this one ended.
@@ -328,6 +336,11 @@ pub enum Rejection {
     NoSuchStep,
     #[error("the step waits for another job, or for none")]
     NotItsChild,
+    /// Each counts once.
+    #[error("{by} has approved it already, and {missing} more must")]
+    ApprovedBefore { by: String, missing: u32 },
+    #[error("{by} submitted the job, and its approval is for others to give")]
+    OwnJob { by: String },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -22,6 +22,8 @@ pub struct Job {
     pub parent: Option<Parent>,
     pub definition: Arc<Definition>,
     pub input: Arc<Value>,
+    /// The identity of whoever wanted it.
+    pub submitted_by: Arc<str>,
     pub created_at: Time,
     pub header: Header,
     /// Those of the definition, then the items of fan-outs in the order in which they came up.

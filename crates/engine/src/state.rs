@@ -151,12 +151,29 @@ pub enum StopMode {
     Kill,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Held {
     pub since: Time,
     pub expires_at: Option<Time>,
+    /// How many different people must say yes.
+    pub wanted: u32,
+    /// Those who did, the first one first.
+    pub approvals: Vec<Approval>,
+}
+
+/// One person's yes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Approval {
+    pub by: String,
+    pub at: Time,
+    pub comment: String,
+}
+
+impl Held {
     /// How many more people must say yes.
-    pub missing: u32,
+    pub fn missing(&self) -> u32 {
+        self.wanted.saturating_sub(u32::try_from(self.approvals.len()).unwrap_or(u32::MAX))
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -82,8 +82,9 @@ pub async fn start<S: Store + 'static>(
     let (stop, shutdown) = watch::channel(false);
     let access = Arc::new(Access::new(ledger.clone(), reader.clone(), clock.clone()));
     let admin_token = access.bootstrap(data, preset.as_deref()).await?;
-    let defaults = config.defaults;
-    let settings = DefinitionSettings::new(defaults.step_timeout, defaults.job_timeout, defaults.expires);
+    let defaults = &config.defaults;
+    let settings = DefinitionSettings::new(defaults.step_timeout, defaults.job_timeout, defaults.expires)
+        .with_environments(&config.environments);
     let folder = tasks.map(Path::to_owned);
     let tasks = Arc::new(TaskRegistry::new(settings, folder, &reader.tasks()?, clock.now()));
     tokio::spawn(tasks::watch(tasks.clone(), clock.clone(), shutdown.clone()));

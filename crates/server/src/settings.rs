@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use engine::definition::{StepDef, Work};
 use serde::{Deserialize, Serialize};
+use spec::task::Environment;
 
 /// Stored with the definition, so that a changed default never changes a job that runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,17 +26,39 @@ pub struct DefinitionSettings {
     /// The texts of the tasks that its steps begin, near and far, as they were when the job was submitted: by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tasks: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    environments: BTreeMap<String, StoredEnvironment>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct StoredEnvironment {
+    reviewers: u32,
+    wait_ms: u64,
+    hold_expires_ms: u64,
+    allow_submitter: bool,
 }
 
 impl DefinitionSettings {
     pub fn new(step_timeout: Option<Duration>, job_timeout: Option<Duration>, expires: Option<Duration>) -> Self {
-        let millis = |d: Option<Duration>| d.map(|d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX));
         DefinitionSettings {
-            step_timeout_ms: millis(step_timeout),
-            job_timeout_ms: millis(job_timeout),
-            expires_ms: millis(expires),
+            step_timeout_ms: step_timeout.map(millis),
+            job_timeout_ms: job_timeout.map(millis),
+            expires_ms: expires.map(millis),
             ..DefinitionSettings::default()
         }
+    }
+
+    /// With the rules of these environments.
+    #[must_use]
+    pub fn with_environments(mut self, environments: &BTreeMap<String, Environment>) -> Self {
+        let stored = |rules: &Environment| StoredEnvironment {
+            reviewers: rules.reviewers,
+            wait_ms: millis(rules.wait),
+            hold_expires_ms: millis(rules.hold_expires),
+            allow_submitter: rules.allow_submitter,
+        };
+        self.environments = environments.iter().map(|(name, rules)| (name.clone(), stored(rules))).collect();
+        self
     }
 
     pub fn from_json(text: &str) -> Result<Self, String> {
@@ -52,6 +75,7 @@ impl DefinitionSettings {
             step_timeout: self.step_timeout_ms.map(Duration::from_millis),
             job_timeout: self.job_timeout_ms.map(Duration::from_millis),
             expires: self.expires_ms.map(Duration::from_millis),
+            environments: Some(self.environments.iter().map(|(name, stored)| (name.clone(), stored.rules())).collect()),
         }
     }
 
@@ -77,4 +101,19 @@ impl DefinitionSettings {
         let tasks = self.tasks.iter().filter(|(name, _)| wanted(name));
         DefinitionSettings { tasks: tasks.map(|(n, t)| (n.clone(), t.clone())).collect(), ..self.clone() }
     }
+}
+
+impl StoredEnvironment {
+    fn rules(&self) -> Environment {
+        Environment {
+            reviewers: self.reviewers,
+            wait: Duration::from_millis(self.wait_ms),
+            hold_expires: Duration::from_millis(self.hold_expires_ms),
+            allow_submitter: self.allow_submitter,
+        }
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -1,7 +1,7 @@
 //! A second opinion on how a step may go on and how it must end, from nothing but the plan and what really happened. It
 //! shares no code with the engine: where the two differ, one of them is wrong.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::workload::{Condition, JobPlan, Kind, RetryPlan, StepPlan};
 
@@ -116,7 +116,10 @@ pub(crate) struct StepStory {
     pub attempts: Vec<AttemptStory>,
     /// The jobs that it began, the oldest first.
     pub children: Vec<ChildStory>,
-    pub approved: bool,
+    /// It is one of those that a step became: what holds that one back is over.
+    pub is_item: bool,
+    /// Who said yes.
+    pub approved_by: BTreeSet<&'static str>,
     pub rejected: bool,
     /// How a person settled it, where one tried.
     pub resolved: Vec<End>,
@@ -272,6 +275,8 @@ pub(crate) fn step_ends(
             Kind::Work(_) => End::Failed,
             Kind::Approve => End::Cancelled,
         });
+        // It may have waited for something else than a worker.
+        allowed.extend((step.gate.is_some() && story.code == Some("expired")).then_some(End::Cancelled));
     }
     let told_to_stop = story.attempts.last().is_some_and(|last| last.code == Some("cancelled"));
     if job.stopped && told_to_stop {
@@ -351,12 +356,16 @@ fn condition(plan: &JobPlan, step: &StepPlan, needs: &Needs, ends: &[End], outpu
 
 /// How a step may end that was to run.
 fn admitted(step: &StepPlan, job: &JobStory, story: &StepStory, allowed: &mut Vec<End>) {
-    if let Kind::Approve = step.kind {
-        allowed.extend(story.approved.then_some(End::Success));
+    if step.reviewers() > 0 && !story.is_item {
         allowed.extend(story.rejected.then_some(End::Cancelled));
-        let expired = step.hold_expires.is_some() && story.code == Some("hold_expired");
-        allowed.extend(expired.then_some(End::Cancelled));
-        return;
+        let may_expire = step.hold_expires.is_some() || step.kind != Kind::Approve;
+        allowed.extend((may_expire && story.code == Some("hold_expired")).then_some(End::Cancelled));
+        if !step.is_approved(&story.approved_by) {
+            return;
+        }
+    }
+    if let Kind::Approve = step.kind {
+        return allowed.push(End::Success);
     }
     if step.child.is_some() {
         return by_a_job(step, job, story, allowed);
@@ -431,7 +440,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::workload::{Behaviour, ChildPlan, NeedPlan};
+    use crate::workload::{Behaviour, ChildPlan, GatePlan, NeedPlan};
 
     fn job(change: impl FnOnce(&mut StepPlan)) -> JobPlan {
         let text = ["work", "1000", "0", "0", "0", "1", "0", "0", "5"].map(str::to_owned);
@@ -464,6 +473,19 @@ mod tests {
         assert_eq!(allowed(&plan, End::Success, &quiet, vec![ended(Some(Reason::Exit(Some(1))))]), [End::Failed]);
         assert_eq!(allowed(&plan, End::Failed, &quiet, Vec::new()), [End::Skipped]);
         assert_eq!(allowed(&plan, End::Success, &quiet, Vec::new()), [], "it should have run");
+    }
+
+    #[test]
+    fn approvals_of_different_people_are_counted() {
+        let gate = GatePlan { reviewers: 2, allow_submitter: false, wait: None };
+        let plan = job(|step| (step.kind, step.gate) = (Kind::Approve, Some(gate)));
+        let after = |by: &[&'static str]| {
+            let told = StepStory { approved_by: by.iter().copied().collect(), ..StepStory::default() };
+            given(&plan, End::Success, &Outputs::default(), &JobStory::default(), &told)
+        };
+        assert_eq!(after(&["ben"]), [], "it should wait");
+        assert_eq!(after(&["ann", "ben"]), [], "ann submitted it");
+        assert_eq!(after(&["ben", "cat"]), [End::Success]);
     }
 
     #[test]

@@ -177,6 +177,9 @@ fn provocation(bug: Bug) -> Provocation {
         | Bug::OneExecutionTooMany
         | Bug::FailureReleases
         | Bug::ItemKeepsTurn
+        | Bug::ReviewerCountsTwice
+        | Bug::SubmitterReviews
+        | Bug::HoldForgotten
         | Bug::FailFastForgets
         | Bug::ChildEndNotTold
         | Bug::FenceRepeats => plain(&["kill-worker"]),

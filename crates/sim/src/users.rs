@@ -10,7 +10,6 @@ use server::ledger::{
     AgainError, Command, EventError, FleetAnswer, FleetError, FleetOrder, Forsake, IdempotencyKey, RecoverOrder,
     Settled, Submit, SubmitError, Submitted,
 };
-use server::settings::DefinitionSettings;
 use server::tasks;
 use store::read::StaleAttempt;
 use store::rows::DefinitionRow;
@@ -19,10 +18,16 @@ use uuid::Uuid;
 
 use crate::check::Checks;
 use crate::dice::Dice;
-use crate::workload::JobPlan;
+use crate::workload::{JobPlan, PEOPLE, SUBMITTER};
 use crate::world::{Event, World};
 
 mod again;
+
+/// People look in so often.
+const REVIEW_EVERY: Duration = Duration::from_secs(15);
+
+/// How often they say no.
+const REJECTED: f64 = 0.05;
 
 /// Whoever submits in this world has one token.
 const TOKEN: Uuid = Uuid::from_u128(0x70_6b65);
@@ -32,11 +37,17 @@ pub(crate) struct Users {
     /// The job of each plan, once a server has said so.
     pub jobs: Vec<Option<JobId>>,
     dice: Dice,
+    /// Who of several people acts.
+    people: Dice,
+    /// Whether they look in by themselves; in a script they do what it says.
+    pub reviewing: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum UserEvent {
     Submit(usize),
+    /// Somebody looks whether anything waits for people.
+    Review,
     /// Whatever only a person can move is moved from now on.
     Peace,
     Tend,
@@ -98,7 +109,13 @@ pub(crate) enum Reply {
 
 impl Users {
     pub(crate) fn new(seed: u64, plans: Vec<JobPlan>) -> Users {
-        Users { jobs: vec![None; plans.len()], plans, dice: Dice::new(seed, "users") }
+        Users {
+            jobs: vec![None; plans.len()],
+            plans,
+            dice: Dice::new(seed, "users"),
+            people: Dice::new(seed, "people"),
+            reviewing: true,
+        }
     }
 
     pub(crate) fn submitted(&self) -> usize {
@@ -112,11 +129,20 @@ impl World {
             let at = self.users.plans[plan].at;
             self.agenda.at(at, Event::User(UserEvent::Submit(plan)));
         }
+        let gates = self.users.plans.iter().flat_map(|plan| &plan.steps).filter(|step| step.gate.is_some());
+        if gates.count() > 0 {
+            self.agenda.at(REVIEW_EVERY, Event::User(UserEvent::Review));
+        }
     }
 
     pub(crate) fn user_event(&mut self, event: UserEvent) {
         match event {
             UserEvent::Submit(plan) => self.submit(plan),
+            UserEvent::Review if !self.users.reviewing => {}
+            UserEvent::Review => {
+                self.look_at_gates();
+                self.agenda.after(REVIEW_EVERY, Event::User(UserEvent::Review));
+            }
             UserEvent::Peace => {
                 let servers = self.servers.len();
                 self.fleet_everywhere(&FleetOrder::Resume, servers);
@@ -128,6 +154,7 @@ impl World {
             }
             UserEvent::Tend => {
                 let _held = self.act(Act::Approve);
+                self.open_gates();
                 self.check(Checks::look_around);
                 self.agenda.after(Duration::from_secs(20), Event::User(UserEvent::Tend));
             }
@@ -163,7 +190,7 @@ impl World {
     fn definition_of(&self, plan: usize) -> (Arc<Definition>, DefinitionRow, Vec<DefinitionRow>) {
         let plan = &self.users.plans[plan];
         let text = plan.text();
-        let mut settings = DefinitionSettings::default();
+        let mut settings = plan.settings();
         let others = plan.with_children().split_off(1);
         settings.tasks = others.into_iter().map(|child| (child.name.clone(), child.text())).collect();
         let hash = *blake3::hash(text.as_bytes()).as_bytes();
@@ -277,19 +304,55 @@ impl World {
 
     fn review(&mut self, servers: &[usize], approve: bool) -> bool {
         let Some((job, step)) = self.a_step_in("held") else { return false };
-        self.tell(|| format!("ann {} {job}/#{}", if approve { "approves" } else { "rejects" }, step.0));
-        self.check(|checks| match approve {
-            true => checks.approve_asked(job, step),
-            false => checks.reject_asked(job, step),
-        });
+        let gated = self.checks.lock().expect("no checker panics").has_gate(job, step);
         for server in servers {
-            let event = match approve {
-                true => JobEvent::Approve { step, by: ann() },
-                false => JobEvent::Reject { step, by: ann(), reason: "no".to_owned() },
-            };
-            self.job_event(*server, job, event);
+            let someone = if gated { self.users.people.pick(&PEOPLE).copied() } else { None };
+            let by = someone.unwrap_or(SUBMITTER);
+            match approve {
+                true => self.approve(*server, job, step, by),
+                false => self.reject(*server, job, step, by),
+            }
         }
         true
+    }
+
+    fn approve(&mut self, server: usize, job: JobId, step: StepIx, by: &'static str) {
+        self.tell(|| format!("{by} approves {job}/#{}", step.0));
+        self.check(|checks| checks.approve_asked(job, step, by));
+        self.job_event(server, job, JobEvent::Approve { step, by: by.to_owned(), comment: String::new() });
+    }
+
+    fn reject(&mut self, server: usize, job: JobId, step: StepIx, by: &'static str) {
+        self.tell(|| format!("{by} rejects {job}/#{}", step.0));
+        self.check(|checks| checks.reject_asked(job, step));
+        self.job_event(server, job, JobEvent::Reject { step, by: by.to_owned(), reason: "no".to_owned() });
+    }
+
+    /// One of those who may be wanted says something about one of the steps that wait.
+    fn look_at_gates(&mut self) {
+        let held = self.held_at_gates();
+        let up: Vec<usize> = (0..self.servers.len()).filter(|at| self.servers[*at].process.is_some()).collect();
+        let people = &mut self.users.people;
+        let chosen = (people.pick(&up).copied(), people.pick(&held).copied(), people.pick(&PEOPLE).copied());
+        let (Some(server), Some((job, step)), Some(by)) = chosen else { return };
+        match self.users.people.chance(REJECTED) {
+            false => self.approve(server, job, step, by),
+            true => self.reject(server, job, step, by),
+        }
+    }
+
+    /// Everybody says yes wherever more than one person's yes may be wanted.
+    fn open_gates(&mut self) {
+        let up = (0..self.servers.len()).find(|at| self.servers[*at].process.is_some());
+        let Some(server) = up else { return };
+        for (job, step) in self.held_at_gates() {
+            PEOPLE.into_iter().for_each(|by| self.approve(server, job, step, by));
+        }
+    }
+
+    fn held_at_gates(&self) -> Vec<(JobId, StepIx)> {
+        let checks = self.checks.lock().expect("no checker panics");
+        checks.steps_in("held").into_iter().filter(|(job, step)| checks.has_gate(*job, *step)).collect()
     }
 
     /// The one that a fault is about, or some worker.
@@ -351,7 +414,7 @@ impl Users {
 
 /// The operator.
 fn ann() -> String {
-    "ann".to_owned()
+    SUBMITTER.to_owned()
 }
 
 fn keep<T>(answer: &Result<T, oneshot::error::TryRecvError>, wait: impl FnOnce()) {

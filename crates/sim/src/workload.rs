@@ -1,6 +1,8 @@
 //! Random tasks: graphs with everything that a task file can say, and programs whose behaviour is written on their command
 //! line, so that a runner reads it there and the model here.
 
+mod gates;
+
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -9,6 +11,9 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::dice::Dice;
 use crate::millis;
 use crate::setup::Setup;
+
+pub use gates::GatePlan;
+pub(crate) use gates::{PEOPLE, SUBMITTER};
 
 /// One job that is to be submitted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -30,6 +35,9 @@ pub struct StepPlan {
     pub needs: Vec<NeedPlan>,
     pub condition: Condition,
     pub kind: Kind,
+    /// Who and what holds it back, where it is not one person's yes to an `approve` step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gate: Option<GatePlan>,
     /// It is done once for each of these, which do what they say and not what the step does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fan: Option<FanPlan>,
@@ -201,6 +209,8 @@ impl JobPlan {
         jobs.iter_mut().flat_map(|job| &mut job.steps).for_each(|step| step.roll_fan(&mut dice));
         let mut dice = Dice::new(seed, "children");
         jobs.iter_mut().for_each(|job| job.roll_children(&mut dice, 1));
+        let mut dice = Dice::new(seed, "gates");
+        jobs.iter_mut().flat_map(|job| &mut job.steps).for_each(|step| step.roll_gate(&mut dice));
         jobs
     }
 
@@ -263,6 +273,7 @@ impl StepPlan {
             needs: Vec::new(),
             condition: Condition::Success,
             kind: Kind::Work(behaviour),
+            gate: None,
             fan: None,
             child: None,
             effects: "writes",
@@ -296,6 +307,7 @@ impl StepPlan {
             needs,
             condition,
             kind,
+            gate: None,
             fan: None,
             child: None,
             effects: dice.pick(&["none", "idempotent", "writes", "writes"]).unwrap_or(&"writes"),
@@ -354,10 +366,7 @@ impl StepPlan {
     fn write(&self, steps: &[StepPlan], text: &mut String) {
         let _ = writeln!(text, "  {}:", self.name);
         match self.kind {
-            Kind::Approve => {
-                let expires = self.hold_expires.map(|time| format!(", expires: {}ms", time.as_millis()));
-                let _ = writeln!(text, "    approve: {{ message: go on?{} }}", expires.unwrap_or_default());
-            }
+            Kind::Approve => self.write_approve(text),
             Kind::Work(_) if let Some(child) = &self.child => self.write_child(child, text),
             Kind::Work(behaviour) => self.write_work(&behaviour, steps, text),
         }
@@ -398,6 +407,7 @@ impl StepPlan {
     }
 
     fn write_limits(&self, text: &mut String) {
+        self.write_environment(text);
         if let Some(timeout) = self.timeout {
             let _ = writeln!(text, "    timeout: {}ms", timeout.as_millis());
         }
@@ -605,10 +615,13 @@ mod tests {
             let mut plan = JobPlan::roll(1, Duration::from_secs(3600), &mut dice);
             plan.steps.iter_mut().for_each(|step| step.roll_fan(&mut dice));
             plan.roll_children(&mut dice, 1);
+            plan.steps.iter_mut().for_each(|step| step.roll_gate(&mut dice));
+            let options = plan.settings().options();
             for plan in plan.with_children() {
                 let text = plan.text();
-                let (task, problems) = spec::task::parse(&text, "plan", &spec::task::Options::default());
-                assert!(task.is_some(), "{problems:?}\n{text}");
+                let (task, problems) = spec::task::parse(&text, "plan", &options);
+                let task = task.unwrap_or_else(|| panic!("{problems:?}\n{text}"));
+                assert!(task.not_supported.is_empty(), "{:?}\n{text}", task.not_supported);
             }
         }
     }

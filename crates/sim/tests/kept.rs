@@ -74,6 +74,7 @@ kept! {
     told_to_stop_and_followed => "told-to-stop-and-followed",
     called_dead_and_runs => "called-dead-and-runs",
     removed_at_another_server => "removed-at-another-server",
+    approved_before_the_loss => "approved-before-the-loss",
     a_list_that_was_lost => "a-list-that-was-lost",
     last_word_of_a_removed_worker => "last-word-of-a-removed-worker",
     lines_from_a_slow_commit => "lines-from-a-slow-commit",

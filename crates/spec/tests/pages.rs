@@ -37,10 +37,12 @@ fn every_task_on_the_pages_is_good_and_works_now() {
 #[test]
 fn every_config_on_the_pages_is_good() {
     let found = blocks("docs/operations.md");
-    assert_eq!(found.len(), 2);
+    assert_eq!(found.len(), 3);
     let none = || std::iter::empty::<(String, String)>();
-    let (server, problems) = spec::config::server::parse(&found[0], "server", none());
-    assert!(server.is_some() && problems.is_empty(), "{}", spec::render(&problems, false));
+    for text in [&found[0], &found[2]] {
+        let (server, problems) = spec::config::server::parse(text, "server", none());
+        assert!(server.is_some() && problems.is_empty(), "{}", spec::render(&problems, false));
+    }
     let (worker, problems) = spec::config::worker::parse(&found[1], "worker", none());
     assert!(worker.is_some() && problems.is_empty(), "{}", spec::render(&problems, false));
 }

@@ -122,7 +122,7 @@ impl Bench {
         let parts =
             DefinitionParts { name: Arc::from("noop"), timeout: None, expires: None, priority: 0, steps: vec![step] };
         let definition = Arc::new(Definition::new(parts).expect("a graph without faults"));
-        let meta = JobMeta { definition: [7; 32], submitted_by: Arc::from("admin"), input: Arc::from("{}") };
+        let meta = JobMeta { definition: [7; 32], input: Arc::from("{}") };
         Bench { definition, meta, next: 0 }
     }
 
@@ -146,7 +146,8 @@ impl Bench {
         let (heard, verdicts_from) = (Heard(now.0), Heard::MIN);
         let ctx = Ctx { now, heard, verdicts_from, random: n, rules: &rules, workers: &(), evaluator: &Nothing };
         let input = Arc::new(serde_json::json!({}));
-        let (mut job, changes) = engine::submit(JobId(id(n, 1)), self.definition.clone(), input, &ctx);
+        let (mut job, changes) =
+            engine::submit(JobId(id(n, 1)), self.definition.clone(), input, Arc::from("admin"), &ctx);
         self.write(submit, &job, &changes, None);
         let ticket = Ticket { step: StepIx(0), attempt: AttemptId(id(n, 2)), fence: Fence(n) };
         let (worker, epoch) = (WorkerId(id(n % 8, 3)), Epoch(1));

@@ -26,7 +26,6 @@ pub enum Corrupt {
 #[derive(Debug, Clone)]
 pub struct JobMeta {
     pub definition: [u8; 32],
-    pub submitted_by: Arc<str>,
     /// The job's input as JSON text.
     pub input: Arc<str>,
 }
@@ -43,7 +42,7 @@ pub fn job_row(job: &Job, meta: &JobMeta) -> JobRow {
         definition: meta.definition,
         input: meta.input.to_string(),
         priority: job.definition.priority,
-        submitted_by: meta.submitted_by.to_string(),
+        submitted_by: job.submitted_by.to_string(),
         created_at: job.created_at,
         started_at: header.started_at,
         ended_at: header.ended_at,
@@ -163,6 +162,10 @@ pub fn event_row(job: JobId, note: &Note) -> EventRow {
             row.from = Some(from.word());
             row.to = Some(to.word());
         }
+        About::Approved { step } => {
+            row.kind = "approved";
+            row.ix = Some(*step);
+        }
         About::CancelAsked => row.kind = "cancel_asked",
         About::Continued => row.kind = "continued",
     }
@@ -213,12 +216,9 @@ pub fn load(stored: &StoredJob, definition: Arc<Definition>) -> Result<(Job, Job
     if header.counts != Counts::of(&steps) {
         return Err(bad("its counts do not fit its steps".to_owned()));
     }
-    let meta = JobMeta {
-        definition: stored.definition.hash,
-        submitted_by: Arc::from(stored.job.submitted_by.as_str()),
-        input: Arc::from(stored.job.input.as_str()),
-    };
-    let parent = stored.job.parent;
-    let job = Job { id, parent, definition, input: Arc::new(input), created_at: stored.job.created_at, header, steps };
+    let meta = JobMeta { definition: stored.definition.hash, input: Arc::from(stored.job.input.as_str()) };
+    let submitted_by = Arc::from(stored.job.submitted_by.as_str());
+    let (parent, input, created_at) = (stored.job.parent, Arc::new(input), stored.job.created_at);
+    let job = Job { id, parent, definition, input, submitted_by, created_at, header, steps };
     Ok((job, meta))
 }

@@ -97,7 +97,7 @@ pub struct EventRow {
     pub job: JobId,
     pub ix: Option<StepIx>,
     pub at: Time,
-    /// `step`, `offer`, `attempt`, `job`, `cancel_asked`, `continued`.
+    /// `step`, `offer`, `attempt`, `job`, `approved`, `cancel_asked`, `continued`.
     pub kind: &'static str,
     pub verb: Option<&'static str>,
     pub from: Option<&'static str>,

@@ -3,6 +3,7 @@
 mod emulator;
 mod house;
 
+mod approvals;
 mod commands;
 mod crashes;
 mod fences;

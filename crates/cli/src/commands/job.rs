@@ -48,9 +48,14 @@ pub(crate) async fn run(client: &Client, args: &JobArgs) -> Result<Exit, CliErro
     Ok(Exit::Success)
 }
 
-/// The state's word; for a step that is cut off, with the time that its worker has left.
+/// The state's word; for a step that is cut off, with the time that its worker has left; for one that waits for people,
+/// with how many said yes and how many must.
 fn state(step: &Step) -> String {
     match (&step.deadline, step.state) {
+        (_, StepState::Held) => match &step.hold {
+            Some(hold) => format!("held ({}/{})", hold.approvals.len(), hold.wanted),
+            None => step.state.to_string(),
+        },
         (Some(deadline), StepState::Recovering) => format!("recovering ({})", remaining(deadline.at, now())),
         _ => step.state.to_string(),
     }

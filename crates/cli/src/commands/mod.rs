@@ -12,6 +12,7 @@ pub(crate) mod logs;
 pub(crate) mod recover;
 pub(crate) mod resolve;
 pub(crate) mod retry;
+pub(crate) mod review;
 pub(crate) mod run;
 pub(crate) mod tasks;
 pub(crate) mod token;
@@ -38,6 +39,8 @@ pub(crate) async fn run(command: ClientCommand, before: &ConnectArgs) -> Result<
         ClientCommand::Why(args) => why::run(&args.connect.client(before)?, &args).await,
         ClientCommand::Cancel(args) => cancel::run(&args.connect.client(before)?, &args).await,
         ClientCommand::Retry(args) => retry::run(&args.connect.client(before)?, &args).await,
+        ClientCommand::Approve(args) => review::approve(&args.connect.client(before)?, &args).await,
+        ClientCommand::Reject(args) => review::reject(&args.connect.client(before)?, &args).await,
         ClientCommand::Resolve(args) => resolve::run(&args.connect.client(before)?, &args).await,
         ClientCommand::Workers(args) => workers::run(&args.connect.client(before)?, &args).await,
         ClientCommand::WorkerDrain(args) => worker_drain::run(&args.connect.client(before)?, &args).await,

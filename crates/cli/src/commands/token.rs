@@ -41,6 +41,9 @@ pub struct CreateArgs {
     /// What its holder may do (only for `api`)
     #[arg(long, value_enum)]
     pub role: Option<RoleArg>,
+    /// Who holds it, as history and approvals name them (only for `api`) [default: the token's id]
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
     /// How long it is good, such as `24h` [default: until revoked]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub ttl: Option<String>,
@@ -110,6 +113,7 @@ async fn create(client: &Client, args: &CreateArgs) -> Result<Exit, CliError> {
             RoleArg::Operator => Role::Operator,
             RoleArg::Admin => Role::Admin,
         }),
+        name: args.name.clone(),
         ttl: args.ttl.clone(),
         tags: args.tags.clone(),
         uses: args.uses,
@@ -133,6 +137,7 @@ async fn list(client: &Client, args: &ListArgs) -> Result<Exit, CliError> {
     let rows = page.items.iter().map(|token| {
         vec![
             token.id.clone(),
+            token.name.clone(),
             token.kind.word().to_owned(),
             token.role.map_or("-", Role::word).to_owned(),
             when(Some(token.created_at)),
@@ -141,7 +146,7 @@ async fn list(client: &Client, args: &ListArgs) -> Result<Exit, CliError> {
             if token.revoked_at.is_some() { "revoked" } else { "" }.to_owned(),
         ]
     });
-    let headings = ["id", "kind", "role", "created", "expires", "uses left", ""];
+    let headings = ["id", "name", "kind", "role", "created", "expires", "uses left", ""];
     put_table(&headings, rows.collect(), "no tokens")?;
     Ok(Exit::Success)
 }

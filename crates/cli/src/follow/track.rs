@@ -71,6 +71,7 @@ impl Track {
             }
             EventKind::Offer
             | EventKind::Attempt
+            | EventKind::Approved
             | EventKind::CancelAsked
             | EventKind::Continued
             | EventKind::Worker

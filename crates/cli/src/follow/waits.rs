@@ -1,5 +1,5 @@
-//! Steps that wait for a worker longer than a moment, or whose worker is cut off: then the person who follows is told
-//! why, and what happens when, once.
+//! Steps that wait for a worker or a person longer than a moment, or whose worker is cut off: then the person who follows
+//! is told why, and what happens when, once.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
@@ -32,7 +32,7 @@ pub(crate) struct Waits {
 type Wait = (String, StepState);
 
 /// The states that somebody else should end soon.
-const WAITING: [StepState; 2] = [StepState::Queued, StepState::Recovering];
+const WAITING: [StepState; 3] = [StepState::Queued, StepState::Recovering, StepState::Held];
 
 impl Waits {
     /// Takes in where a step is now.
@@ -58,7 +58,7 @@ impl Waits {
         loop {
             if let Some(answer) = self.asking.join_next().await {
                 // Without an answer there is nothing to tell; the stream of changes says when the server is away.
-                return self.notices(answer.ok().flatten());
+                return self.notices(job, answer.ok().flatten());
             }
             let Some(at) = self.first_due() else { std::future::pending().await };
             sleep_until(at).await;
@@ -78,18 +78,23 @@ impl Waits {
         None
     }
 
-    fn notices(&mut self, why: Option<Why>) -> Vec<String> {
+    fn notices(&mut self, job: &str, why: Option<Why>) -> Vec<String> {
         let now = Instant::now();
         let due: HashSet<Wait> = self.open.extract_if(|_, at| *at <= now).map(|(wait, _)| wait).collect();
         self.asked.extend(due.iter().cloned());
         let Some(why) = why else { return Vec::new() };
         let waiting = why.steps.iter().filter(|step| due.contains(&(step.name.clone(), step.state)));
-        waiting.filter_map(|step| self.notice(step)).collect()
+        waiting.filter_map(|step| self.notice(job, step)).collect()
     }
 
-    fn notice(&mut self, step: &WhyStep) -> Option<String> {
-        if step.state == StepState::Recovering {
-            return Some(format!("step {} is cut off: {}", step.name, step.reason));
+    fn notice(&mut self, job: &str, step: &WhyStep) -> Option<String> {
+        match step.state {
+            StepState::Recovering => return Some(format!("step {} is cut off: {}", step.name, step.reason)),
+            StepState::Held => {
+                let how = format!("say `bowline approve {job} {}`, or `reject`", step.name);
+                return Some(format!("step {} {}; {how}", step.name, step.reason));
+            }
+            _ => {}
         }
         // Numbers change while the reason stays the same.
         let is_new = self.told.insert(step.reason.replace(|c: char| c.is_ascii_digit(), ""));

@@ -111,6 +111,7 @@ impl Draft<'_> {
             // Its needs were met once: the word of that was lost as well.
             State::Pending => self.enqueue(ix, Verb::Enqueue, "its worker has started it already")?,
             State::Waiting(_) => self.enqueue(ix, Verb::TimerDone, "its worker has started it already")?,
+            State::Held(_) => self.enqueue(ix, Verb::Approve, "its worker has started it already")?,
             State::Running(_) | State::Recovering(_) => self.superseded(ticket, Verb::Requeue)?,
             // It is told to end for a reason that another one may follow.
             State::Cancelling(cancelling) if !cancelling.cause.is_final() => self.superseded(ticket, Verb::Complete)?,

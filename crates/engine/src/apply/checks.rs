@@ -114,8 +114,8 @@ impl Draft<'_> {
     fn timer_done(&mut self, ix: StepIx, reason: WaitReason) -> Result<(), Rejection> {
         match reason {
             WaitReason::Retry => self.hand_out(ix, Verb::TimerDone, "the delay before the retry is over"),
-            WaitReason::Protection if self.def(ix).protection.reviewers > 0 => {
-                self.hold(ix, Verb::TimerDone, "the wait is over; a reviewer is asked for")
+            WaitReason::Protection if self.def(ix).protection.reviewers > 0 && !planted::is(Bug::HoldForgotten) => {
+                self.hold(ix, Verb::TimerDone, "the wait is over; its environment asks for approval")
             }
             WaitReason::Protection => self.begin(ix, Verb::TimerDone, "the wait is over"),
         }

@@ -59,7 +59,8 @@ impl Draft<'_> {
 
     fn bear(&mut self, id: JobId, ix: StepIx, task: Arc<ChildTask>, input: Value) {
         let parent = Parent { job: self.job.id, step: ix };
-        self.children.push(ChildOrder::Begin(Birth { id, parent, task, input: Arc::new(input) }));
+        let (input, submitted_by) = (Arc::new(input), self.job.submitted_by.clone());
+        self.children.push(ChildOrder::Begin(Birth { id, parent, task, input, submitted_by }));
     }
 
     fn not_begun(&mut self, ix: StepIx, verb: Verb, failure: Failure) -> Result<(), Rejection> {

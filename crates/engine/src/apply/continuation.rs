@@ -1,5 +1,7 @@
 //! A final job never changes. What is to be done differently is done by a new job that takes over what stands.
 
+use std::sync::Arc;
+
 use crate::deadline::Rules;
 use crate::definition::{OnDisconnect, StepDef};
 use crate::event::{Changes, Rejection};
@@ -42,13 +44,14 @@ impl LastAttempt {
 }
 
 /// Makes the job that goes on after `old`. `last` tells of each step's last attempt there; `confirm_dead` is a person's
-/// word that nothing of `old` runs any more.
+/// word that nothing of `old` runs any more; `by` wants it.
 pub fn carry_on(
     id: JobId,
     old: &Job,
     how: &Continuation,
     confirm_dead: bool,
     last: &dyn Fn(StepIx) -> Option<LastAttempt>,
+    by: Arc<str>,
     ctx: &Ctx<'_>,
 ) -> Result<(Job, Changes), Rejection> {
     if !old.is_final() {
@@ -65,7 +68,7 @@ pub fn carry_on(
     if !in_doubt.is_empty() && !confirm_dead {
         return Err(Rejection::MayStillRun { steps: in_doubt });
     }
-    let mut job = blank(id, old.definition.clone(), old.input.clone(), ctx);
+    let mut job = blank(id, old.definition.clone(), old.input.clone(), by, ctx);
     let mut draft = Draft::new(&job, *ctx);
     draft.touch_all();
     let origin = format!("taken over from job {}", old.id);

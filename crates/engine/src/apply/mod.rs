@@ -62,13 +62,19 @@ impl Ctx<'_> {
 }
 
 /// Makes a new job and starts what needs nothing. The job comes back as it is after its first changes.
-pub fn submit(id: JobId, definition: Arc<Definition>, input: Arc<Value>, ctx: &Ctx<'_>) -> (Job, Changes) {
-    start(blank(id, definition, input, ctx), ctx)
+pub fn submit(
+    id: JobId,
+    definition: Arc<Definition>,
+    input: Arc<Value>,
+    by: Arc<str>,
+    ctx: &Ctx<'_>,
+) -> (Job, Changes) {
+    start(blank(id, definition, input, by, ctx), ctx)
 }
 
 /// The same for a job that another one begins.
 pub fn bear(birth: &Birth, ctx: &Ctx<'_>) -> (Job, Changes) {
-    let blank = blank(birth.id, birth.task.definition.clone(), birth.input.clone(), ctx);
+    let blank = blank(birth.id, birth.task.definition.clone(), birth.input.clone(), birth.submitted_by.clone(), ctx);
     start(Job { parent: Some(birth.parent), ..blank }, ctx)
 }
 
@@ -82,7 +88,7 @@ fn start(mut job: Job, ctx: &Ctx<'_>) -> (Job, Changes) {
 }
 
 /// A job of which nothing has happened yet.
-fn blank(id: JobId, definition: Arc<Definition>, input: Arc<Value>, ctx: &Ctx<'_>) -> Job {
+fn blank(id: JobId, definition: Arc<Definition>, input: Arc<Value>, submitted_by: Arc<str>, ctx: &Ctx<'_>) -> Job {
     let steps: Vec<Step> = definition.steps().iter().map(|def| Step::new(def.needs.len(), ctx.now)).collect();
     let header = Header {
         version: 0,
@@ -97,7 +103,7 @@ fn blank(id: JobId, definition: Arc<Definition>, input: Arc<Value>, ctx: &Ctx<'_
         strays: false,
         check: None,
     };
-    Job { id, parent: None, definition, input, created_at: ctx.now, header, steps }
+    Job { id, parent: None, definition, input, submitted_by, created_at: ctx.now, header, steps }
 }
 
 /// Decides what `event` does to `job`.
@@ -133,7 +139,7 @@ pub fn apply(job: &Job, event: &Event, ctx: &Ctx<'_>) -> Result<Changes, Rejecti
         Event::Resolve(order) => draft.resolve(order)?,
         Event::Unmatched { step, missing } => draft.unmatched(*step, missing)?,
         Event::Cancel { by, force } => draft.cancel_asked(by, *force)?,
-        Event::Approve { step, by } => draft.approve(*step, by)?,
+        Event::Approve { step, by, comment } => draft.approve(*step, by, comment)?,
         Event::Reject { step, by, reason } => draft.reject(*step, by, reason)?,
         Event::ChildEnded { step, child, end, strays } => draft.child_ended(*step, *child, end, *strays)?,
         Event::ChildMissing { step, child } => draft.child_missing(*step, *child)?,

@@ -122,7 +122,7 @@ impl Draft<'_> {
         match def.work {
             Work::Approve => self.hold(ix, Verb::Hold, "it waits for approval"),
             Work::Run(_) | Work::Child(_) if def.protection.reviewers > 0 => {
-                self.hold(ix, Verb::Hold, "its environment asks for a reviewer")
+                self.hold(ix, Verb::Hold, "its environment asks for approval")
             }
             Work::Run(_) | Work::Child(_) => self.begin(ix, Verb::Enqueue, "its needs are met"),
         }
@@ -161,11 +161,12 @@ impl Draft<'_> {
     }
 
     pub(super) fn hold(&mut self, ix: StepIx, verb: Verb, reason: &str) -> Result<(), Rejection> {
-        let protection = self.def(ix).protection;
+        let protection = &self.def(ix).protection;
         let held = Held {
             since: self.ctx.now,
             expires_at: protection.hold_expires.map(|d| self.ctx.now + d),
-            missing: protection.reviewers.max(1),
+            wanted: protection.reviewers.max(1),
+            approvals: Vec::new(),
         };
         self.shift(ix, verb, State::Held(held), reason)
     }

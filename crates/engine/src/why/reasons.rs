@@ -107,7 +107,7 @@ impl View<'_> {
             State::Delegated(delegated) => self.delegated(def, step, delegated),
             State::Recovering(recovering) => self.recovering(recovering),
             State::Cancelling(cancelling) => self.cancelling(cancelling),
-            State::Held(held) => self.held(held),
+            State::Held(held) => self.held(def, held),
             State::Waiting(waiting) => self.waiting(def, step, waiting),
             State::Final(end) => self.ended(def, step, *end),
         }
@@ -255,18 +255,36 @@ impl View<'_> {
         }
     }
 
-    fn held(&self, held: &Held) -> String {
+    fn held(&self, def: &StepDef, held: &Held) -> String {
         let since = span(self.now.since(held.since));
-        match held.missing {
+        let mut text = match held.missing() {
             0 | 1 => format!("has waited {since} for approval"),
             more => format!("has waited {since} for {more} approvals"),
+        };
+        let protection = &def.protection;
+        if let Some(message) = &protection.message {
+            text += &format!(" (\"{message}\")");
         }
+        if let Some(environment) = &protection.environment {
+            text += &format!(", as `{environment}` asks");
+        }
+        if protection.four_eyes {
+            text += &format!(", not by {}", self.job.submitted_by);
+        }
+        if !held.approvals.is_empty() {
+            let by: Vec<&str> = held.approvals.iter().map(|approval| approval.by.as_str()).collect();
+            text += &format!("; approved by {}", by.join(", "));
+        }
+        text
     }
 
     fn waiting(&self, def: &StepDef, step: &Step, waiting: &Waiting) -> String {
         let left = until(waiting.until, self.now);
         match waiting.reason {
-            WaitReason::Protection => format!("its environment asks for a wait, over {left}"),
+            WaitReason::Protection => {
+                let whose = def.protection.environment.as_ref().map(|name| format!("`{name}`"));
+                format!("{} asks for a wait, over {left}", whose.as_deref().unwrap_or("its environment"))
+            }
             WaitReason::Retry => {
                 let after = step.error.as_ref().map(|error| format!(", after: {}", error.message)).unwrap_or_default();
                 format!("execution {} of {} is due {left}{after}", step.executions + 1, def.retry.attempts)

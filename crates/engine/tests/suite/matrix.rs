@@ -127,6 +127,8 @@ fn short(rejection: &Rejection) -> &'static str {
         Rejection::MayStillRun { .. } => "may still run",
         Rejection::NoSuchStep => "no such step",
         Rejection::NotItsChild => "not its job",
+        Rejection::ApprovedBefore { .. } => "approved before",
+        Rejection::OwnJob { .. } => "own job",
         Rejection::Illegal(_) => "ILLEGAL",
     }
 }
@@ -185,7 +187,7 @@ fn cases(world: &World, step: StepIx) -> Vec<Case> {
         plain("unmatched", Event::Unmatched { step, missing: "gpu".to_owned() }),
         plain("cancel", Event::Cancel { by: "ann".to_owned(), force: false }),
         plain("cancel by force", Event::Cancel { by: "ann".to_owned(), force: true }),
-        plain("approve", Event::Approve { step, by: "ann".to_owned() }),
+        plain("approve", Event::Approve { step, by: "ann".to_owned(), comment: String::new() }),
         plain("reject", Event::Reject { step, by: "ann".to_owned(), reason: "no".to_owned() }),
         plain("check", Event::Check { step }),
         plain("check of the job", Event::CheckJob),

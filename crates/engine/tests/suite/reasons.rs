@@ -187,7 +187,7 @@ fn of_the_usual_way() {
               it waits for approval
             a -> b[reviewers:1] | go a; end a 0
               it ended well
-              its environment asks for a reviewer
+              its environment asks for approval
             a -> b[wait:5s] | go a; end a 0
               it ended well
               its environment asks for a wait
@@ -198,7 +198,7 @@ fn of_the_usual_way() {
             a[wait:5s] | pass 5s; check a
               the wait is over
             a[wait:5s reviewers:1] | pass 5s; check a
-              the wait is over; a reviewer is asked for
+              the wait is over; its environment asks for approval
             a[timeout:5s] | go a; pass 6s; check a
               its timeout is over
             a[grace:1s] | go a; cancel; pass 11s; check a

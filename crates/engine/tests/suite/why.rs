@@ -205,7 +205,15 @@ fn taken_over() {
     let mut world = world("a -> b", "go a; end a 0; go b; end b 1");
     let Clocks { now, heard, verdicts_from } = world.clocks();
     let ctx = Ctx { now, heard, verdicts_from, random: 0, rules: &world.rules, workers: &(), evaluator: &Toy };
-    let next = carry_on(JobId(Uuid::from_u128(2)), &world.job, &Continuation::FromFailed, false, &|_| None, &ctx);
+    let next = carry_on(
+        JobId(Uuid::from_u128(2)),
+        &world.job,
+        &Continuation::FromFailed,
+        false,
+        &|_| None,
+        "bob".into(),
+        &ctx,
+    );
     world.job = next.expect("it has ended").0;
     let told = why(&world.job, &Fleet::default(), &world.clocks());
     assert_eq!(told.steps[0].reason, "it was taken over, or settled by hand");

@@ -83,7 +83,7 @@ fn how(request: &ResolveRequest) -> Result<How, ApiError> {
     })
 }
 
-fn find(app: &App, id: &str, step: &str) -> Result<(JobId, StepIx), ApiError> {
+pub(super) fn find(app: &App, id: &str, step: &str) -> Result<(JobId, StepIx), ApiError> {
     let id = ids::resolve(app, id)?;
     let stored = app.reader.job(id)?.ok_or_else(|| ids::no_such_job(&id.to_string()))?;
     let (job, _) = app.definitions.load(&stored)?;

@@ -79,6 +79,7 @@ fn to_api(app: &App, event: &EventView) -> api::Event {
             "step" => EventKind::Step,
             "offer" => EventKind::Offer,
             "attempt" => EventKind::Attempt,
+            "approved" => EventKind::Approved,
             "cancel_asked" => EventKind::CancelAsked,
             "continued" => EventKind::Continued,
             _ => EventKind::Unknown,

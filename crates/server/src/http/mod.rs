@@ -12,6 +12,7 @@ mod sse;
 
 mod again;
 mod jobs;
+mod review;
 mod submit;
 mod view;
 mod why;
@@ -63,6 +64,8 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/api/jobs/{id}", get(jobs::get))
         .route("/api/jobs/{id}/cancel", post(jobs::cancel))
         .route("/api/jobs/{id}/retry", post(again::retry))
+        .route("/api/jobs/{id}/steps/{step}/approve", post(review::approve))
+        .route("/api/jobs/{id}/steps/{step}/reject", post(review::reject))
         .route("/api/jobs/{id}/steps/{step}/resolve", post(again::resolve))
         .route("/api/jobs/{id}/why", get(why::get))
         .route("/api/jobs/{id}/events", get(events::of_job))

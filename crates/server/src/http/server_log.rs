@@ -113,6 +113,7 @@ fn words(app: &App, event: &EventView) -> String {
         (_, _, "attempt") => {
             format!("attempt {}", event.verb.as_deref().unwrap_or_default().replace('_', " "))
         }
+        (_, _, "approved") => "still held".to_owned(),
         (_, _, "cancel_asked") => "cancel asked".to_owned(),
         (_, _, kind) => kind.to_owned(),
     };

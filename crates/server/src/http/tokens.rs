@@ -22,6 +22,9 @@ use super::guard::want_admin;
 /// Workers that one token may bring in; a fleet that is larger gets another token.
 const USES_MAX: u32 = 1_000_000;
 
+/// History has them in every line.
+const NAME_CHARS_MAX: usize = 64;
+
 /// Shorter beginnings fit by accident: ids begin with the time.
 const PREFIX_CHARS_MIN: usize = 4;
 
@@ -123,8 +126,8 @@ fn wanted(request: &CreateTokenRequest, now: Time) -> Result<NewToken, ApiError>
             (request.role.unwrap_or(Role::Operator), None)
         }
         TokenKind::Enroll => {
-            if request.role.is_some() {
-                return Err(ApiError::bad_request("`role` is only for tokens of kind `api`"));
+            if request.role.is_some() || request.name.is_some() {
+                return Err(ApiError::bad_request("`role` and `name` are only for tokens of kind `api`"));
             }
             if let Some(bad) = request.tags.iter().find(|tag| !spec::task::is_tag(tag)) {
                 return Err(ApiError::bad_request(format!("`{bad}` is not a tag"))
@@ -137,8 +140,18 @@ fn wanted(request: &CreateTokenRequest, now: Time) -> Result<NewToken, ApiError>
             (Role::Viewer, Some(uses))
         }
     };
-    let tags = request.tags.clone();
-    Ok(NewToken { kind: request.kind, role, name: String::new(), uses, tags, expires_at })
+    let (name, tags) = (request.name.clone().unwrap_or_default(), request.tags.clone());
+    if request.name.is_some() && !is_name(&name) {
+        let hint = format!("names are up to {NAME_CHARS_MAX} letters, digits and any of `_-.@`");
+        return Err(ApiError::bad_request(format!("`{name}` is no name for a token")).hint(hint));
+    }
+    Ok(NewToken { kind: request.kind, role, name, uses, tags, expires_at })
+}
+
+/// One word: `token …` is how one without a name is called.
+fn is_name(text: &str) -> bool {
+    let is_good = |c: char| c.is_alphanumeric() || "_-.@".contains(c);
+    (1..=NAME_CHARS_MAX).contains(&text.chars().count()) && text.chars().all(is_good)
 }
 
 /// None for a kind that this build does not know.

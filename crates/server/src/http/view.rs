@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use api::job::{Attempt, Deadline, Job, JobError, JobSummary, Step, StepError, StepKind, Usage};
+use api::job::{Approval, Attempt, Deadline, Hold, Job, JobError, JobSummary, Step, StepError, StepKind, Usage};
 use api::{AttemptState, JobState, Timestamp};
 use engine::definition::{StepDef, Work};
-use engine::{Clocks, JobId, StepIx};
+use engine::{Clocks, JobId, State, StepIx};
 use serde_json::Value;
 use store::read::AttemptView;
 
@@ -19,7 +19,7 @@ pub(super) fn job(app: &App, id: JobId) -> Result<Job, ApiError> {
     // Asked first: what happens meanwhile is then in the events after it, never in between.
     let last_event = app.reader.last_event()?;
     let stored = app.reader.job(id)?.ok_or_else(|| ids::no_such_job(&id.to_string()))?;
-    let (job, meta) = app.definitions.load(&stored)?;
+    let (job, _) = app.definitions.load(&stored)?;
     let lineage = app.reader.lineage(id)?;
     let tried = job.steps.iter().any(|step| step.attempts > 0);
     let mut attempts = if tried { attempts_by_step(app.reader.attempts(id)?)? } else { HashMap::new() };
@@ -45,7 +45,7 @@ pub(super) fn job(app: &App, id: JobId) -> Result<Job, ApiError> {
             step: error.step.map(|ix| job.name(ix).into_owned()),
         }),
         priority: definition.priority,
-        submitted_by: meta.submitted_by.to_string(),
+        submitted_by: job.submitted_by.to_string(),
         last_event,
         parent: job.parent.map(|parent| parent.job.0),
         continues: lineage.continues.map(|job| job.0),
@@ -98,6 +98,7 @@ fn step(job: &engine::Job, ix: StepIx, step: &engine::Step, attempts: Vec<Attemp
             .map(|error| StepError { code: error.kind.code().to_owned(), message: error.message.clone() }),
         output: step.output.clone(),
         attempts,
+        hold: hold(job.def(ix), step),
         deadline: step.check_at(clocks).map(|check| Deadline {
             at: check.at.into(),
             action: check.action.word().to_owned(),
@@ -106,6 +107,24 @@ fn step(job: &engine::Job, ix: StepIx, step: &engine::Step, attempts: Vec<Attemp
         needs: job.def(ix).needs.iter().map(|need| job.name(need.step).into_owned()).collect(),
         updated_at: Some(step.updated_at.into()),
     }
+}
+
+fn hold(def: &StepDef, step: &engine::Step) -> Option<Hold> {
+    let State::Held(held) = &step.state else { return None };
+    let approval = |given: &engine::state::Approval| Approval {
+        by: given.by.clone(),
+        at: given.at.into(),
+        comment: given.comment.clone(),
+    };
+    Some(Hold {
+        since: held.since.into(),
+        expires_at: held.expires_at.map(Timestamp::from),
+        wanted: held.wanted,
+        approvals: held.approvals.iter().map(approval).collect(),
+        allow_submitter: !def.protection.four_eyes,
+        environment: def.protection.environment.as_deref().map(str::to_owned),
+        message: def.protection.message.as_deref().map(str::to_owned),
+    })
 }
 
 fn kind(def: &StepDef, step: &engine::Step) -> StepKind {

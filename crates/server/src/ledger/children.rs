@@ -49,12 +49,7 @@ impl<S: Store> Core<S> {
     }
 
     fn bear(&mut self, birth: &Birth, round: &mut Round) {
-        let Some(parent) = self.cache.get(birth.parent.job) else { return };
-        let meta = JobMeta {
-            definition: birth.task.hash,
-            submitted_by: parent.meta.submitted_by.clone(),
-            input: birth.input.to_string().into(),
-        };
+        let meta = JobMeta { definition: birth.task.hash, input: birth.input.to_string().into() };
         self.definitions.remember(birth.task.hash, birth.task.definition.clone());
         round.tie(birth.parent.job, birth.id);
         let (ctx, _) = self.ctx(round.clocks);

@@ -356,14 +356,11 @@ impl<S: Store> Core<S> {
 
     fn new_job(&mut self, id: JobId, submit: &Submit, round: &mut Round) {
         let input: std::sync::Arc<Value> = std::sync::Arc::new(submit.input.clone());
-        let meta = JobMeta {
-            definition: submit.row.hash,
-            submitted_by: submit.submitted_by.as_str().into(),
-            input: input.to_string().into(),
-        };
+        let meta = JobMeta { definition: submit.row.hash, input: input.to_string().into() };
         self.definitions.remember(submit.row.hash, submit.definition.clone());
         let (ctx, _) = self.ctx(round.clocks);
-        let (job, changes) = engine::submit(id, submit.definition.clone(), input, &ctx);
+        let by = submit.submitted_by.as_str().into();
+        let (job, changes) = engine::submit(id, submit.definition.clone(), input, by, &ctx);
         for row in submit.children.iter().chain([&submit.row]) {
             round.definitions.entry(row.hash).or_insert_with(|| row.clone());
         }
@@ -387,8 +384,8 @@ impl<S: Store> Core<S> {
         let Clocks { now, heard, verdicts_from } = round.clocks;
         let (rules, workers, evaluator) = (&self.config.rules, &self.roster, &self.evaluator);
         let ctx = engine::Ctx { now, heard, verdicts_from, random, rules, workers, evaluator };
-        let (job, changes) = engine::carry_on(id, &cached.job, how, confirm_dead, last, &ctx)?;
-        let meta = JobMeta { submitted_by: by.into(), ..cached.meta.clone() };
+        let (job, changes) = engine::carry_on(id, &cached.job, how, confirm_dead, last, by.into(), &ctx)?;
+        let meta = cached.meta.clone();
         self.enter(Cached { job, meta }, &changes, round);
         Ok(())
     }

@@ -152,7 +152,7 @@ fn a_no_is_what_the_rows_say_and_not_what_was_in_memory() {
     let spec = cluster.desk(1).start(&mut w);
     cluster.desk(1).ends(&w, spec.ticket, 0);
     // No time goes by: the first server has not noticed that the second step is held.
-    let approve = Event::Approve { step: engine::StepIx(1), by: "ann".to_owned() };
+    let approve = Event::Approve { step: engine::StepIx(1), by: "ann".to_owned(), comment: String::new() };
     assert_eq!(cluster.desk(0).event(job, approve), Ok(()));
     cluster.desk(0).check(job, "success: success success");
 }

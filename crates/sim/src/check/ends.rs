@@ -7,6 +7,7 @@ use engine::{AttemptId, JobId, StepIx};
 use store::Batch;
 
 use super::Findings;
+use super::gates::Gates;
 use super::lives::Lives;
 use super::plans::Plans;
 use super::rows::{AttemptSeen, JobSeen, Place, Rows};
@@ -20,7 +21,6 @@ const CHECKER: &str = "model";
 /// What people and the database did that the model has to know.
 #[derive(Debug, Default)]
 pub(crate) struct Ends {
-    approved: BTreeSet<Place>,
     rejected: BTreeSet<Place>,
     resolved: BTreeMap<Place, Vec<End>>,
     refused: BTreeSet<JobId>,
@@ -30,10 +30,6 @@ pub(crate) struct Ends {
 }
 
 impl Ends {
-    pub(crate) fn approve_asked(&mut self, place: Place) {
-        self.approved.insert(place);
-    }
-
     pub(crate) fn reject_asked(&mut self, place: Place) {
         self.rejected.insert(place);
     }
@@ -55,10 +51,16 @@ impl Ends {
         self.troubled = true;
     }
 
-    pub(crate) fn at_the_end(&self, rows: &Rows, plans: &Plans, lives: &Lives, found: &mut Findings) {
+    pub(crate) fn at_the_end(
+        &self,
+        rows: &Rows,
+        plans: &Plans,
+        (lives, gates): (&Lives, &Gates),
+        found: &mut Findings,
+    ) {
         for (id, job) in rows.jobs.iter().filter(|(_, job)| job.is_final) {
             let Some(plan) = plans.job(rows, *id) else { continue };
-            self.job_at_the_end(*id, job, plan, rows, lives, found);
+            self.job_at_the_end(*id, job, plan, rows, (lives, gates), found);
         }
     }
 
@@ -68,7 +70,7 @@ impl Ends {
         job: &JobSeen,
         plan: &JobPlan,
         rows: &Rows,
-        lives: &Lives,
+        (lives, gates): (&Lives, &Gates),
         found: &mut Findings,
     ) {
         let states = job.steps.values().map(|step| Some((End::of(step.state)?, step.error_code)));
@@ -90,7 +92,7 @@ impl Ends {
         let states: Vec<End> = ends.iter().map(|(end, _)| *end).collect();
         let items = Items::of(plan, job, &states);
         let places = (0..states.len()).map(|index| Place { job: id, step: StepIx::of(index) });
-        let stories: Vec<StepStory> = places.map(|place| self.story(place, rows, lives)).collect();
+        let stories: Vec<StepStory> = places.map(|place| self.story(place, rows, lives, gates)).collect();
         let outputs = Outputs::of(job, &stories);
         for (index, (end, told)) in states.iter().zip(&stories).enumerate() {
             for attempt in &told.attempts {
@@ -108,14 +110,15 @@ impl Ends {
         }
     }
 
-    fn story(&self, place: Place, rows: &Rows, lives: &Lives) -> StepStory {
+    fn story(&self, place: Place, rows: &Rows, lives: &Lives, gates: &Gates) -> StepStory {
         let Some(step) = rows.step(place) else { return StepStory::default() };
         let attempts = step.attempts.iter().filter_map(|id| Some(attempt_story(*id, rows.attempts.get(id)?, lives)));
         let children = rows.children(place).into_iter().map(|(id, job)| child_story(id, job, rows));
         StepStory {
             attempts: attempts.collect(),
             children: children.collect(),
-            approved: self.approved.contains(&place),
+            is_item: step.item_of().is_some(),
+            approved_by: gates.approvals(place),
             rejected: self.rejected.contains(&place),
             resolved: self.resolved.get(&place).cloned().unwrap_or_default(),
             code: step.error_code,

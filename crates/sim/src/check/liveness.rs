@@ -153,12 +153,13 @@ fn work_left(plan: &JobPlan, job: Option<&JobSeen>) -> (Duration, Duration) {
 /// The longest that a step can take while nothing fails; one execution may just have been lost.
 fn work_of(step: &StepPlan) -> Duration {
     let Kind::Work(behaviour) = step.kind else { return 2 * TEND };
+    let held = step.gate.as_ref().map_or(Duration::ZERO, |gate| gate.wait.unwrap_or_default() + 2 * TEND);
     if let Some(child) = &step.child {
         let once: Duration = child.job.steps.iter().map(work_of).sum();
         let many = step.fan.as_ref().map_or(1, |fan| fan.items.len() as u32);
-        return many * (once * (step.executions_max() + 1) + delays(step));
+        return held + many * (once * (step.executions_max() + 1) + delays(step));
     }
-    match &step.fan {
+    held + match &step.fan {
         Some(fan) => fan.items.iter().map(|item| work_of_one(step, item)).sum(),
         None => work_of_one(step, &behaviour),
     }

@@ -8,6 +8,7 @@ mod dwell;
 mod ears;
 mod ends;
 mod finals;
+mod gates;
 mod identities;
 mod kin;
 mod leaks;
@@ -51,6 +52,7 @@ use dwell::Dwell;
 use ears::Ears;
 use ends::Ends;
 use finals::Finals;
+use gates::Gates;
 use identities::Identities;
 use kin::Kin;
 pub(crate) use leaks::HostCensus;
@@ -113,6 +115,7 @@ pub(crate) struct Checks {
     orphans: Orphans,
     logs: Logs,
     ends: Ends,
+    gates: Gates,
     liveness: Liveness,
     past: Past,
     /// Whether some server was up when the last commits were lost.
@@ -139,6 +142,7 @@ impl Checks {
             orphans: Orphans::default(),
             logs: Logs::default(),
             ends: Ends::default(),
+            gates: Gates::default(),
             liveness: Liveness::new(setup),
             past: Past::default(),
             remembers: true,
@@ -172,8 +176,13 @@ impl Checks {
         }
     }
 
-    pub(crate) fn approve_asked(&mut self, job: JobId, step: StepIx) {
-        self.ends.approve_asked(Place { job, step });
+    pub(crate) fn approve_asked(&mut self, job: JobId, step: StepIx, by: &'static str) {
+        self.gates.approve_asked(Place { job, step }, by);
+    }
+
+    /// Whether more than one person's yes may be wanted for this step.
+    pub(crate) fn has_gate(&self, job: JobId, step: StepIx) -> bool {
+        self.plans.step(&self.rows, Place { job, step }).is_some_and(|plan| plan.gate.is_some())
     }
 
     pub(crate) fn reject_asked(&mut self, job: JobId, step: StepIx) {
@@ -393,7 +402,7 @@ impl Checks {
             found.add("liveness", "the world ended before its jobs".to_owned());
         }
         self.logs.at_the_end(rows, &self.lives, reader, folders, found);
-        self.ends.at_the_end(rows, &self.plans, &self.lives, found);
+        self.ends.at_the_end(rows, &self.plans, (&self.lives, &self.gates), found);
     }
 }
 
@@ -424,6 +433,7 @@ impl Witness for Checks {
         kin::committed(rows, plans, &waited, &accepted, found);
         self.kin.committed(&self.ears, rows, &accepted, found);
         self.dwell.committed(*now, &self.ears, (rows, plans), (batch, &accepted), found);
+        self.gates.committed(rows, plans, &accepted, found);
         self.orphans.look(*now, &self.ears, &self.lives, (rows, plans), found);
     }
 

@@ -15,6 +15,7 @@ use crate::hosts::HostEvent;
 use crate::setup::{Backing, Setup};
 use crate::story::Story;
 use crate::users::Reply;
+use crate::workload::SUBMITTER;
 use crate::world::{Event, World};
 
 use super::moment::Moment;
@@ -83,8 +84,9 @@ impl Stage {
         let mut dice = Dice::new(seed, "script");
         let mut job = script.job.clone();
         job.at += dice.duration(Duration::ZERO, SUBMIT_WITHIN);
-        let world = World::with(seed, setup, vec![job], Vec::new(), story);
+        let mut world = World::with(seed, setup, vec![job], Vec::new(), story);
         world.check(|checks| checks.expect(&faults));
+        world.users.reviewing = false;
         Stage { world, recorder: Recorder::new(script), dice }
     }
 
@@ -171,11 +173,12 @@ impl Stage {
     }
 
     fn orders(&mut self, order: Order) {
-        let by = "ann".to_owned();
+        let by = SUBMITTER.to_owned();
         let step = StepIx(0);
         match order {
             Order::Cancel { force } => self.tell_job(JobEvent::Cancel { by, force }),
-            Order::Approve => self.tell_job(JobEvent::Approve { step, by }),
+            Order::Approve => self.approve(SUBMITTER),
+            Order::ApproveBy(who) => self.approve(who),
             Order::Reject => self.tell_job(JobEvent::Reject { step, by, reason: "not today".to_owned() }),
             Order::Drain { host } => {
                 let worker = WorkerId(self.world.hosts[host].worker);
@@ -190,6 +193,13 @@ impl Stage {
             Order::Resolve(how) => self.settle(how, by),
             Order::GiveUpSilent => self.give_up_silent(by),
         }
+    }
+
+    fn approve(&mut self, by: &'static str) {
+        if let Some(job) = self.recorder.job.as_ref().map(|job| job.id) {
+            self.world.check(|checks| checks.approve_asked(job, StepIx(0), by));
+        }
+        self.tell_job(JobEvent::Approve { step: StepIx(0), by: by.to_owned(), comment: String::new() });
     }
 
     fn tell_job(&mut self, event: JobEvent) {

@@ -82,6 +82,8 @@ pub enum Order {
         force: bool,
     },
     Approve,
+    /// Somebody else than who submitted the job.
+    ApproveBy(&'static str),
     Reject,
     Drain {
         host: usize,

@@ -11,7 +11,7 @@ use super::shape::{
 use crate::diagnostic::{Code, Diagnostic, Finding, Sink};
 use crate::lower::{Fields, values};
 use crate::source::Span;
-use crate::task::Options;
+use crate::task::{Environment, Options};
 use crate::yaml::Node;
 
 /// The smallest window in which lost bytes are told from slow ones: what must be at least so many times its partner.
@@ -81,14 +81,6 @@ pub struct Retention {
     pub jobs: Option<Duration>,
     pub logs: Option<Duration>,
     pub workers: Option<Duration>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Environment {
-    pub reviewers: u32,
-    pub wait: Duration,
-    pub hold_expires: Duration,
-    pub allow_submitter: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

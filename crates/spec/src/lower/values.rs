@@ -35,6 +35,13 @@ pub(crate) fn filled_text<'n>(what: &str, node: &'n Node, sink: &mut Sink) -> Op
     Some(found)
 }
 
+/// What is wrong with a template where a text is taken as it is written.
+pub(crate) fn no_template(what: &str, node: &Node) -> Option<Finding> {
+    let is_template = raw_scalar(node).is_some_and(crate::template::is_template);
+    let message = format!("`{what}` is taken as it is written, and cannot hold a template");
+    is_template.then(|| Finding::error(Code::BadValue, node.span, message))
+}
+
 /// Text, number or boolean, as it was written.
 pub(crate) fn any_scalar<'n>(what: &str, node: &'n Node, sink: &mut Sink) -> Option<&'n str> {
     if node.is_null() && !is_variable(node, sink) {

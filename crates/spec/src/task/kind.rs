@@ -34,7 +34,8 @@ const KINDS: [(StepKind, &str); 5] = [
 /// Keys that not every kind has, and the kinds that have them.
 const PROCESS: &[StepKind] = &[StepKind::Run, StepKind::Docker, StepKind::Pod];
 const ANY_WORK: &[StepKind] = &[StepKind::Run, StepKind::Docker, StepKind::Pod, StepKind::Child];
-const BELONGS: [(&str, &[StepKind]); 20] = [
+const BELONGS: [(&str, &[StepKind]); 21] = [
+    ("environment", ANY_WORK),
     ("for_each", ANY_WORK),
     ("matrix", ANY_WORK),
     ("max_parallel", ANY_WORK),
@@ -127,16 +128,22 @@ pub(super) fn container(entry: &Entry, kind: StepKind, texts: &mut Texts<'_>, si
 
 /// `approve`: a person's word.
 pub(super) fn approve(entry: &Entry, sink: &mut Sink) -> (Work, Protection) {
-    sink.not_supported(entry.key.span, "`approve`");
     let mut protection = Protection { reviewers: 1, ..Protection::default() };
     let Some(mut fields) = Fields::open(&entry.value, &APPROVE, sink) else { return (Work::Approve, protection) };
     if let Some(message) = fields.get("message") {
-        values::text("message", message, sink);
+        if let Some(finding) = values::no_template("message", message) {
+            sink.add(finding);
+        }
+        protection.message =
+            values::text("message", message, sink).filter(|text| !text.trim().is_empty()).map(Arc::from);
     }
     if let Some(reviewers) =
         fields.get("reviewers").and_then(|n| values::integer("reviewers", 1..=REVIEWERS_MAX, n, sink))
     {
         protection.reviewers = u32::try_from(reviewers).unwrap_or(1);
+    }
+    if let Some(node) = fields.get("allow_submitter") {
+        protection.four_eyes = values::boolean("allow_submitter", node, sink) == Some(false);
     }
     protection.hold_expires = fields.get("expires").and_then(|n| values::some_duration("expires", n, sink));
     fields.close();

@@ -6,6 +6,7 @@ mod around;
 mod bind;
 mod cron;
 mod defaults;
+mod environment;
 mod fan_out;
 mod graph;
 mod input;
@@ -18,7 +19,7 @@ pub(crate) mod shape;
 mod step;
 mod texts;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,6 +28,7 @@ use engine::definition::{Definition, DefinitionParts, STEPS_MAX};
 pub use self::around::{Concurrency, Hook, Hooks, Missed, Trigger, WhenFull};
 pub use self::bind::{InputProblem, input_variables};
 use self::defaults::{Defaults, limit};
+pub use self::environment::Environment;
 pub use self::input::{Input, InputKind};
 use self::program::Env;
 pub use self::shape::PRIORITY_MAX;
@@ -55,12 +57,14 @@ pub struct Task {
     pub not_supported: Vec<Diagnostic>,
 }
 
-/// The server's `defaults`: what holds where a task says nothing.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// What the server's configuration adds to a task: what holds where it says nothing, and what it may name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Options {
     pub step_timeout: Option<Duration>,
     pub job_timeout: Option<Duration>,
     pub expires: Option<Duration>,
+    /// None where they are not known: then a step may name any.
+    pub environments: Option<BTreeMap<String, Environment>>,
 }
 
 /// Reads a task file. There is a task exactly if no diagnostic is an error; without one, what is not supported yet is
@@ -154,7 +158,8 @@ fn read_steps(fields: &mut Fields<'_>, inputs: &[Input], options: &Options, sink
     for entry in entries {
         name::step(&entry.key.text, entry.key.span, sink);
     }
-    let mut reader = StepReader::new(&names, &inputs, &defaults, &env, env_templated);
+    let environments = options.environments.as_ref();
+    let mut reader = StepReader::new(&names, &inputs, &defaults, environments, &env, env_templated);
     let read: Vec<Option<StepRead>> = entries.iter().map(|entry| reader.read(entry, sink)).collect();
     // Indices into the list are indices of the file only if none is missing.
     let mut steps: Vec<StepRead> = read.into_iter().collect::<Option<_>>()?;

@@ -258,6 +258,7 @@ pub(crate) static APPROVE: Shape = Shape {
             "how many people must say yes; 1 if not said",
         ),
         Key::new("expires", Kind::Duration, "how long they have"),
+        Key::new("allow_submitter", Kind::Boolean, "whether who submitted the job may say yes; true if not said"),
     ],
     synonyms: &[("timeout", "expires")],
 };

@@ -7,6 +7,7 @@ use engine::StepIx;
 use engine::definition::{Condition, Effects, Ends, Need, OnDisconnect, Program, Protection, RunBody, StepDef, Work};
 
 use super::defaults::Defaults;
+use super::environment::{self, Environment};
 use super::fan_out;
 use super::kind::{self, StepKind};
 use super::program::{self, Env};
@@ -29,6 +30,7 @@ pub(super) struct StepReader<'a> {
     pub(super) names: &'a StepNames<'a>,
     pub(super) inputs: &'a HashMap<String, bool>,
     pub(super) defaults: &'a Defaults<'a>,
+    pub(super) environments: Option<&'a BTreeMap<String, Environment>>,
     pub(super) env: &'a Env<'a>,
     pub(super) env_templated: bool,
     pub(super) env_bytes_left: usize,
@@ -49,10 +51,11 @@ impl<'a> StepReader<'a> {
         names: &'a StepNames<'a>,
         inputs: &'a HashMap<String, bool>,
         defaults: &'a Defaults<'a>,
+        environments: Option<&'a BTreeMap<String, Environment>>,
         env: &'a Env<'a>,
         env_templated: bool,
     ) -> StepReader<'a> {
-        StepReader { names, inputs, defaults, env, env_templated, env_bytes_left: ENV_BYTES_TOTAL_MAX }
+        StepReader { names, inputs, defaults, environments, env, env_templated, env_bytes_left: ENV_BYTES_TOTAL_MAX }
     }
 
     /// None if the step cannot be told at all; then the sink knows why.
@@ -72,7 +75,9 @@ impl<'a> StepReader<'a> {
             values::text("description", node, sink);
         }
         not_yet(&mut fields, &mut texts, sink);
-        let (work, protection) = self.work(kind, &said, &mut fields, &mut texts, sink);
+        let environment = environment::read(&mut fields, self.environments, sink);
+        let (work, own) = self.work(kind, &said, &mut fields, &mut texts, sink);
+        let protection = environment.unwrap_or(own);
         fields.close();
 
         let mut tags: Vec<Arc<str>> = kind::required_tags(kind.unwrap_or(StepKind::Run), said.runner)
@@ -277,12 +282,10 @@ fn not_yet(fields: &mut Fields<'_>, texts: &mut Texts<'_>, sink: &mut Sink) {
             sink.not_supported(entry.key.span, &format!("`{key}`"));
         }
     }
-    for key in ["environment", "cleanup"] {
-        if let Some(entry) = fields.entry(key) {
-            values::filled_text(key, &entry.value, sink);
-            texts.template(&entry.value, sink);
-            sink.not_supported(entry.key.span, &format!("`{key}`"));
-        }
+    if let Some(entry) = fields.entry("cleanup") {
+        values::filled_text("cleanup", &entry.value, sink);
+        texts.template(&entry.value, sink);
+        sink.not_supported(entry.key.span, "`cleanup`");
     }
 }
 

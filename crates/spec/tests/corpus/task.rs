@@ -43,7 +43,7 @@ fn live(task: &Task) {
     let rules = Rules::default();
     let Clocks { now, heard, verdicts_from } = Clocks::never_deaf(Time(1_000_000_000));
     let ctx = Ctx { now, heard, verdicts_from, random: 7, rules: &rules, workers: &(), evaluator: &Templates };
-    let (mut job, _) = engine::submit(JobId(Uuid::nil()), task.definition.clone(), Arc::new(input), &ctx);
+    let (mut job, _) = engine::submit(JobId(Uuid::nil()), task.definition.clone(), Arc::new(input), "ann".into(), &ctx);
     for execution in 1..=EXECUTIONS_MAX {
         let Some(step) = queued(&job) else { return };
         for event in execution_of(step, execution) {

@@ -230,8 +230,21 @@ fn kinds_of_steps() {
                 leave it out
             t.yaml:6:5 error conflict: `timeout` means nothing in a step with `approve`
                 leave it out
-            t.yaml:4:5 warning not_supported: `approve` is not supported yet
         "#]],
+    );
+    check_step(
+        "approve: { message: 'ship {{ input.x }}?' }\nenvironment: production",
+        &expect![[r#"
+        t.yaml:4:25 error bad_value: `message` is taken as it is written, and cannot hold a template
+        t.yaml:5:5 error conflict: `environment` means nothing in a step with `approve`
+            leave it out
+    "#]],
+    );
+    check_step(
+        "run: x\nenvironment: '{{ input.where }}'",
+        &expect![[r#"
+        t.yaml:5:18 error bad_value: `environment` is taken as it is written, and cannot hold a template
+    "#]],
     );
     check_step(
         "run: x\nimage: alpine",

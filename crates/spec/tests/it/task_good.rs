@@ -1,10 +1,11 @@
 //! Files that are right, and what becomes of them.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use engine::definition::{Condition, Effects, OnDisconnect, Patience, Program, Work};
+use engine::definition::{Condition, Effects, OnDisconnect, Patience, Program, Protection, Work};
 use expect_test::expect;
-use spec::task::{Hook, Options, Trigger};
+use spec::task::{Environment, Hook, Options, Trigger};
 
 use crate::{check, lines, task};
 
@@ -23,8 +24,6 @@ fn the_whole_surface_is_understood() {
         release.yaml:28:5 warning not_supported: `secrets` is not supported yet
         release.yaml:31:5 warning not_supported: `docker` is not supported yet
         release.yaml:34:5 warning not_supported: `pod` is not supported yet
-        release.yaml:41:5 warning not_supported: `approve` is not supported yet
-        release.yaml:44:5 warning not_supported: `environment` is not supported yet
         release.yaml:48:5 warning not_supported: `cleanup` is not supported yet
         release.yaml:54:1 warning not_supported: `on_success` is not supported yet
         release.yaml:55:1 warning not_supported: `on_error` is not supported yet
@@ -117,9 +116,70 @@ steps:
 }
 
 #[test]
+fn environments_and_approvals_become_rules() {
+    let text = r"
+name: t
+steps:
+  gate: { approve: { message: 'Ship it?', reviewers: 2, expires: 1h, allow_submitter: false } }
+  out: { environment: production, run: 'true' }
+";
+    let production = Environment {
+        reviewers: 1,
+        wait: Duration::from_secs(60),
+        hold_expires: Duration::from_secs(600),
+        allow_submitter: false,
+    };
+    let environments = Some(BTreeMap::from([("production".to_owned(), production)]));
+    let (task, _) = spec::task::parse(text, "t.yaml", &Options { environments, ..Options::default() });
+    let task = task.expect("no errors");
+    assert!(task.not_supported.is_empty());
+    let [gate, out] = task.definition.steps() else { panic!("two steps") };
+    let expected = Protection {
+        environment: None,
+        message: Some("Ship it?".into()),
+        wait: None,
+        reviewers: 2,
+        four_eyes: true,
+        hold_expires: Some(Duration::from_secs(3600)),
+    };
+    assert_eq!(gate.protection, expected);
+    let expected = Protection {
+        environment: Some("production".into()),
+        message: None,
+        wait: Some(Duration::from_secs(60)),
+        reviewers: 1,
+        four_eyes: true,
+        hold_expires: Some(Duration::from_secs(600)),
+    };
+    assert_eq!(out.protection, expected);
+}
+
+#[test]
+fn an_environment_must_be_one_of_the_servers() {
+    let plain = Environment {
+        reviewers: 0,
+        wait: Duration::ZERO,
+        hold_expires: Duration::from_secs(600),
+        allow_submitter: true,
+    };
+    let environments = Some(BTreeMap::from([("production".to_owned(), plain)]));
+    let options = Options { environments, ..Options::default() };
+    let text = "name: t\nsteps:\n  a: { environment: producton, run: x }\n  b: { environment: moon, run: x }\n";
+    let (task, diagnostics) = spec::task::parse(text, "t.yaml", &options);
+    assert!(task.is_none());
+    expect![[r#"
+        t.yaml:3:21 error unknown_reference: there is no environment `producton` here
+            did you mean `production`?
+        t.yaml:4:21 error unknown_reference: there is no environment `moon` here
+            environments stand in the server's configuration, under `environments`
+    "#]]
+    .assert_eq(&lines(&diagnostics));
+}
+
+#[test]
 fn the_servers_defaults_hold_where_the_task_is_silent() {
     let day = Some(Duration::from_secs(86_400));
-    let options = Options { step_timeout: day, job_timeout: day, expires: day };
+    let options = Options { step_timeout: day, job_timeout: day, expires: day, environments: None };
     let (task, _) = spec::task::parse("{name: t, timeout: 1s, steps: {a: {run: x}}}", "t.yaml", &options);
     let definition = task.expect("no errors").definition;
     assert_eq!(definition.timeout, Some(Duration::from_secs(1)));

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use engine::definition::{Program, RunBody};
 use engine::job::{Fan, Item, Step, Unlisted};
 use engine::state::{
-    Cancelling, Cut, Delegate, Delegated, End, Held, Live, Offer, Queued, Recovering, SkipCause, StopCause, StopMode,
-    WaitReason, Waiting,
+    Approval, Cancelling, Cut, Delegate, Delegated, End, Held, Live, Offer, Queued, Recovering, SkipCause, StopCause,
+    StopMode, WaitReason, Waiting,
 };
 use engine::{AttemptId, Epoch, Fence, Heard, JobId, State, StepIx, Time, WorkerId};
 use serde::{Deserialize, Serialize};
@@ -85,7 +85,11 @@ enum StoredState {
     Held {
         since: i64,
         expires_at: Option<i64>,
-        missing: u32,
+        /// Before it was known who approved, it said how many more must.
+        #[serde(alias = "missing")]
+        wanted: u32,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        approvals: Vec<StoredApproval>,
     },
     Waiting {
         until: i64,
@@ -107,6 +111,14 @@ enum StoredCause {
     StepTimeout,
     Sibling,
     RunnerStale { silent_ms: u64 },
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredApproval {
+    by: String,
+    at: i64,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    comment: String,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -245,9 +257,12 @@ fn encode_state(state: &State) -> StoredState {
             disconnected_at: c.cut.map(|cut| cut.at.0),
             cut_heard: c.cut.map(|cut| cut.heard.0),
         },
-        State::Held(h) => {
-            StoredState::Held { since: h.since.0, expires_at: h.expires_at.map(|t| t.0), missing: h.missing }
-        }
+        State::Held(h) => StoredState::Held {
+            since: h.since.0,
+            expires_at: h.expires_at.map(|t| t.0),
+            wanted: h.wanted,
+            approvals: h.approvals.iter().map(encode_approval).collect(),
+        },
         State::Waiting(w) => StoredState::Waiting { until: w.until.0, retry: w.reason == WaitReason::Retry },
         State::Final(End::Success) => StoredState::Success,
         State::Final(End::Failed) => StoredState::Failed,
@@ -299,9 +314,12 @@ fn decode_state(stored: StoredState) -> State {
                 cut: disconnected_at.map(|at| Cut { at: Time(at), heard: Heard(cut_heard.unwrap_or(at)) }),
             })
         }
-        StoredState::Held { since, expires_at, missing } => {
-            State::Held(Held { since: Time(since), expires_at: expires_at.map(Time), missing })
-        }
+        StoredState::Held { since, expires_at, wanted, approvals } => State::Held(Held {
+            since: Time(since),
+            expires_at: expires_at.map(Time),
+            wanted,
+            approvals: approvals.into_iter().map(decode_approval).collect(),
+        }),
         StoredState::Waiting { until, retry } => State::Waiting(Waiting {
             until: Time(until),
             reason: if retry { WaitReason::Retry } else { WaitReason::Protection },
@@ -334,6 +352,14 @@ fn decode_cause(stored: &StoredCause) -> StopCause {
         StoredCause::Sibling => StopCause::Sibling,
         StoredCause::RunnerStale { silent_ms } => StopCause::RunnerStale { silent_ms },
     }
+}
+
+fn encode_approval(approval: &Approval) -> StoredApproval {
+    StoredApproval { by: approval.by.clone(), at: approval.at.0, comment: approval.comment.clone() }
+}
+
+fn decode_approval(stored: StoredApproval) -> Approval {
+    Approval { by: stored.by, at: Time(stored.at), comment: stored.comment }
 }
 
 fn encode_item(item: &Item) -> StoredItem {
@@ -420,5 +446,18 @@ fn decode_body(stored: StoredBody) -> RunBody {
         env: stored.env,
         workdir: stored.workdir,
         templated: false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Such rows were written before it was known who approved.
+    #[test]
+    fn a_hold_without_names_is_understood() {
+        let stored = r#"{ "name": "held", "since": 5, "expires_at": null, "missing": 2 }"#;
+        let held = Held { since: Time(5), expires_at: None, wanted: 2, approvals: Vec::new() };
+        assert_eq!(decode_state(serde_json::from_str(stored).expect("a state")), State::Held(held));
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::definition::{Condition, Program, RunBody, StepDef, Work};
+use engine::definition::{Condition, Program, Protection, RunBody, StepDef, Work};
 use engine::job::Unlisted;
 use engine::retry::RetryPolicy;
 use engine::{Epoch, Event, Fence, JobState, StateName, StepIx};
@@ -36,6 +36,8 @@ pub fn every_step_state_comes_back(fixture: &mut dyn Fixture) {
     life.end(store, good, 0);
     let bad = life.start(store, StepIx(9), 109, 1);
     life.end(store, bad, 3);
+    let (by, comment) = ("bob".to_owned(), "looks good".to_owned());
+    life.apply(store, &Event::Approve { step: StepIx(6), by, comment });
     life.apply(store, &Event::Reject { step: StepIx(10), by: "bob".to_owned(), reason: "no".to_owned() });
 
     let (attempt, fence, worker) = (attempt_id(114), Fence(114), worker_id(1));
@@ -357,7 +359,7 @@ fn task_of_all_states() -> Arc<engine::definition::Definition> {
             step("running"),
             step("recovering"),
             StepDef { timeout: Some(Duration::from_secs(5)), ..step("cancelling") },
-            approval("held"),
+            StepDef { protection: Protection { reviewers: 2, ..Protection::default() }, ..approval("held") },
             StepDef { retry: slowly, ..step("waiting") },
             step("success"),
             StepDef { allow_failure: true, ..step("failed") },

@@ -70,13 +70,9 @@ impl Life {
     /// A new job and the batch that would store it.
     pub(super) fn draft(n: u64, definition: &Arc<Definition>, now: Time) -> (Life, Batch) {
         let input = serde_json::json!({ "n": n, "text": "æøå \u{1F6A2}" });
-        let meta = JobMeta {
-            definition: definition_row(definition).hash,
-            submitted_by: Arc::from("ada"),
-            input: Arc::from(input.to_string()),
-        };
-        let (job, changes) =
-            engine::submit(job_id(n), definition.clone(), Arc::new(input), &ctx(now, &Rules::default()));
+        let meta = JobMeta { definition: definition_row(definition).hash, input: Arc::from(input.to_string()) };
+        let (by, rules) = (Arc::from("ada"), Rules::default());
+        let (job, changes) = engine::submit(job_id(n), definition.clone(), Arc::new(input), by, &ctx(now, &rules));
         let mut batch = Batch { now, definitions: vec![definition_row(definition)], ..Batch::default() };
         let life = Life { job, meta, now };
         life.write(&mut batch, &changes, None);
@@ -162,12 +158,8 @@ impl Life {
         assert_eq!(job.header, self.job.header);
         assert_eq!(job.steps, self.job.steps);
         assert_eq!((job.id, job.parent, job.created_at), (self.job.id, self.job.parent, self.job.created_at));
-        assert_eq!(job.input, self.job.input);
-        assert_eq!((meta.definition, meta.input, meta.submitted_by), self.meta_parts());
-    }
-
-    fn meta_parts(&self) -> ([u8; 32], Arc<str>, Arc<str>) {
-        (self.meta.definition, self.meta.input.clone(), self.meta.submitted_by.clone())
+        assert_eq!((&job.input, &job.submitted_by), (&self.job.input, &self.job.submitted_by));
+        assert_eq!((meta.definition, &meta.input), (self.meta.definition, &self.meta.input));
     }
 }
 

@@ -171,7 +171,10 @@ fn helpful(world: &mut World, well: bool) -> Event {
         State::Running(_) => Event::Ended { ticket, report: report(if well { "0" } else { "1" }) },
         State::Recovering(_) => Event::Reattached { ticket, epoch: world.new_epoch() },
         State::Cancelling(_) => Event::Ended { ticket, report: report("cancelled") },
-        State::Held(_) => Event::Approve { step, by: "ann".to_owned() },
+        State::Held(held) => {
+            // Somebody else each time.
+            Event::Approve { step, by: format!("person {}", held.approvals.len()), comment: String::new() }
+        }
         State::Waiting(waiting) => {
             world.now = world.now.max(waiting.until);
             Event::Check { step }

@@ -102,7 +102,7 @@ impl Move {
             10..=11 => Event::Gone { ticket, epoch, loss: self.loss() },
             12 => Event::Unmatched { step, missing: "gpu".to_owned() },
             13 => Event::Cancel { by: "ann".to_owned(), force: self.form.is_multiple_of(4) },
-            14 => Event::Approve { step, by: "ann".to_owned() },
+            14 => Event::Approve { step, by: "ann".to_owned(), comment: String::new() },
             16 if self.form < 60 => {
                 world.remove_worker_of(step);
                 Event::WorkerRemoved { ticket, by: "ann".to_owned() }
@@ -137,7 +137,7 @@ impl Move {
             State::Queued(_) => Event::Accepted { ticket, epoch },
             State::Running(_) | State::Cancelling(_) => Event::Ended { ticket, report: report(self.pick(&REPORTS)) },
             State::Recovering(_) => Event::Reattached { ticket, epoch: self.hello(world, epoch) },
-            State::Held(_) => Event::Approve { step, by: "bob".to_owned() },
+            State::Held(_) => Event::Approve { step, by: "bob".to_owned(), comment: String::new() },
             State::Delegated(delegated) if delegated.to != Delegate::Items => {
                 child_ended(world, step, self.pick(&CHILD_ENDS), self.form.is_multiple_of(8))
             }

@@ -109,6 +109,7 @@ fn protection() -> impl Strategy<Value = Protection> {
         wait: secs(wait).filter(|d| !d.is_zero()),
         reviewers,
         hold_expires: secs(hold).filter(|d| !d.is_zero()),
+        ..Protection::default()
     });
     prop_oneof![4 => Just(Protection::default()), 1 => some]
 }

@@ -8,6 +8,21 @@ use uuid::Uuid;
 
 use crate::support::script::{check, world};
 
+/// It was approved once: the word of that was lost as well.
+#[test]
+fn a_step_that_waits_for_approval_is_adopted() {
+    check(
+        "a[reviewers:1]",
+        "adopt a; end a 0",
+        expect![[r#"
+        submit       | a: pending -hold-> held; job: pending -> held
+        adopt a      | a: held -approve-> queued; a: queued -start-> running; job: held -> running; a#1 is running
+        end a 0      | a: running -succeed-> success; job: running -> success; a#1 is ended, confirmed; ! forget a
+        = job success, a success
+    "#]],
+    );
+}
+
 #[test]
 fn what_runs_is_adopted_whatever_its_step_waits_for() {
     check(

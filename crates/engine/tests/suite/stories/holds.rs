@@ -55,14 +55,62 @@ fn a_hold_expires() {
 fn reviewers_are_counted() {
     check(
         "a[reviewers:2]",
-        "approve a; approve a; go a; end a 0",
+        "approve a; approve a bob fine; go a; end a 0",
         expect![[r#"
         submit       | a: pending -hold-> held; job: pending -> held
-        approve a
-        approve a    | a: held -approve-> queued; job: held -> pending
+        approve a    | a: approved by ann (1 of 2)
+        approve a bob fine | a: held -approve-> queued; job: held -> pending
         go a
         end a 0      | a: running -succeed-> success; job: running -> success; a#1 is ended, confirmed; ! forget a
         = job success, a success
+    "#]],
+    );
+}
+
+#[test]
+fn nobody_counts_twice() {
+    check(
+        "a[reviewers:2]",
+        "approve a; approve a; approve a; approve a bob",
+        expect![[r#"
+        submit       | a: pending -hold-> held; job: pending -> held
+        approve a    | a: approved by ann (1 of 2)
+        approve a    | refused: ann has approved it already, and 1 more must
+        approve a    | refused: ann has approved it already, and 1 more must
+        approve a bob | a: held -approve-> queued; job: held -> pending
+        = job pending, a queued
+    "#]],
+    );
+}
+
+#[test]
+fn who_submitted_a_job_may_not_approve_it_where_four_eyes_are_wanted() {
+    check(
+        "a[approve four_eyes], b[reviewers:1]",
+        "approve b; approve a; approve a bob",
+        expect![[r#"
+        submit       | a: pending -hold-> held; b: pending -hold-> held; job: pending -> held
+        approve b    | b: held -approve-> queued; job: held -> pending
+        approve a    | refused: ann submitted the job, and its approval is for others to give
+        approve a bob | a: held -approve-> success
+        = job pending, a success, b queued
+    "#]],
+    );
+}
+
+#[test]
+fn approvals_count_only_once_the_wait_is_over() {
+    check(
+        "a[wait:60s reviewers:2 hold:60s]",
+        "approve a bob; next; approve a bob; pass 59s; next",
+        expect![[r#"
+        submit       | a: pending -wait-> waiting
+        approve a bob | refused: the step is waiting, so there is nothing to approve
+        +60s check a | a: waiting -timer_done-> held; job: pending -> held
+        approve a bob | a: approved by bob (1 of 2)
+        pass 59s
+        +1s check a  | a: held -expire-> cancelled; job: held -> cancelled
+        = job cancelled (hold_expired), a cancelled (hold_expired)
     "#]],
     );
 }

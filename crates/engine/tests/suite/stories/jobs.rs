@@ -220,7 +220,7 @@ fn steps_that_are_not_there() {
             Event::Refused { ticket, reason: reason.clone() },
             Event::Resolve(resolve(step, ticket.attempt, "failed", false)),
             Event::Unmatched { step, missing: "gpu".to_owned() },
-            Event::Approve { step, by: by.clone() },
+            Event::Approve { step, by: by.clone(), comment: String::new() },
             Event::Reject { step, by, reason },
             Event::Check { step },
             Event::Poisoned { step: Some(step), message: "a bug".to_owned() },

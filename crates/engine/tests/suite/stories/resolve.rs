@@ -400,7 +400,7 @@ fn told(world: &World, how: &Continuation, confirmed: bool) -> String {
     let ended_at: Option<Time> = world.job.header.ended_at;
     let last = |ix: StepIx| (world.job.step(ix).attempts > 0).then_some(LastAttempt { confirmed, ended_at });
     let confirm_dead = false;
-    let made = carry_on(JobId(Uuid::from_u128(2)), &world.job, how, confirm_dead, &last, &ctx);
+    let made = carry_on(JobId(Uuid::from_u128(2)), &world.job, how, confirm_dead, &last, "bob".into(), &ctx);
     let (job, changes) = match made {
         Ok(made) => made,
         Err(Rejection::MayStillRun { steps }) => {

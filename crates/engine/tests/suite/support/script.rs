@@ -148,7 +148,10 @@ pub(crate) fn event(world: &mut World, words: &[&str]) -> Event {
         "unmatched" => Event::Unmatched { step, missing: "gpu".to_owned() },
         "cancel" => Event::Cancel { by: "ann".to_owned(), force: false },
         "force" => Event::Cancel { by: "ann".to_owned(), force: true },
-        "approve" => Event::Approve { step, by: "ann".to_owned() },
+        "approve" => {
+            let by = if what.is_empty() { "ann" } else { what };
+            Event::Approve { step, by: by.to_owned(), comment: words.get(3).copied().unwrap_or_default().to_owned() }
+        }
         "reject" => Event::Reject { step, by: "ann".to_owned(), reason: "no".to_owned() },
         "check" if name == "job" => Event::CheckJob,
         "check" => Event::Check { step },
@@ -242,6 +245,7 @@ fn facts(world: &World, changes: &Changes) -> Vec<String> {
             About::Offer { step, what, .. } => format!("{}: offer {what:?}", name(*step)).to_lowercase(),
             About::Attempt { step, what, .. } => format!("{}: {what:?}", name(*step)).to_lowercase(),
             About::Job { from, to } => format!("job: {from} -> {to}"),
+            About::Approved { step } => format!("{}: {}", name(*step), note.reason),
             About::Continued => "job: continued".to_owned(),
             About::CancelAsked => format!("job: cancel {}", note.reason),
         });

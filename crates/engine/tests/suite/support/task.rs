@@ -126,6 +126,8 @@ fn set(step: &mut StepDef, key: &str, value: &str, named: Option<StepIx>) {
         "stop" => step.on_disconnect = OnDisconnect::Stop,
         "grace" => step.stop.grace = duration(value),
         "reviewers" => step.protection.reviewers = value.parse().expect("a number of people"),
+        "four_eyes" => step.protection.four_eyes = true,
+        "env" => step.protection.environment = Some(value.into()),
         "wait" => step.protection.wait = Some(duration(value)),
         "each" => step.fan_out = Some(FanOut { items: items(value), max_parallel: None, fail_fast: false }),
         "parallel" => fan_out(step).max_parallel = Some(value.parse().expect("a number of items")),

@@ -50,7 +50,8 @@ impl World {
         let rules = Rules::default();
         let (heard, verdicts_from) = (Heard(START.0), Heard::MIN);
         let ctx = Ctx { now: START, heard, verdicts_from, random: 0, rules: &rules, workers: &(), evaluator: &Toy };
-        let (job, changes) = engine::submit(JobId(Uuid::from_u128(1)), definition, Arc::new(json!("hello")), &ctx);
+        let (job, changes) =
+            engine::submit(JobId(Uuid::from_u128(1)), definition, Arc::new(json!("hello")), "ann".into(), &ctx);
         (
             World {
                 job,

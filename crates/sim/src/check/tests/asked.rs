@@ -3,6 +3,7 @@
 
 use super::heard::hello;
 use super::*;
+use crate::workload::GatePlan;
 
 /// Another job of the same task, that goes on for nobody.
 #[test]
@@ -13,6 +14,14 @@ fn a_submit_that_became_two_jobs_is_found() {
     let row = JobRow { id: twin, version: 1, ..scene.job_row() };
     let batch = Batch { now: scene.time(), jobs: vec![JobWrite { row, expected: None }], ..Batch::default() };
     scene.commit(&batch).is_found("submit", "became two jobs");
+}
+
+#[test]
+fn a_step_that_passes_its_gate_too_early_is_found() {
+    let gate = |reviewers, wait| Some(GatePlan { reviewers, allow_submitter: true, wait });
+    Scene::new(|step| step.gate = gate(1, None)).is_found("gate", "approved by {}");
+    Scene::new(|step| step.gate = gate(0, Some(SECOND))).is_found("gate", "did not wait");
+    Scene::new(|step| step.gate = gate(0, None)).is_well();
 }
 
 #[test]

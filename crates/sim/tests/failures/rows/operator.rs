@@ -1,8 +1,11 @@
 //! A person cancels, drains, removes, pauses or settles, also at bad moments.
 
+use std::time::Duration;
+
 use engine::StateName;
 use sim::faults::{FaultKind, Ways};
 use sim::scenario::{Do, Moment, Order, Script, Settle};
+use sim::workload::GatePlan;
 use worker::agent::StopLevel;
 
 use crate::row::{FOR_GOOD, LONG, Row, SHORT, WINDOW, returns, running, secs, when};
@@ -137,6 +140,56 @@ fn settles() -> Vec<Row> {
         )
         .rule("`approve.expires`"),
         Row::new(
+            "approve-twice",
+            "approves twice where two people must, somebody else 60 s later",
+            held()
+                .step(|step| step.gate = Some(gate(2, None)))
+                .order(Order::Approve)
+                .after(secs(5))
+                .order(Order::Approve)
+                .after(secs(55))
+                .asks_why()
+                .mark("the other approval")
+                .order(Order::ApproveBy("ben")),
+        )
+        .rule("nobody counts twice")
+        .real("approvals_of_different_people_are_counted_and_survive_a_kill_of_the_server"),
+        Row::new(
+            "approve-own",
+            "approves a job of their own where somebody else must (`allow_submitter: false`), who does so 60 s later",
+            held()
+                .step(|step| step.gate = Some(GatePlan { allow_submitter: false, ..gate(1, None) }))
+                .order(Order::Approve)
+                .after(secs(60))
+                .asks_why()
+                .mark("the other approval")
+                .order(Order::ApproveBy("ben")),
+        )
+        .real("an_environment_wants_a_wait_and_somebody_else_and_no_worker_meanwhile"),
+        Row::new(
+            "environment-wait",
+            "waits for an environment's `wait: 60s`, and the server is killed for 300 s",
+            returns(waits_for_environment(0).fault(FaultKind::KillServer { server: 0, down: LONG }), LONG),
+        )
+        .rule("a wait is a row with a time")
+        .real("an_environment_wants_a_wait_and_somebody_else_and_no_worker_meanwhile"),
+        Row::new(
+            "environment-wait-reviewer",
+            "approves 30 s after an environment with `wait: 60s` and `reviewers: 1` has asked",
+            waits_for_environment(1)
+                .at(Moment::State(StateName::Held))
+                .after(secs(30))
+                .asks_why()
+                .mark("the approval")
+                .order(Order::ApproveBy("ben")),
+        ),
+        Row::new(
+            "environment-expired",
+            "approves nothing: the environment has `wait: 60s`, `reviewers: 1` and `hold_expires: 60s`",
+            waits_for_environment(1).step(|step| step.hold_expires = Some(secs(60))),
+        )
+        .rule("`environments.NAME.hold_expires`"),
+        Row::new(
             "approve-after-restart",
             "approves after the server was killed for 45 s",
             held()
@@ -199,6 +252,15 @@ fn late() -> Script {
         .mark("")
         .asks_why()
         .order(Order::Resolve(Settle::AcceptLate))
+}
+
+fn gate(reviewers: u32, wait: Option<Duration>) -> GatePlan {
+    GatePlan { reviewers, allow_submitter: true, wait }
+}
+
+/// The event is the begin of the wait.
+fn waits_for_environment(reviewers: u32) -> Script {
+    when(Moment::State(StateName::Waiting)).step(|step| step.gate = Some(gate(reviewers, Some(secs(60)))))
 }
 
 fn held() -> Script {

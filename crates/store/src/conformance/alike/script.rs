@@ -215,7 +215,7 @@ impl<'a> Script<'a> {
                 let ticket = Ticket { step: ix, attempt: attempt_id(self.attempts), fence: Fence(self.attempts) };
                 Event::Offer { ticket, worker: worker_id(1 + self.choices.below(WORKERS)), epoch }
             }
-            _ if choice < 9 => Event::Approve { step: ix, by: "bob".to_owned() },
+            _ if choice < 9 => Event::Approve { step: ix, by: "bob".to_owned(), comment: String::new() },
             _ if choice < 10 => Event::CheckJob,
             _ if choice < 11 => Event::Check { step: ix },
             _ => Event::Cancel { by: "eve".to_owned(), force: self.choices.one_in(2) },
