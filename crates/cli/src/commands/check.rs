@@ -154,7 +154,7 @@ mod tests {
         refuse_circles(&mut checked);
         assert_eq!(checked.each_ref().map(|found| found.ok), [true, false, false, true]);
         let message = &checked[1].diagnostics[0].message;
-        assert_eq!(message, "these tasks begin each other in a circle: `three` → `two` → `three`");
+        assert_eq!(message, "these tasks begin each other in a circle: `two` → `three` → `two`");
     }
 
     #[test]
