@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    attach, cancel, check, completions, dispatch, exec, job, jobs, logs, recover, resolve, retry, review, run, tasks,
-    token, wait, why, worker_drain, worker_remove, workers,
+    attach, cancel, check, completions, dispatch, exec, graph, job, jobs, logs, recover, resolve, retry, review, run,
+    tasks, token, wait, why, worker_drain, worker_remove, workers,
 };
 use crate::connect::ConnectArgs;
 
@@ -67,6 +67,7 @@ pub enum ClientCommand {
     Token(token::TokenArgs),
     Tasks(tasks::TasksArgs),
     Check(check::CheckArgs),
+    Graph(graph::GraphArgs),
     Completions(completions::CompletionsArgs),
 }
 

@@ -12,6 +12,7 @@ mod connect;
 mod error;
 mod exit;
 mod follow;
+mod graph;
 mod print;
 mod stdin;
 mod style;

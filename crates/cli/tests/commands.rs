@@ -186,6 +186,23 @@ async fn a_hang_up_leaves_the_job_alone() {
 }
 
 #[tokio::test]
+async fn the_graph_of_a_name_is_asked_of_the_server() {
+    let server = Scripted::start(|request| match request.line.as_str() {
+        "GET /api/tasks/good" => Answer::json(
+            200,
+            r#"{"name":"good","usable":true,"spec":"name: good\nsteps: { b: { run: x, needs: [a] }, a: { approve: {} } }"}"#,
+        ),
+        _ => Answer::json(200, r#"{"name":"bad","usable":false}"#),
+    })
+    .await;
+    let (code, stdout, _) = output(&server.url, &["graph", "good"]).await;
+    assert_eq!((code, stdout.as_str()), (0, "good: 2 steps in 2 layers\n1  ●── a  approve\n2  ╰─▶ b\n"));
+    let (code, _, stderr) = output(&server.url, &["graph", "bad"]).await;
+    assert_eq!(code, 2);
+    assert!(stderr.contains("was ever good") && stderr.contains("bowline tasks"), "{stderr}");
+}
+
+#[tokio::test]
 async fn detached_prints_the_id_alone() {
     let server = Scripted::start(|_| Answer::json(201, &job("pending", &[("run", "queued", 0)], "null"))).await;
     let (code, stdout, stderr) = output(&server.url, &["run", "t", "--detach", "-i", "a=1", "--tags", "x,y"]).await;

@@ -6,6 +6,7 @@ pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod dispatch;
 pub(crate) mod exec;
+pub(crate) mod graph;
 pub(crate) mod job;
 pub(crate) mod jobs;
 pub(crate) mod logs;
@@ -49,6 +50,7 @@ pub(crate) async fn run(command: ClientCommand, before: &ConnectArgs) -> Result<
         ClientCommand::Dispatch(args) => dispatch::run(before, &args).await,
         ClientCommand::Token(args) => token::run(before, &args).await,
         ClientCommand::Tasks(args) => tasks::run(before, &args).await,
+        ClientCommand::Graph(args) => graph::run(before, &args).await,
         ClientCommand::Check(args) => check::run(&args),
         ClientCommand::Completions(args) => completions::run(&args),
     }

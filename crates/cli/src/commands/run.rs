@@ -128,7 +128,7 @@ fn tell_failure(job: &Job) {
     }
 }
 
-fn is_file(target: &str) -> bool {
+pub(crate) fn is_file(target: &str) -> bool {
     target.contains('/') || target.ends_with(".yaml") || target.ends_with(".yml") || Path::new(target).is_file()
 }
 

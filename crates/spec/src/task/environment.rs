@@ -37,7 +37,8 @@ impl Environment {
     }
 }
 
-/// The step's `environment`. Where nobody knows which there are, as in `bowline check`, every name is good.
+/// The step's `environment`. Where nobody knows which there are, as in `bowline check`, every name is good, and
+/// nothing is known of it but its name.
 pub(super) fn read(
     fields: &mut Fields<'_>,
     known: Option<&BTreeMap<String, Environment>>,
@@ -49,7 +50,9 @@ pub(super) fn read(
         sink.add(finding);
         return None;
     }
-    let environments = known?;
+    let Some(environments) = known else {
+        return Some(Protection { environment: Some(Arc::from(name)), ..Protection::default() });
+    };
     match environments.get(name) {
         Some(environment) => Some(environment.protection(name)),
         None => {
