@@ -56,6 +56,7 @@ fn job(one: &mut dyn Store, other: &mut dyn Store, id: JobId) {
     same!(one, other, job(id));
     same!(one, other, attempts(id));
     same!(one, other, lineage(id));
+    same!(one, other, children(id, 2));
     same!(one, other, family(id, 1));
     same!(one, other, family(id, 100));
     same!(one, other, definition_of(id));

@@ -156,6 +156,9 @@ impl<'a> Script<'a> {
             let row = IdempotencyRow { key, token, request_hash: [3; 32], job: life.job.id, created_at };
             batch.idempotency.push(row);
         }
+        if self.choices.one_in(4) {
+            batch.ties.push((life.job.id, job_id(1 + self.choices.below(JOBS_MAX))));
+        }
         if self.choices.one_in(3) {
             batch.lineage.push(LineageRow {
                 job: life.job.id,
