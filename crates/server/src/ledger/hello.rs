@@ -25,7 +25,7 @@ use super::links::Link;
 use super::losses::Seen;
 use super::marks::Outage;
 use super::notice::Word;
-use super::round::{Round, engine_ticket};
+use super::round::Round;
 
 /// What steps that are run by the worker itself want.
 const PLAIN_TAG: &str = "script";
@@ -245,8 +245,8 @@ impl<S: Store> Core<S> {
         log_whole: bool,
         round: &mut Round,
     ) -> VerdictKind {
-        let ticket = engine_ticket(held.ticket, place.step);
         self.doubt(place.job, round);
+        let ticket = self.engine_ticket(held.ticket, place);
         let Ok(cached) = self.cache.load(place.job, &mut self.store, &self.definitions) else {
             return VerdictKind::Finish;
         };

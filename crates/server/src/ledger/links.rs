@@ -22,7 +22,7 @@ use super::command::{EventError, LinkSender};
 use super::core::Core;
 use super::notice::{self, Word};
 use super::reconcile::{Reported, Sent, missing};
-use super::round::{Round, engine_ticket};
+use super::round::Round;
 
 /// One connected worker, as the ledger sees it.
 pub(super) struct Link {
@@ -229,7 +229,7 @@ impl<S: Store> Core<S> {
             return;
         };
         round.log_ends.insert(AttemptId(ticket.attempt), end.log_last_seq);
-        let event = Event::Ended { ticket: engine_ticket(ticket, place.step), report: report(end) };
+        let event = Event::Ended { ticket: self.engine_ticket(ticket, place), report: report(end) };
         match self.apply(place.job, &event, round) {
             Ok(()) => self.answer_removed(link, place.job, ticket, round),
             Err(EventError::Rejected(Rejection::Stale(_) | Rejection::JobFinal(_))) => {
@@ -372,7 +372,8 @@ impl<S: Store> Core<S> {
             self.stale(link, None, ticket, about, round);
             return;
         };
-        match self.apply(place.job, &event(engine_ticket(ticket, place.step)), round) {
+        let event = event(self.engine_ticket(ticket, place));
+        match self.apply(place.job, &event, round) {
             Ok(()) => {}
             Err(EventError::Rejected(rejection)) => {
                 if let Rejection::Stale(stale) = rejection {

@@ -22,7 +22,7 @@ use super::cache::LoadError;
 use super::core::Core;
 use super::effects::{self, Indexes};
 use super::losses::Seen;
-use super::round::{Round, engine_ticket};
+use super::round::Round;
 
 /// A change elsewhere is seen within this, and what it demands is done within a second.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -254,15 +254,16 @@ impl<S: Store> Core<S> {
     fn heed_word(&mut self, link: LinkId, attempt: AttemptId, word: Word, round: &mut Round) {
         let Word { place, ticket, held, stop } = word;
         let whole = self.log_position(link, attempt, round).is_some_and(|p| p.complete);
+        let known = self.engine_ticket(ticket, place);
         let Some(cached) = self.cache.get(place.job) else { return };
         let state = cached.job.state(place.step);
-        let current = state.ticket() == Some((attempt, engine::Fence(ticket.fence)));
+        let current = state.ticket() == Some((attempt, known.fence));
         if current && state.offer().is_some() {
             return;
         }
         let past = if current { None } else { self.past(attempt, whole) };
         let Some(cached) = self.cache.get(place.job) else { return };
-        let demanded = engine::verdict(&cached.job, engine_ticket(ticket, place.step), held, past);
+        let demanded = engine::verdict(&cached.job, known, held, past);
         let message = match demanded {
             Verdict::Go => Some(ServerMessage::Go { number: 0, ticket }),
             Verdict::Forget if held == Held::Waiting => Some(ServerMessage::Withdraw { ticket }),

@@ -34,6 +34,9 @@ use super::told::{self, Told};
 /// Offers made in one round; the rest follow in the next, which starts at once.
 const OFFERS_PER_ROUND: usize = 2_000;
 
+/// The fence of an attempt whose record its worker cannot read.
+const NO_FENCE: u64 = 0;
+
 /// What has been decided, and what is to happen once it is committed.
 pub(super) struct Round {
     pub now: Time,
@@ -323,6 +326,21 @@ impl<S: Store> Core<S> {
         Ok(())
     }
 
+    /// The engine's name for an attempt that a message speaks of. A worker that cannot read its own record of it has no fence
+    /// for it: there the attempt's name is enough.
+    pub(super) fn engine_ticket(&mut self, ticket: protocol::attempt::Ticket, place: Place) -> engine::event::Ticket {
+        let attempt = AttemptId(ticket.attempt);
+        let mut fence = engine::Fence(ticket.fence);
+        if ticket.fence == NO_FENCE
+            && let Ok(cached) = self.cache.load(place.job, &mut self.store, &self.definitions)
+            && let Some((current, its)) = cached.job.state(place.step).ticket()
+            && current == attempt
+        {
+            fence = its;
+        }
+        engine::event::Ticket { step: place.step, attempt, fence }
+    }
+
     pub(super) fn submit(&mut self, submit: &Submit, round: &mut Round) -> Result<Submitted, SubmitError> {
         let key = submit.idempotency.as_ref().filter(|_| !planted::is(Bug::SubmittedTwice));
         if let Some(key) = key {
@@ -585,9 +603,4 @@ fn emptied<K, V, T>(map: &mut BTreeMap<K, V>, row: impl FnMut((K, V)) -> T) -> V
 /// Names an attempt on the wire.
 pub(super) fn wire_ticket(attempt: AttemptId, fence: engine::Fence) -> protocol::attempt::Ticket {
     protocol::attempt::Ticket { attempt: attempt.0, fence: fence.0 }
-}
-
-/// The engine's name for an attempt that a message speaks of.
-pub(super) fn engine_ticket(ticket: protocol::attempt::Ticket, step: StepIx) -> engine::event::Ticket {
-    engine::event::Ticket { step, attempt: AttemptId(ticket.attempt), fence: engine::Fence(ticket.fence) }
 }

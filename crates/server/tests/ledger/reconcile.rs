@@ -165,3 +165,20 @@ fn word_of_an_end_confirms_what_was_given_up() {
     let attempt = &desk.attempts(job)[0];
     assert_eq!((attempt.state.as_str(), attempt.confirmed), ("lost", true));
 }
+
+/// Its disk fails, and all that it can say is the attempt's name: that is enough to wait for it, and to believe its loss.
+#[test]
+fn a_worker_that_cannot_read_its_record_is_believed_by_the_attempts_name() {
+    let mut desk = Desk::new();
+    let (w, job, spec) = started(&mut desk);
+    desk.hang_up(&w);
+    let ticket = Ticket { fence: 0, ..spec.ticket };
+    let unread = protocol::link::HeldAttempt { ticket, unsure: true, ..held(&spec, HeldState::Running) };
+    let back = desk.connect(w.worker, "w", "script", 1, vec![unread]);
+    assert_eq!(back.welcome.verdicts[0].verdict, VerdictKind::Continue);
+    desk.check(job, "running: running");
+    let detail = "its folder was removed".to_owned();
+    desk.says(&back, vec![WorkerMessage::Lost { ticket, loss: Loss::RunnerLost, detail }]);
+    desk.check(job, "failed: failed");
+    assert!(desk.attempts(job)[0].confirmed);
+}
