@@ -205,7 +205,8 @@ impl Roster {
         self.update(row.id, |worker| {
             let worker = worker.get_or_insert_with(|| Worker::away(row.name.clone()));
             worker.take_over(row);
-            worker.drain.operator = row.draining;
+            // It may have come and gone at another server since it said that it takes no more.
+            worker.drain = Drain { operator: row.draining, own: row.unwilling, caretaker: false };
             // A link that this server saw end by itself is not one that ended with a server.
             if worker.left.is_none() || worker.elsewhere {
                 worker.left_with_server = true;

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use engine::Event;
+use engine::{Event, JobId};
 use protocol::attempt::Ticket;
-use protocol::link::{RefusedCode, VerdictKind};
+use protocol::link::{Heartbeat, RefusedCode, VerdictKind, WorkerMessage};
 use server::ledger::FleetOrder;
 use uuid::Uuid;
 
@@ -356,4 +356,23 @@ fn who_left_while_a_server_was_frozen_is_not_taken_for_connected() {
     cluster.thaw(1);
     cluster.pass(SECOND * 5);
     assert!(!is_connected(&mut cluster), "its window was over before this server looked");
+}
+
+/// It drained when this server last looked, and has come and gone at another one since: it may come back as it is now.
+#[test]
+fn who_has_drained_in_an_earlier_life_is_waited_for_in_its_window() {
+    let mut cluster = Cluster::new(2);
+    let w = cluster.desk(0).worker("w", "script", 1);
+    let drains = Heartbeat { processed: 0, held: Vec::new(), free: 1, ahead: 0, draining: true, runners: Vec::new() };
+    cluster.desk(0).says(&w, vec![WorkerMessage::Heartbeat(drains)]);
+    cluster.pass(SECOND * 3);
+    cluster.desk(0).hang_up(&w);
+    cluster.pass(SECOND * 3);
+    let again = cluster.desk(0).connect(w.worker, "w", "script", 1, Vec::new());
+    cluster.desk(0).hang_up(&again);
+    let jobs: Vec<JobId> = (0..4).map(|_| cluster.desk(1).submit(ONE)).collect();
+    cluster.pass(SECOND * 60);
+    for job in jobs {
+        cluster.desk(1).check(job, "pending: queued");
+    }
 }
