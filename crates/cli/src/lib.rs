@@ -7,12 +7,14 @@ pub mod args;
 pub mod context;
 pub mod reference;
 
+mod ask;
 mod commands;
 mod connect;
 mod error;
 mod exit;
 mod follow;
 mod graph;
+mod inputs;
 mod print;
 mod stdin;
 mod style;

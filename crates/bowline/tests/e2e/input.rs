@@ -1,6 +1,8 @@
 //! Bad input: a clear error, exit code 2, and nothing half-made.
 
-use crate::house::House;
+use std::process::Stdio;
+
+use crate::house::{House, finish};
 
 #[test]
 fn every_problem_of_a_task_file_is_told_at_once() {
@@ -23,6 +25,35 @@ fn what_is_not_built_yet_says_so() {
     let file = house.write("later.yaml", "name: l\nsteps:\n  a: { docker: { image: alpine } }\n").display().to_string();
     let ran = house.bowline(&["run", &file]).code(2);
     assert!(ran.err.contains("not supported yet"), "{}", ran.err);
+}
+
+#[test]
+fn missing_inputs_are_all_named_and_nobody_is_asked_without_a_terminal() {
+    let (house, _up) = House::up();
+    let text =
+        "name: w\ninput: { a: { required: true }, b: { required: true }, c: {} }\nsteps: { s: { run: 'true' } }\n";
+    let file = house.write("w.yaml", text).display().to_string();
+    let ran = house.bowline(&["run", &file, "-i", "c=1"]).code(2);
+    assert!(ran.err.contains("`a` is required; the input `b` is required"), "{}", ran.err);
+    assert!(ran.err.contains("-i a=…") && ran.err.contains("-i b=…"), "{}", ran.err);
+    assert!(!ran.err.contains("> "), "{}", ran.err);
+}
+
+#[test]
+fn inputs_come_from_words_files_and_stdin() {
+    let (house, _up) = House::up();
+    let text = "
+name: w
+input: { a: {}, b: {}, days: { type: integer }, hosts: { type: list } }
+steps: { show: { run: 'echo \"$BOWLINE_INPUT_A|$BOWLINE_INPUT_B|$BOWLINE_INPUT_DAYS|$BOWLINE_INPUT_HOSTS\"' } }
+";
+    let file = house.write("w.yaml", text).display().to_string();
+    let values = house.write("values.yaml", "a: from the file\ndays: 3\nhosts: [x, y]\n").display().to_string();
+    let mut command = house.command(&["run", &file, "--input-file", &values, "-i", "a=over it", "-i", "b=@-"]);
+    command.stdin(std::fs::File::open(house.write("piped", "from stdin")).expect("there"));
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let ran = finish(command.spawn().expect("it starts")).ok();
+    assert_eq!(ran.out, "over it|from stdin|3|[\"x\",\"y\"]\n");
 }
 
 #[test]

@@ -276,6 +276,58 @@ fn one_command_is_followed_without_prefixes_and_its_result_is_ours() {
     assert!(text[4].starts_with("error: step run: "), "{text:#?}");
 }
 
+const WANTS: &str = "
+name: wants
+input:
+  title: { required: true, pattern: '^[A-Z]', description: the heading }
+  days: { type: integer, required: true }
+  mode: { type: enum, options: [fast, slow], default: fast }
+steps:
+  show: { run: 'echo \"{{ input.title }} {{ input.days + 1 }} {{ input.mode }}\"' }
+";
+
+#[test]
+fn required_inputs_that_are_missing_are_asked_for() {
+    let (house, _up) = House::up();
+    let file = house.write("wants.yaml", WANTS).display().to_string();
+    house.bowline(&["tasks", "push", &file]).ok();
+    // A name and a file are asked about alike.
+    for target in [file.as_str(), "wants"] {
+        let mut terminal = Terminal::start(&house, 80, 30, &["run", target]);
+        terminal.await_screen("a question", |t| shows(t, "title (string): the heading"));
+        terminal.press(b"disks\n");
+        terminal.await_screen("it again", |t| shows(t, "must match"));
+        terminal.press(b"Disks\n");
+        terminal.await_screen("the next", |t| shows(t, "days (integer)"));
+        terminal.press(b"3\n");
+        let (code, text) = terminal.finish();
+        assert_eq!(code, 0, "{text:#?}");
+        assert!(text.iter().any(|line| line == "Disks 4 fast"), "{text:#?}");
+        assert!(!text.iter().any(|line| line.contains("mode")), "a default is not asked for: {text:#?}");
+    }
+}
+
+#[test]
+fn whoever_does_not_answer_starts_nothing() {
+    let (house, _up) = House::up();
+    let file = house.write("wants.yaml", WANTS).display().to_string();
+    let mut terminal = Terminal::start(&house, 80, 30, &["run", &file, "-i", "days=3"]);
+    terminal.await_screen("a question", |t| shows(t, "title (string)"));
+    terminal.press(b"\x04");
+    let (code, text) = terminal.finish();
+    assert_eq!(code, 2, "{text:#?}");
+    assert!(text.iter().any(|line| line == "error: required input not given: `title`"), "{text:#?}");
+    // What is wrong with what is given comes before any question.
+    let (code, text) = Terminal::start(&house, 80, 30, &["run", &file, "-i", "days=soon"]).finish();
+    assert_eq!(code, 2);
+    assert!(text[0].starts_with("error: the input `title` is required; `days` must be a whole number"), "{text:#?}");
+    assert!(house.bowline(&["jobs", "--json"]).ok().json()["items"].as_array().expect("a list").is_empty());
+}
+
+fn shows(text: &[String], wanted: &str) -> bool {
+    text.iter().any(|line| line.contains(wanted))
+}
+
 fn position(text: &[String], wanted: &str) -> usize {
     let wanted = wanted.trim_matches('"');
     text.iter().position(|line| line.contains(wanted)).unwrap_or_else(|| panic!("no {wanted}: {text:#?}"))

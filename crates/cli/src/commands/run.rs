@@ -1,18 +1,19 @@
 //! `bowline run`: a task by name, or a task file, followed to its end.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use api::{Job, SubmitRequest};
 use clap::Args;
 use client::Client;
-use serde_json::{Map, Value};
 
+use crate::ask;
 use crate::connect::ConnectArgs;
 use crate::error::{CliError, tell};
 use crate::exit::Exit;
 use crate::follow::{self, Ended, Options};
+use crate::inputs;
 use crate::print::{put, put_json, say};
 
 /// When our stdout is closed, a job that is about to end may do so.
@@ -21,19 +22,24 @@ const RESULT_PATIENCE: Duration = Duration::from_millis(500);
 /// Run a task and follow it to its end
 ///
 /// TARGET is a task that the server knows, or a task file. Ctrl-C asks the job to end, twice forces it; closing the
-/// terminal leaves it running.
+/// terminal leaves it running. On a terminal it asks for required inputs that are not given.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   bowline run nightly-backup
   bowline run ./release.yaml -i version=v1.2 -i notes=@CHANGES.md
+  git log --oneline v1.1.. | bowline run release -i version=v1.2 -i notes=@-
+  bowline run release --input-file inputs.yaml -i version=v1.3
   id=$(bowline run release.yaml --detach) && bowline wait $id")]
 pub struct RunArgs {
     /// A task's name, or the path of a task file
     pub target: String,
-    /// An input; `key=@file` takes the file's text, `key=@@x` means `@x`
+    /// An input; `key=@file` takes the file's text, `key=@-` what is on stdin, `key=@@x` means `@x`
     #[arg(short, long = "input", value_name = "KEY=VALUE")]
     pub input: Vec<String>,
+    /// A file of inputs, a mapping in YAML or JSON, or `-` for stdin; `-i` goes over it
+    #[arg(long, value_name = "FILE")]
+    pub input_file: Option<PathBuf>,
     /// Tags that every worker must have, besides those of the steps
     #[arg(long, value_name = "TAG", value_delimiter = ',')]
     pub tags: Vec<String>,
@@ -48,15 +54,38 @@ pub struct RunArgs {
 }
 
 pub(crate) async fn run(client: &Client, args: &RunArgs) -> Result<Exit, CliError> {
-    let mut request =
-        SubmitRequest { input: inputs(&args.input)?, tags: args.tags.clone(), ..SubmitRequest::default() };
+    let mut request = SubmitRequest {
+        input: inputs::given(args.input_file.as_deref(), &args.input)?,
+        tags: args.tags.clone(),
+        ..SubmitRequest::default()
+    };
     if is_file(&args.target) {
         request.spec = Some(read_text(Path::new(&args.target))?);
         request.file = Some(args.target.clone());
     } else {
         request.task = Some(args.target.clone());
     }
+    if ask::can_ask() {
+        ask_for_missing(client, &mut request).await?;
+    }
     submit(client, &request, args.detach, args.json).await
+}
+
+/// On a terminal. A task that is not there or not good is none that could be asked for: the submit tells of it.
+async fn ask_for_missing(client: &Client, request: &mut SubmitRequest) -> Result<(), CliError> {
+    let text = match (&request.task, &request.spec) {
+        (Some(name), _) => match client.task(name).await {
+            Ok(task) => task.spec,
+            Err(client::Error::Api { .. }) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        },
+        (None, Some(spec)) => spec.clone(),
+        (None, None) => return Ok(()),
+    };
+    match spec::task::parse(&text, "", &spec::task::Options::default()).0 {
+        Some(task) => ask::for_missing(&task, &mut request.input),
+        None => Ok(()),
+    }
 }
 
 /// Submits, and follows unless `detach`. Also what `exec` does.
@@ -132,24 +161,6 @@ pub(crate) fn is_file(target: &str) -> bool {
     target.contains('/') || target.ends_with(".yaml") || target.ends_with(".yml") || Path::new(target).is_file()
 }
 
-fn inputs(pairs: &[String]) -> Result<Map<String, Value>, CliError> {
-    let mut inputs = Map::new();
-    for pair in pairs {
-        let Some((key, value)) = pair.split_once('=').filter(|(key, _)| !key.is_empty()) else {
-            return Err(CliError::usage_hint(format!("`{pair}` is not an input"), "write it like `-i version=v1.2`"));
-        };
-        let value = match value.strip_prefix('@') {
-            None => value.to_owned(),
-            Some(literal) if literal.starts_with('@') => literal.to_owned(),
-            Some(path) => read_text(Path::new(path))?,
-        };
-        if inputs.insert(key.to_owned(), Value::String(value)).is_some() {
-            return Err(CliError::usage(format!("the input `{key}` is given twice")));
-        }
-    }
-    Ok(inputs)
-}
-
 pub(crate) fn read_text(path: &Path) -> Result<String, CliError> {
     fs::read_to_string(path).map_err(|source| CliError::Unreadable { path: path.to_owned(), source })
 }
@@ -157,24 +168,6 @@ pub(crate) fn read_text(path: &Path) -> Result<String, CliError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn inputs_are_strings_or_files() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let file = folder.path().join("notes.txt");
-        fs::write(&file, "line\n").expect("written");
-        let pairs = ["a=1".to_owned(), "b=x=y".to_owned(), "c=@@home".to_owned(), format!("d=@{}", file.display())];
-        let inputs = inputs(&pairs).expect("good");
-        assert_eq!(Value::Object(inputs), serde_json::json!({"a": "1", "b": "x=y", "c": "@home", "d": "line\n"}));
-    }
-
-    #[test]
-    fn bad_inputs_are_usage_errors() {
-        for pairs in [vec!["a"], vec!["=1"], vec!["a=1", "a=2"], vec!["a=@/nowhere/at/all"]] {
-            let pairs: Vec<String> = pairs.into_iter().map(str::to_owned).collect();
-            assert_eq!(inputs(&pairs).expect_err("bad").exit(), Exit::Usage, "{pairs:?}");
-        }
-    }
 
     #[test]
     fn files_are_told_from_names() {

@@ -63,6 +63,13 @@ impl Task {
     }
 }
 
+impl Input {
+    /// One value for it, in its own type; [`Task::bind`] takes what this takes.
+    pub fn take(&self, given: Json) -> Result<Json, InputProblem> {
+        value(self, given)
+    }
+}
+
 /// What a task declares that it wants, for jobs that other jobs begin.
 impl Inputs for Task {
     fn bind(&self, given: Json) -> Result<Json, String> {
