@@ -186,6 +186,27 @@ async fn a_hang_up_leaves_the_job_alone() {
 }
 
 #[tokio::test]
+async fn whoever_watches_gets_the_steps_and_no_logs() {
+    let server = Scripted::start(|request| match request.line.as_str() {
+        "POST /api/jobs" => Answer::json(201, &job("pending", &[("run", "queued", 0)], "null")),
+        line if line.contains("/logs") => panic!("nobody wants them"),
+        line if line.contains("/events") => Answer::events(&format!(
+            "{}{}{}",
+            event(1, "step", "run", "running"),
+            event(2, "step", "run", "success"),
+            event(3, "job", "", "success")
+        )),
+        _ => Answer::json(200, &job("success", &[("run", "success", 1)], "null")),
+    })
+    .await;
+    let (code, stdout, stderr) = output(&server.url, &["run", "t", "--watch"]).await;
+    assert_eq!((code, stdout.as_str(), stderr.as_str()), (0, "", "run: running\nrun: success in 0ms\n"));
+    assert!(server.requests().iter().all(|request| !request.line.contains("/logs")));
+    let (code, ..) = output(&server.url, &["run", "t", "--watch", "--detach"]).await;
+    assert_eq!(code, 2);
+}
+
+#[tokio::test]
 async fn the_graph_of_a_name_is_asked_of_the_server() {
     let server = Scripted::start(|request| match request.line.as_str() {
         "GET /api/tasks/good" => Answer::json(

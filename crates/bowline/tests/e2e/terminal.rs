@@ -324,6 +324,19 @@ fn whoever_does_not_answer_starts_nothing() {
     assert!(house.bowline(&["jobs", "--json"]).ok().json()["items"].as_array().expect("a list").is_empty());
 }
 
+#[test]
+fn whoever_watches_sees_the_steps_alone() {
+    let (house, _up) = House::up();
+    let steps: String = (0..20).map(|n| format!("  s{n}: {{ run: echo line-{n} }}\n")).collect();
+    let file = house.write("many.yaml", &format!("name: many\nsteps:\n{steps}")).display().to_string();
+    let (code, text) = Terminal::start(&house, 80, 24, &["run", &file, "--watch"]).finish();
+    assert_eq!(code, 0, "{text:#?}");
+    assert!(!shows(&text, "line-"), "{text:#?}");
+    assert!(text[0].starts_with("many success 20/20 "), "{text:#?}");
+    assert_eq!(text.len(), 21, "{text:#?}");
+    assert!(text[1..].iter().all(|line| line.contains("✓ success") && line.ends_with('s')), "{text:#?}");
+}
+
 fn shows(text: &[String], wanted: &str) -> bool {
     text.iter().any(|line| line.contains(wanted))
 }

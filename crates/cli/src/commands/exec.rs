@@ -11,6 +11,7 @@ use super::run::submit;
 use crate::connect::ConnectArgs;
 use crate::error::CliError;
 use crate::exit::Exit;
+use crate::follow::Wish;
 use crate::stdin::StdinNotice;
 
 /// Run one command as a job
@@ -88,7 +89,7 @@ pub(crate) async fn run(client: &Client, args: &ExecArgs) -> Result<Exit, CliErr
         SubmitRequest { spec: Some(spec.to_string()), file: Some("exec".to_owned()), ..SubmitRequest::default() };
     let mut stdin = StdinNotice::default();
     stdin.look();
-    let result = submit(client, &request, args.detach, args.json).await;
+    let result = submit(client, &request, args.detach, Wish { json: args.json, watch: false }).await;
     stdin.look();
     result
 }

@@ -12,7 +12,7 @@ use crate::ask;
 use crate::connect::ConnectArgs;
 use crate::error::{CliError, tell};
 use crate::exit::Exit;
-use crate::follow::{self, Ended, Options};
+use crate::follow::{self, Ended, Options, Wish};
 use crate::inputs;
 use crate::print::{put, put_json, say};
 
@@ -46,6 +46,9 @@ pub struct RunArgs {
     /// Print the job's id and do not wait
     #[arg(long)]
     pub detach: bool,
+    /// Show the steps and how long each takes, without their logs
+    #[arg(long, conflicts_with = "detach")]
+    pub watch: bool,
     /// Print the job as JSON (at its end, unless detached)
     #[arg(long)]
     pub json: bool,
@@ -68,7 +71,7 @@ pub(crate) async fn run(client: &Client, args: &RunArgs) -> Result<Exit, CliErro
     if ask::can_ask() {
         ask_for_missing(client, &mut request).await?;
     }
-    submit(client, &request, args.detach, args.json).await
+    submit(client, &request, args.detach, Wish { json: args.json, watch: args.watch }).await
 }
 
 /// On a terminal. A task that is not there or not good is none that could be asked for: the submit tells of it.
@@ -93,32 +96,33 @@ pub(crate) async fn submit(
     client: &Client,
     request: &SubmitRequest,
     detach: bool,
-    json: bool,
+    wish: Wish,
 ) -> Result<Exit, CliError> {
     let key = client::new_idempotency_key()
         .map_err(|error| CliError::usage(format!("the system gives no random numbers: {error}")))?;
     let job = client.submit(request, &key).await?;
     if detach {
-        if json {
+        if wish.json {
             put_json(&job)?;
         } else {
             put(&job.id.to_string())?;
         }
         return Ok(Exit::Success);
     }
-    follow_to_result(client, &job, json).await
+    follow_to_result(client, &job, wish).await
 }
 
 /// Follows a job on the screen and makes its result ours. Also what `attach` does.
-pub(crate) async fn follow_to_result(client: &Client, job: &Job, json: bool) -> Result<Exit, CliError> {
-    let options = Options { interrupt_cancels: true, tells_waits: true, ..Options::default() };
-    let mut view = follow::choose(job, json);
+pub(crate) async fn follow_to_result(client: &Client, job: &Job, wish: Wish) -> Result<Exit, CliError> {
+    let options =
+        Options { interrupt_cancels: true, tells_waits: true, without_logs: wish.watch, ..Options::default() };
+    let mut view = follow::choose(job, wish);
     let ended = follow::follow(client, job, &options, view.as_mut()).await;
     drop(view);
     match ended {
         Ok(Ended::Left) => Ok(Exit::Cancelled),
         Ok(Ended::Over(job)) => {
-            let printed = if json { put_json(&job) } else { Ok(()) };
+            let printed = if wish.json { put_json(&job) } else { Ok(()) };
             tell_failure(&job);
             // The result is known, also to a caller who did not wait for its text.
             match printed {

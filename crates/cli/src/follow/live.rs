@@ -12,7 +12,7 @@ use super::join::{Joined, Joiner};
 use super::screen::{Screen, Size};
 use super::text::tame;
 use super::track::Track;
-use super::tree::{self, Moment, cut};
+use super::tree::{self, Moment, Share, cut};
 use super::view::{View, has_one_log};
 use crate::style::step_mark;
 use crate::times::now;
@@ -35,10 +35,11 @@ pub(crate) struct Live {
     prefix: Option<usize>,
     began: Instant,
     drawn: Instant,
+    share: Share,
 }
 
 impl Live {
-    pub(crate) fn new(job: &Job) -> Live {
+    pub(crate) fn new(job: &Job, share: Share) -> Live {
         let longest = job.steps.iter().map(name_width).max().unwrap_or(0);
         Live {
             screen: Screen::default(),
@@ -47,6 +48,7 @@ impl Live {
             prefix: (!has_one_log(job)).then_some(longest.min(PREFIX_WIDTH_MAX)),
             began: Instant::now(),
             drawn: Instant::now(),
+            share,
         }
     }
 
@@ -60,7 +62,7 @@ impl Live {
             self.screen.leave();
         }
         let moment = self.moment();
-        self.rows = tree::live(track, moment);
+        self.rows = tree::live(track, moment, self.share);
         let drawn = self.screen.draw(&[], self.rows.clone(), moment.size);
         self.drawn = Instant::now();
         drawn
@@ -109,7 +111,7 @@ impl View for Live {
     fn step_changed(&mut self, track: &Track, index: usize) -> io::Result<()> {
         let step = &track.steps[index];
         let is_bad = matches!(step.state, StepState::Failed | StepState::Cancelled);
-        if !is_bad || tree::shows_all(track, Size::now()) {
+        if !is_bad || tree::shows_all(track, Size::now(), self.share) {
             return Ok(());
         }
         let reason = tame(&step.reason);

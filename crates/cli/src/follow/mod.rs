@@ -26,7 +26,7 @@ mod waits;
 
 use std::time::Duration;
 
-use api::{Event, EventKind, Job};
+use api::{Event, EventKind, Job, Step};
 use client::{Client, StreamItem};
 use tokio::time::{Instant, interval, sleep, sleep_until};
 
@@ -36,7 +36,7 @@ use self::track::Track;
 use self::waits::Waits;
 
 pub(crate) use self::raw::Raw;
-pub(crate) use self::view::{View, choose};
+pub(crate) use self::view::{View, Wish, choose};
 
 use crate::error::CliError;
 
@@ -62,6 +62,8 @@ pub(crate) struct Options {
     pub(crate) interrupt_cancels: bool,
     /// Why a step has no worker is told, if it takes long.
     pub(crate) tells_waits: bool,
+    /// Nobody wants the logs.
+    pub(crate) without_logs: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -92,6 +94,7 @@ pub(crate) async fn follow(
         logs: LogReaders::new(client.clone(), job.id.to_string()),
         interrupts: Interrupts::new(options.interrupt_cancels)?,
         waits: options.tells_waits.then(Waits::default),
+        with_logs: !options.without_logs,
         view,
     };
     follower.view.begin(&follower.track)?;
@@ -111,6 +114,7 @@ struct Follower<'a> {
     logs: LogReaders,
     interrupts: Interrupts,
     waits: Option<Waits>,
+    with_logs: bool,
     view: &'a mut dyn View,
 }
 
@@ -204,7 +208,7 @@ impl Follower<'_> {
     fn event(&mut self, event: &Event) -> Result<(), CliError> {
         if let Some(index) = self.track.apply(event) {
             let step = &self.track.steps[index];
-            if self.step.is_none_or(|only| only == step.name) {
+            if self.with_logs && self.step.is_none_or(|only| only == step.name) {
                 self.logs.open(&step.name, step.attempt);
             }
             self.view.step_changed(&self.track, index)?;
@@ -238,7 +242,8 @@ impl Follower<'_> {
 
     /// Opens the logs of all attempts that the job names and that are not open yet.
     fn open_known(&mut self, job: &Job, latest: Option<Latest>) {
-        for step in job.steps.iter().filter(|step| self.step.is_none_or(|only| only == step.name)) {
+        let is_wanted = |step: &&Step| self.with_logs && self.step.is_none_or(|only| only == step.name);
+        for step in job.steps.iter().filter(is_wanted) {
             match latest {
                 Some(latest) => self.logs.open_latest(&step.name, step.attempt, latest.tail),
                 None => self.logs.open(&step.name, step.attempt),

@@ -35,11 +35,30 @@ pub(crate) struct Moment {
     pub(crate) tick: usize,
 }
 
-/// While the job is on its way: as many rows as leave room for the log.
-pub(crate) fn live(track: &Track, moment: Moment) -> Vec<String> {
-    let room = (moment.size.rows / 2).clamp(1, ROWS_MAX);
-    let room = room.min(moment.size.rows.saturating_sub(1)).max(1);
-    picture(track, moment, room - 1)
+/// How much of the screen a picture may take while the job is on its way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Share {
+    /// So much that the log has room too.
+    BesidesLog,
+    /// All of it: no log is shown.
+    Whole,
+}
+
+impl Share {
+    /// With the head.
+    fn rows(self, size: Size) -> usize {
+        let most = match self {
+            Share::BesidesLog => (size.rows / 2).min(ROWS_MAX),
+            Share::Whole => size.rows,
+        };
+        // The cursor rests in a row of its own.
+        most.min(size.rows.saturating_sub(1)).max(1)
+    }
+}
+
+/// While the job is on its way.
+pub(crate) fn live(track: &Track, moment: Moment, share: Share) -> Vec<String> {
+    picture(track, moment, share.rows(moment.size) - 1)
 }
 
 /// When it is over.
@@ -48,8 +67,8 @@ pub(crate) fn last(track: &Track, moment: Moment) -> Vec<String> {
 }
 
 /// Whether there is a row for every step while the job is on its way.
-pub(crate) fn shows_all(track: &Track, size: Size) -> bool {
-    track.steps.len() < (size.rows / 2).clamp(1, ROWS_MAX)
+pub(crate) fn shows_all(track: &Track, size: Size, share: Share) -> bool {
+    track.steps.len() < share.rows(size)
 }
 
 /// Cuts in the middle: names that belong together often begin alike, and differ at their ends.
@@ -245,7 +264,7 @@ mod tests {
     #[test]
     fn a_small_job_is_shown_whole() {
         assert_eq!(
-            plain(live(&track(&["success", "running"]), moment(80, 24))),
+            plain(live(&track(&["success", "running"]), moment(80, 24), Share::BesidesLog)),
             ["t ⠋ 1/2 2.5s  01930000-0000-7000-8000-0000000000aa", "├─ step-0 ✓ success", "└─ step-1 ⠋ running"]
         );
     }
@@ -255,7 +274,7 @@ mod tests {
         let mut states = vec!["success"; 40];
         states.extend(["failed", "running", "queued"]);
         states.extend(["pending"; 40]);
-        let shown = plain(live(&track(&states), moment(80, 12)));
+        let shown = plain(live(&track(&states), moment(80, 12), Share::BesidesLog));
         assert_eq!(shown.len(), 6);
         assert_eq!(
             shown[1..5],
@@ -269,11 +288,21 @@ mod tests {
         let states = vec!["running"; 30];
         for columns in [1, 2, 5, 12, 40, 200] {
             for rows in [1, 2, 3, 10, 50] {
-                let shown = plain(live(&track(&states), moment(columns, rows)));
-                assert!(shown.len() < rows.max(2), "{columns}x{rows}: {shown:?}");
-                assert!(shown.iter().all(|row| row.chars().count() < columns), "{columns}x{rows}: {shown:?}");
+                for share in [Share::BesidesLog, Share::Whole] {
+                    let shown = plain(live(&track(&states), moment(columns, rows), share));
+                    assert!(shown.len() < rows.max(2), "{columns}x{rows}: {shown:?}");
+                    assert!(shown.iter().all(|row| row.chars().count() < columns), "{columns}x{rows}: {shown:?}");
+                }
             }
         }
+    }
+
+    #[test]
+    fn without_a_log_the_picture_takes_the_screen() {
+        let states = vec!["running"; 30];
+        assert_eq!(live(&track(&states), moment(80, 40), Share::BesidesLog).len(), ROWS_MAX);
+        assert_eq!(live(&track(&states), moment(80, 40), Share::Whole).len(), 31);
+        assert_eq!(live(&track(&states), moment(80, 20), Share::Whole).len(), 19);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use super::bare::Bare;
 use super::live::Live;
 use super::prefixed::Prefixed;
 use super::track::Track;
+use super::tree::Share;
 use crate::print::is_lively;
 
 pub(crate) trait View {
@@ -36,11 +37,19 @@ pub(crate) fn has_one_log(job: &Job) -> bool {
     matches!(job.steps.as_slice(), [only] if only.kind != StepKind::FanOut)
 }
 
-/// `data_on_stdout`: something else will be printed there, so nothing of this may be.
-pub(crate) fn choose(job: &Job, data_on_stdout: bool) -> Box<dyn View> {
+/// What of a job is wanted besides its end.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Wish {
+    /// The job as JSON: that is what stdout is for then.
+    pub(crate) json: bool,
+    /// The steps alone, without their logs.
+    pub(crate) watch: bool,
+}
+
+pub(crate) fn choose(job: &Job, wish: Wish) -> Box<dyn View> {
     if is_lively() {
-        Box::new(Live::new(job))
-    } else if data_on_stdout {
+        Box::new(Live::new(job, if wish.watch { Share::Whole } else { Share::BesidesLog }))
+    } else if wish.json || wish.watch {
         Box::new(Prefixed::on_stderr())
     } else if has_one_log(job) {
         Box::new(Bare)
