@@ -111,3 +111,50 @@ impl Lane {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The edges as a person reads them off the picture, who knows nothing but what the signs mean.
+    fn read_back(rows: &[String]) -> Vec<Vec<usize>> {
+        let mut flowing: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        let mut needs = vec![Vec::new(); rows.len()];
+        for (row, text) in rows.iter().enumerate() {
+            for (column, sign) in text.chars().enumerate() {
+                match sign {
+                    '●' => flowing.entry(column).or_default().push(row),
+                    '├' | '┼' => needs[row].extend(&flowing[&column]),
+                    '╰' | '┴' => needs[row].extend(flowing.remove(&column).expect("a line ends once")),
+                    '│' => assert!(flowing.contains_key(&column), "nothing flows here: {rows:#?}"),
+                    _ => {}
+                }
+            }
+            needs[row].sort_unstable();
+            assert_eq!(text.contains('▶'), !needs[row].is_empty(), "{rows:#?}");
+        }
+        assert!(flowing.is_empty(), "every line ends: {rows:#?}");
+        needs
+    }
+
+    /// Numbers without a pattern, the same in every run.
+    fn dice(state: &mut u64, sides: usize) -> usize {
+        *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(*state >> 33).expect("31 bits") % sides
+    }
+
+    #[test]
+    fn every_picture_says_what_the_graph_says() {
+        let mut state = 1;
+        for _ in 0..500 {
+            let count = 1 + dice(&mut state, 25);
+            let density = 2 + dice(&mut state, 6);
+            let needs: Vec<Vec<usize>> =
+                (0..count).map(|row| (0..row).filter(|_| dice(&mut state, density) == 0).collect()).collect();
+            let lanes = Lanes::new(&needs);
+            let rows: Vec<String> = (0..count).map(|row| lanes.row(row)).collect();
+            assert_eq!(read_back(&rows), needs, "{rows:#?}");
+            assert!(rows.iter().all(|row| row.chars().count() == rows[0].chars().count()), "{rows:#?}");
+        }
+    }
+}

@@ -174,6 +174,9 @@ fn an_environment_must_be_one_of_the_servers() {
             environments stand in the server's configuration, under `environments`
     "#]]
     .assert_eq(&lines(&diagnostics));
+    let (task, _) = spec::task::parse(text, "t.yaml", &Options::default());
+    let named = task.expect("nobody knows which there are").definition.steps()[1].protection.clone();
+    assert_eq!(named, Protection { environment: Some("moon".into()), ..Protection::default() });
 }
 
 #[test]
