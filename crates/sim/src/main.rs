@@ -11,6 +11,7 @@ use clap::Parser;
 use planted::Bug;
 use sim::campaign::{Campaign, Totals, fresh_seed};
 use sim::case::Case;
+use sim::check::Finding;
 use sim::faults;
 use sim::plants;
 use sim::setup::Scale;
@@ -100,6 +101,11 @@ impl Arguments {
         Case::with(seed, self.scale(), self.with.as_deref())
     }
 
+    fn explain(&self, case: &Case, finding: &Finding) {
+        let budget = Duration::from_secs(self.shrink);
+        report::explain(case, finding, budget, self.keep.as_deref(), self.with.as_deref());
+    }
+
     fn scale(&self) -> Scale {
         Scale { servers: self.servers, hosts: self.hosts }
     }
@@ -159,7 +165,7 @@ fn one(mut case: Case, arguments: &Arguments) -> bool {
     }
     let Some(finding) = verdict.findings.first() else { return true };
     if !arguments.json && !arguments.trace && arguments.until.is_none() {
-        report::explain(&case, finding, Duration::from_secs(arguments.shrink), arguments.keep.as_deref());
+        arguments.explain(&case, finding);
     }
     false
 }
@@ -198,7 +204,7 @@ fn show(verdict: &Verdict, checker: &'static str, shown: &mut Vec<&'static str>,
     if !shown.contains(&checker) {
         shown.push(checker);
         let case = arguments.case_of(verdict.seed);
-        report::explain(&case, &verdict.findings[0], Duration::from_secs(arguments.shrink), arguments.keep.as_deref());
+        arguments.explain(&case, &verdict.findings[0]);
     }
 }
 

@@ -62,8 +62,9 @@ pub(crate) fn print_faults(case: &Case) {
     }
 }
 
-/// Makes the case small, and says what is left of it, how to see it again, and how its story ended.
-pub(crate) fn explain(case: &Case, finding: &Finding, budget: Duration, keep: Option<&str>) {
+/// Makes the case small, and says what is left of it, how to see it again, and how its story ended. `with`: what went wrong
+/// in it beyond what its seed alone brings.
+pub(crate) fn explain(case: &Case, finding: &Finding, budget: Duration, keep: Option<&str>, with: Option<&str>) {
     let seed = case.seed;
     let shrunk = shrink(case, finding.checker, budget);
     let small = Case { what: finding.to_string(), ..shrunk.case };
@@ -85,9 +86,10 @@ pub(crate) fn explain(case: &Case, finding: &Finding, budget: Duration, keep: Op
     story.lines().iter().for_each(|line| println!("  {line}"));
     verdict.findings.iter().for_each(|finding| println!("  {}", story.named(&finding.to_string())));
     let only: Vec<String> = shrunk.only.iter().map(usize::to_string).collect();
-    let servers = case.servers;
-    println!("\nAgain:  make sim SEED={seed} SIM=\"--servers {servers}\"");
-    println!("        make sim SEED={seed} SIM=\"--servers {servers} --only {} --trace\"", only.join(","));
+    let with = with.map(|kind| format!(" --with {kind}")).unwrap_or_default();
+    let world = format!("--servers {}{with}", case.servers);
+    println!("\nAgain:  make sim SEED={seed} SIM=\"{world}\"");
+    println!("        make sim SEED={seed} SIM=\"{world} --only {} --trace\"", only.join(","));
     match small.write(&path) {
         Ok(()) => println!("        make sim SIM=\"--case {} --trace\"", path.display()),
         Err(error) => println!("        ({} was not written: {error})", path.display()),
