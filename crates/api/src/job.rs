@@ -178,6 +178,9 @@ pub struct Step {
     pub name: String,
     #[serde(default)]
     pub kind: StepKind,
+    /// Who does its items, if it is a fan-out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub items: Option<StepKind>,
     /// What it is for, if it is one of the many that a fan-out became: `each[3]` is one of those of `each`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub item: Option<Value>,

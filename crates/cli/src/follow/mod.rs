@@ -26,6 +26,7 @@ mod waits;
 
 use std::time::Duration;
 
+use api::job::StepKind;
 use api::{Event, EventKind, Job, Step};
 use client::{Client, StreamItem};
 use tokio::time::{Instant, interval, sleep, sleep_until};
@@ -243,7 +244,8 @@ impl Follower<'_> {
     /// Opens the logs of all attempts that the job names and that are not open yet.
     fn open_known(&mut self, job: &Job, latest: Option<Latest>) {
         let is_wanted = |step: &&Step| self.with_logs && self.step.is_none_or(|only| only == step.name);
-        for step in job.steps.iter().filter(is_wanted) {
+        let on_workers = job.steps.iter().filter(|step| step.kind == StepKind::Run);
+        for step in on_workers.filter(is_wanted) {
             match latest {
                 Some(latest) => self.logs.open_latest(&step.name, step.attempt, latest.tail),
                 None => self.logs.open(&step.name, step.attempt),

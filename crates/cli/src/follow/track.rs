@@ -27,6 +27,8 @@ pub(crate) struct TrackedStep {
     pub(crate) attempt: u32,
     /// Whether a worker does it, in attempts.
     on_worker: bool,
+    /// The same of its items.
+    items_on_worker: bool,
     /// When the latest attempt began, and when the step ended.
     pub(crate) started_at: Option<Timestamp>,
     pub(crate) ended_at: Option<Timestamp>,
@@ -85,9 +87,10 @@ impl Track {
             return index;
         }
         let index = self.steps.len();
-        let place = self.place_of_item(name).unwrap_or((index, 0));
+        let place = self.place_of_item(name);
+        let on_worker = place.is_none_or(|(of, _)| self.steps[of].items_on_worker);
         self.by_name.insert(name.to_owned(), index);
-        self.steps.push(TrackedStep::unseen(name, place));
+        self.steps.push(TrackedStep::unseen(name, place.unwrap_or((index, 0)), on_worker));
         index
     }
 
@@ -124,13 +127,14 @@ impl Track {
 }
 
 impl TrackedStep {
-    fn unseen(name: &str, place: (usize, u32)) -> TrackedStep {
+    fn unseen(name: &str, place: (usize, u32), on_worker: bool) -> TrackedStep {
         TrackedStep {
             name: name.to_owned(),
             place,
             state: StepState::Pending,
             attempt: 0,
-            on_worker: true,
+            on_worker,
+            items_on_worker: true,
             started_at: None,
             ended_at: None,
             reason: String::new(),
@@ -144,8 +148,9 @@ impl TrackedStep {
             name: step.name.clone(),
             place,
             state: step.state,
-            attempt: step.attempt,
+            attempt: if step.kind == StepKind::Run { step.attempt } else { 0 },
             on_worker: step.kind == StepKind::Run,
+            items_on_worker: step.items.is_none_or(|items| items == StepKind::Run),
             started_at: latest.map(|attempt| attempt.started_at),
             ended_at: ended_at.filter(|_| step.state.is_final()),
             reason: step.error.as_ref().map(|error| error.message.clone()).unwrap_or_default(),
@@ -192,6 +197,19 @@ mod tests {
             from: None,
             to: Some(to.to_owned()),
             reason: "because".to_owned(),
+        }
+    }
+
+    /// Nobody has logs of it: its child job does.
+    #[test]
+    fn an_item_that_is_a_job_of_its_own_has_no_attempts() {
+        for (items, attempt) in [(StepKind::Task, 0), (StepKind::Run, 1)] {
+            let mut job = job();
+            (job.steps[0].kind, job.steps[0].items) = (StepKind::FanOut, Some(items));
+            let mut track = Track::new(&job);
+            let begins = Event { step: Some("a[0]".to_owned()), ..event(EventKind::Step, "running", None) };
+            let index = track.apply(&begins).expect("an item");
+            assert_eq!((track.steps[index].state, track.steps[index].attempt), (StepState::Running, attempt));
         }
     }
 

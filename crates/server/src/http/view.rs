@@ -84,9 +84,11 @@ pub(super) fn summary(app: &App, row: store::read::JobSummary) -> Result<JobSumm
 }
 
 fn step(job: &engine::Job, ix: StepIx, step: &engine::Step, attempts: Vec<Attempt>, clocks: &Clocks) -> Step {
+    let (kind, items) = kinds(job.def(ix), step);
     Step {
         name: job.name(ix).into_owned(),
-        kind: kind(job.def(ix), step),
+        kind,
+        items,
         item: step.item.as_ref().map(|item| (*item.value).clone()),
         child: job.child_of(ix).map(|child| child.0),
         state: step.state.name().into(),
@@ -127,13 +129,15 @@ fn hold(def: &StepDef, step: &engine::Step) -> Option<Hold> {
     })
 }
 
-fn kind(def: &StepDef, step: &engine::Step) -> StepKind {
-    match def.work {
-        _ if def.fan_out.is_some() && step.item.is_none() => StepKind::FanOut,
+/// What kind of step it is, and of what kind its items are.
+fn kinds(def: &StepDef, step: &engine::Step) -> (StepKind, Option<StepKind>) {
+    let kind = match def.work {
         Work::Run(_) => StepKind::Run,
         Work::Approve => StepKind::Approve,
         Work::Child(_) => StepKind::Task,
-    }
+    };
+    let becomes_many = def.fan_out.is_some() && step.item.is_none();
+    if becomes_many { (StepKind::FanOut, Some(kind)) } else { (kind, None) }
 }
 
 fn attempts_by_step(rows: Vec<AttemptView>) -> Result<HashMap<StepIx, Vec<Attempt>>, ApiError> {
