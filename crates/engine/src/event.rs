@@ -10,7 +10,7 @@ use crate::attempt::{Attempt, Loss, Report};
 use crate::definition::ChildTask;
 use crate::failure::Failure;
 use crate::ids::{AttemptId, Epoch, Fence, JobId, StepIx, WorkerId};
-use crate::job::{Header, JobState, Parent, Step, Unlisted};
+use crate::job::{Header, JobState, Parent, Step, Unborn, Unlisted};
 use crate::state::{Offer, StateName, StopCause, StopMode};
 use crate::table::{Illegal, Verb};
 use crate::time::{Heard, Time};
@@ -79,6 +79,8 @@ pub enum Event {
         of: StepIx,
         unlisted: Unlisted,
     },
+    /// The same, of a child job that is not on record: this one may begin it again, or begin who does.
+    Unborn(Unborn),
     /// The attempt is certainly over, without a result. `epoch`: the link on which that was seen.
     Gone {
         ticket: Ticket,

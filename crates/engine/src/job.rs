@@ -53,6 +53,8 @@ pub struct Header {
     pub held_since: Option<Time>,
     /// Something of it, or of a child, was given up and may still run: nothing may follow on it without a word.
     pub strays: bool,
+    /// Attempts of jobs of the same family that are not on record, and that workers have.
+    pub unborn: Vec<Unborn>,
     /// None once the job is final.
     pub check: Option<Deadline>,
 }
@@ -141,6 +143,17 @@ pub struct Fan {
 pub struct Unlisted {
     /// The item's place in the list.
     pub number: u32,
+    pub attempt: AttemptId,
+    pub fence: Fence,
+    pub worker: WorkerId,
+    pub epoch: Epoch,
+}
+
+/// An attempt of a child job that ran before the database lost its birth. It is that job's as soon as it is begun again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unborn {
+    pub job: JobId,
+    pub step: String,
     pub attempt: AttemptId,
     pub fence: Fence,
     pub worker: WorkerId,

@@ -90,6 +90,7 @@ kept! {
     a_look_that_was_lost => "a-look-that-was-lost",
     a_judge_that_died => "a-judge-that-died",
     without_a_fence => "without-a-fence",
+    a_child_awaited_elsewhere => "a-child-awaited-elsewhere",
     a_server_that_was_not_on_record => "a-server-that-was-not-on-record",
     welcomed_by_half_of_the_rows => "welcomed-by-half-of-the-rows",
 }

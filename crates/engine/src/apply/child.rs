@@ -9,14 +9,31 @@ use crate::definition::{ChildBody, ChildTask, Work};
 use crate::event::{Birth, ChildEnd, ChildOrder, Event, Rejection};
 use crate::failure::{Failure, FailureKind};
 use crate::ids::{JobId, StepIx};
-use crate::job::{Job, JobState, Parent};
+use crate::job::{Job, JobState, Parent, Unborn};
 use crate::state::{Delegate, Delegated, End, Ground, State, StopCause};
 use crate::table::Verb;
 
 use super::draft::Draft;
 use super::fan_out::OUTPUTS_BYTES_MAX;
 
+/// Attempts of lost children that a job remembers; more would be strangers without end.
+const UNBORN_MAX: usize = 10_000;
+
 impl Draft<'_> {
+    /// A worker has an attempt of a child that is not there: it is to be that child's when it is. Of several attempts of one
+    /// step the last stands for those before it.
+    pub(super) fn unborn(&mut self, unborn: &Unborn) -> Result<(), Rejection> {
+        let same = |known: &Unborn| known.job == unborn.job && known.step == unborn.step;
+        let newer = |known: &Unborn| same(known) && (known.fence, known.epoch) >= (unborn.fence, unborn.epoch);
+        let all = &mut self.header.unborn;
+        if all.iter().any(newer) || all.len() >= UNBORN_MAX {
+            return Err(Rejection::NotItsChild);
+        }
+        all.retain(|known| !same(known));
+        all.push(unborn.clone());
+        Ok(())
+    }
+
     /// What a child job would be made of. What that depends on does not change any more, so it is the same whenever it is
     /// asked for.
     pub(super) fn conceive(&self, ix: StepIx, body: &ChildBody) -> Result<(Arc<ChildTask>, Value), Failure> {

@@ -101,6 +101,7 @@ fn blank(id: JobId, definition: Arc<Definition>, input: Arc<Value>, submitted_by
         timeout_at: definition.timeout.map(|d| ctx.now + d),
         held_since: None,
         strays: false,
+        unborn: Vec::new(),
         check: None,
     };
     Job { id, parent: None, definition, input, submitted_by, created_at: ctx.now, header, steps }
@@ -130,6 +131,7 @@ pub fn apply(job: &Job, event: &Event, ctx: &Ctx<'_>) -> Result<Changes, Rejecti
         Event::Reattached { ticket, epoch } => draft.reattached(*ticket, *epoch)?,
         Event::Adopted { ticket, worker, epoch } => draft.adopted(*ticket, *worker, *epoch)?,
         Event::Unlisted { of, unlisted } => draft.unlisted(*of, *unlisted)?,
+        Event::Unborn(unborn) => draft.unborn(unborn)?,
         Event::Gone { ticket, epoch, loss } => draft.gone(*ticket, *epoch, loss)?,
         Event::FellSilent { ticket, silent, by } => draft.fell_silent(*ticket, *silent, by.as_deref())?,
         Event::HeardAgain { ticket } => draft.heard_again(*ticket)?,
@@ -242,6 +244,7 @@ impl Event {
             | Event::MoreTime { ticket, .. }
             | Event::WorkerRemoved { ticket, .. } => Some(*ticket),
             Event::Unlisted { .. }
+            | Event::Unborn(_)
             | Event::Unmatched { .. }
             | Event::Resolve(_)
             | Event::Cancel { .. }

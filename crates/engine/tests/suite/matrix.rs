@@ -8,8 +8,8 @@ use std::fmt::Write as _;
 
 use engine::attempt::Loss;
 use engine::event::{Event, NoReturn, Rejection, Stale, Ticket};
-use engine::job::Unlisted;
-use engine::{AttemptId, Epoch, Fence, State, StepIx, WorkerId};
+use engine::job::{Unborn, Unlisted};
+use engine::{AttemptId, Epoch, Fence, JobId, State, StepIx, WorkerId};
 use expect_test::expect_file;
 use uuid::Uuid;
 
@@ -160,6 +160,7 @@ fn cases(world: &World, step: StepIx) -> Vec<Case> {
         linked("reattached", ticket, newer, old, |ticket, epoch| Event::Reattached { ticket, epoch }),
         plain("adopted", Event::Adopted { ticket: old_attempt(ticket), worker: WorkerId(Uuid::from_u128(1)), epoch }),
         plain("an item that is not listed", Event::Unlisted { of: step, unlisted: unlisted(ticket, epoch) }),
+        plain("a child that is not on record", Event::Unborn(unborn(ticket, epoch))),
         linked("gone: void", ticket, epoch, old, gone(Loss::Void)),
         linked("gone: runner lost", ticket, epoch, old, gone(Loss::RunnerLost)),
         ticketed("fell silent", ticket, |ticket| Event::FellSilent { ticket, silent: SILENT, by: None }),
@@ -232,6 +233,11 @@ fn old_attempt(ticket: Ticket) -> Ticket {
     Ticket { attempt: AttemptId(Uuid::from_u128(0xDEAD)), ..ticket }
 }
 
+fn unborn(ticket: Ticket, epoch: Epoch) -> Unborn {
+    let (job, worker) = (JobId(Uuid::from_u128(9)), WorkerId(Uuid::from_u128(1)));
+    Unborn { job, step: "a".to_owned(), attempt: ticket.attempt, fence: ticket.fence, worker, epoch }
+}
+
 fn unlisted(ticket: Ticket, epoch: Epoch) -> Unlisted {
     let Ticket { attempt, fence, .. } = ticket;
     Unlisted { number: 1, attempt, fence, worker: WorkerId(Uuid::from_u128(1)), epoch }
@@ -241,7 +247,7 @@ fn old_fence(ticket: Ticket) -> Ticket {
     Ticket { fence: Fence(1), ..ticket }
 }
 
-const VARIANTS: [&str; 26] = [
+const VARIANTS: [&str; 27] = [
     "Offer",
     "Refused",
     "OfferLost",
@@ -268,6 +274,7 @@ const VARIANTS: [&str; 26] = [
     "Unlisted",
     "ChildEnded",
     "ChildMissing",
+    "Unborn",
 ];
 
 /// No wildcard: a new event does not compile until it has its column.
@@ -299,6 +306,7 @@ fn variant(event: &Event) -> &'static str {
         Event::Unlisted { .. } => 23,
         Event::ChildEnded { .. } => 24,
         Event::ChildMissing { .. } => 25,
+        Event::Unborn(_) => 26,
     };
     VARIANTS[index]
 }

@@ -56,7 +56,7 @@ impl<S: Store> Core<S> {
         let (job, changes) = engine::bear(birth, &ctx);
         self.enter(Cached { job, meta }, &changes, round);
         // It may have run before, in a time that the database has lost.
-        self.adopt_unborn(birth.id, round);
+        self.adopt_unborn(birth.parent.job, birth.id, round);
     }
 
     /// A job is over: whoever began it hears of it in the same transaction.

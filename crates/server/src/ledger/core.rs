@@ -33,7 +33,6 @@ use super::notice::Noticed;
 use super::round::Round;
 use super::siblings::{self, Siblings};
 use super::sweep::SweepRules;
-use super::unborn::Unborn;
 
 /// Fences are taken from the store in blocks, so that an offer costs no statement of its own.
 const FENCE_BLOCK: u64 = 10_000;
@@ -66,8 +65,6 @@ pub struct Core<S> {
     pub(super) pings: u64,
     /// Attempts that workers have and nobody here knows.
     pub(super) strangers: BTreeSet<AttemptId>,
-    /// Those of them that belong to child jobs which may come up.
-    pub(super) unborn: Unborn,
     pub(super) scaler: Box<dyn Scaler>,
     pub(super) breaker: Breaker,
     /// Identities in use twice of which it was said.
@@ -181,7 +178,6 @@ impl<S: Store> Core<S> {
             pings: 0,
             duplicates: BTreeSet::new(),
             strangers: BTreeSet::new(),
-            unborn: Unborn::default(),
             scaler: Box::new(NoScaler),
             breaker,
             config,
@@ -521,7 +517,6 @@ impl<S: Store> Core<S> {
         self.metrics.committed(&batch, finished(&batch).count());
         self.publish(&batch, committed);
         let again = self.answer(commands, round, committed);
-        self.await_no_more(finished(&batch));
         self.cache.trim(finished(&batch));
         if !again.is_empty() {
             self.split.push_back(again);

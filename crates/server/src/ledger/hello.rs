@@ -208,7 +208,7 @@ impl<S: Store> Core<S> {
                 None => {
                     self.met_a_stranger(attempt, held);
                     self.await_item(link, held, epoch, round);
-                    self.await_birth(link, held, epoch);
+                    self.await_birth(link, held, epoch, round);
                     let over = held.state == HeldState::Ended && self.is_certainly_unknown(attempt);
                     if over { VerdictKind::Forget } else { VerdictKind::Finish }
                 }

@@ -121,7 +121,6 @@ impl<S: Store> Core<S> {
         }
         for job in std::mem::take(&mut self.noticed.moved) {
             self.read_anew(job);
-            self.adopt_unborn(job, round);
             self.heed(job, round);
             self.check_soon(round.now);
             round.heeded.insert(job);

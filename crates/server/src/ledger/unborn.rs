@@ -1,10 +1,10 @@
-//! Attempts of child jobs that are not on record any more: the database lost them, and their workers have them. They cannot
-//! be adopted before the job is made again, which is the same one then, and nobody else may get them when it is.
-
-use std::collections::BTreeMap;
+//! Attempts of child jobs that are not on record any more: the database lost them, and their workers have them. They wait in
+//! the rows of their family: whichever server begins the child again, which is the same one then, gives them to it in the
+//! same transaction.
 
 use engine::event::Ticket;
-use engine::{AttemptId, Epoch, Event, Fence, JobId, WorkerId};
+use engine::job::Unborn;
+use engine::{AttemptId, Epoch, Event, Fence, JobId};
 use protocol::link::HeldAttempt;
 use store::Store;
 
@@ -15,81 +15,72 @@ use super::core::Core;
 use super::losses::Seen;
 use super::round::Round;
 
-/// More than that would be a list of strangers without end; then none is waited for.
-const AWAITED_MAX: usize = 20_000;
-
 /// The characters of an id that a whole family of jobs shares.
 const FIRST_HALF: usize = "01234567-89ab-cdef".len();
 
-/// Jobs of one family that are looked at for one that is open; the outermost comes first.
+/// Jobs of one family that are looked at for those that are open; the outermost comes first.
 const KIN_MAX: usize = 100;
 
-/// By the job that they wait for.
-pub(super) type Unborn = BTreeMap<JobId, Vec<Awaited>>;
-
-/// An attempt that waits for its job.
-#[derive(Debug)]
-pub(super) struct Awaited {
-    step: String,
-    attempt: AttemptId,
-    fence: Fence,
-    worker: WorkerId,
-    epoch: Epoch,
-}
-
 impl<S: Store> Core<S> {
-    /// Remembers an attempt of a job that is not there, if that is a child which may yet be begun again.
-    pub(super) fn await_birth(&mut self, link: LinkId, held: &HeldAttempt, epoch: Epoch) {
+    /// Puts an attempt on record of a job that is not there, if that is a child which may yet be begun again.
+    pub(super) fn await_birth(&mut self, link: LinkId, held: &HeldAttempt, epoch: Epoch, round: &mut Round) {
         let Some(worker) = self.links.get(&link).map(|known| known.worker) else { return };
         let job = JobId(held.job);
-        let there = self.cache.load(job, &mut self.store, &self.definitions).is_ok();
-        let full = self.unborn.values().map(Vec::len).sum::<usize>() >= AWAITED_MAX;
-        if there || full || !self.may_be_born(job) {
+        if self.cache.load(job, &mut self.store, &self.definitions).is_ok() {
             return;
         }
         let (attempt, fence) = (AttemptId(held.ticket.attempt), Fence(held.ticket.fence));
-        let all = self.unborn.entry(job).or_default();
-        all.retain(|known| known.attempt != attempt);
-        all.push(Awaited { step: held.step.clone(), attempt, fence, worker, epoch });
-        tracing::warn!(%attempt, %job, step = held.step, "a child job has run that is not on record; it is waited for");
-        if self.amnesia.is_none() {
-            self.forgotten = Some(ATTEMPT_GONE);
-        }
-    }
-
-    /// Whether an open job of the same family may begin it again.
-    fn may_be_born(&mut self, job: JobId) -> bool {
-        let id = job.to_string();
-        let kin = id.get(..FIRST_HALF).and_then(|first| self.store.reader().jobs_by_prefix(first, KIN_MAX).ok());
-        kin.unwrap_or_default().into_iter().any(|other| {
-            let known = self.cache.load(other, &mut self.store, &self.definitions);
-            other != job && known.is_ok_and(|cached| !cached.job.is_final())
-        })
-    }
-
-    /// These jobs are over. What the outermost of a family did not begin by then is not begun any more.
-    pub(super) fn await_no_more(&mut self, finished: impl Iterator<Item = JobId>) {
-        if self.unborn.is_empty() {
-            return;
-        }
-        for job in finished {
-            let outermost = self.cache.get(job).is_some_and(|cached| cached.job.parent.is_none());
-            self.unborn.retain(|other, _| *other != job && !(outermost && other.may_be_kin(job)));
-        }
-    }
-
-    /// The job is there, begun here or elsewhere: what workers have of it is its own.
-    pub(super) fn adopt_unborn(&mut self, job: JobId, round: &mut Round) {
-        let Some(all) = self.unborn.remove(&job) else { return };
-        for one in all {
-            let step = self.cache.get(job).and_then(|cached| cached.job.find(&one.step));
-            if let Some(step) = step {
-                self.adopt_one(Place { job, step }, &one, round);
+        let unborn = Unborn { job, step: held.step.clone(), attempt, fence, worker, epoch };
+        // Any of them may be the one that begins it, or that begins who does.
+        for kin in self.open_relatives(job) {
+            if let Err(error) = self.apply(kin, &Event::Unborn(unborn.clone()), round) {
+                tracing::debug!(%attempt, %job, %kin, %error, "a child job is not waited for");
+                continue;
+            }
+            tracing::warn!(%attempt, %job, step = held.step, "a child job has run that is not on record; it is waited for");
+            if self.amnesia.is_none() {
+                self.forgotten = Some(ATTEMPT_GONE);
             }
         }
     }
 
-    fn adopt_one(&mut self, place: Place, one: &Awaited, round: &mut Round) {
+    fn open_relatives(&mut self, job: JobId) -> Vec<JobId> {
+        let id = job.to_string();
+        let kin = id.get(..FIRST_HALF).and_then(|first| self.store.reader().jobs_by_prefix(first, KIN_MAX).ok());
+        let mut kin = kin.unwrap_or_default();
+        kin.retain(|other| {
+            let known = self.cache.load(*other, &mut self.store, &self.definitions);
+            *other != job && known.is_ok_and(|cached| !cached.job.is_final())
+        });
+        kin
+    }
+
+    /// The job is begun: what workers have of it is its own, and what they have of those that it may begin is handed down.
+    pub(super) fn adopt_unborn(&mut self, parent: JobId, job: JobId, round: &mut Round) {
+        for one in self.known_to_ancestors(parent) {
+            if one.job == job {
+                let step = self.cache.get(job).and_then(|cached| cached.job.find(&one.step));
+                if let Some(step) = step {
+                    self.adopt_one(Place { job, step }, &one, round);
+                }
+            } else if let Err(error) = self.apply(job, &Event::Unborn(one), round) {
+                tracing::debug!(%job, %error, "a child of a child is not waited for");
+            }
+        }
+    }
+
+    /// All the way up: a child that is begun may begin the next one before anything is handed down to it.
+    fn known_to_ancestors(&self, parent: JobId) -> Vec<Unborn> {
+        let mut all = Vec::new();
+        let mut next = self.cache.get(parent);
+        while let Some(cached) = next {
+            all.extend(cached.job.header.unborn.iter().cloned());
+            next = cached.job.parent.and_then(|parent| self.cache.get(parent.job));
+        }
+        all
+    }
+
+    fn adopt_one(&mut self, place: Place, one: &Unborn, round: &mut Round) {
         let epoch = self.roster.get(one.worker).map_or(one.epoch, |worker| worker.epoch.max(one.epoch));
         let ticket = Ticket { step: place.step, attempt: one.attempt, fence: one.fence };
         let event = Event::Adopted { ticket, worker: one.worker, epoch };

@@ -305,3 +305,44 @@ fn a_job_that_goes_on_keeps_what_its_children_did() {
     desk.check(next.job, "pending: success success queued");
     assert_eq!(desk.children(next.job), []);
 }
+
+/// It was brought to a server that does not begin the child, nor the one that the child is a child of.
+#[test]
+fn a_lost_child_is_adopted_by_whichever_server_begins_it_again() {
+    for (tasks, waits) in [
+        (
+            vec![("child", CHILD)],
+            "name: outer\nsteps:\n  first: { run: 'true', tags: [first] }\n  call: { needs: [first], task: child }\n",
+        ),
+        (
+            vec![("middle", MIDDLE), ("child", CHILD)],
+            "name: outer\nsteps:\n  first: { run: 'true', tags: [first] }\n  call: { needs: [first], task: middle }\n",
+        ),
+    ] {
+        let mut cluster = Cluster::new(2);
+        let mut v = cluster.desk(1).worker("v", "script first", 1);
+        let parent = cluster.desk(1).submit_with(waits, &tasks);
+        let first = start(cluster.desk(1), &mut v);
+        let mut w = cluster.desk(0).worker("w", "script", 1);
+        let before = cluster.database.commits();
+        cluster.desk(1).ends(&v, first.ticket, 0);
+        // Only one of them may have it.
+        cluster.desk(1).hang_up(&v);
+        cluster.pass(2 * SECOND);
+        let work = start(cluster.desk(0), &mut w);
+        let lost = cluster.database.commits() - before;
+        assert_eq!(cluster.database.forget_last(lost), lost);
+        cluster.pass(3 * SECOND);
+        assert_eq!(cluster.desk(0).children(parent), []);
+        let comes = |w: &Mailbox, name, tags, held| Hello { last_epoch: w.welcome.epoch, ..hello(name, tags, 1, held) };
+        let brings = comes(&w, "w", "script", vec![held(&work, HeldState::Running)]);
+        cluster.desk(0).knock(w.worker, brings).welcomed();
+        let brings = comes(&v, "v", "script first", vec![held(&first, HeldState::Ended)]);
+        let v = cluster.desk(1).knock(v.worker, brings).welcomed();
+        cluster.desk(1).ends(&v, first.ticket, 0);
+        let attempts = cluster.desk(1).attempts(JobId(work.job));
+        let ids: Vec<uuid::Uuid> = attempts.iter().map(|attempt| attempt.id.0).collect();
+        assert_eq!(ids, [work.ticket.attempt]);
+        cluster.desk(1).check(JobId(work.job), "recovering: recovering");
+    }
+}

@@ -1,8 +1,9 @@
 //! A job's header as JSON.
 
-use engine::job::{CancelCause, CancelOrder, Counts, Header, JobError};
-use engine::{JobState, StateName, StepIx, Time};
+use engine::job::{CancelCause, CancelOrder, Counts, Header, JobError, Unborn};
+use engine::{AttemptId, Epoch, Fence, JobId, JobState, StateName, StepIx, Time, WorkerId};
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use super::parts::{StoredDeadline, StoredFailure};
 use crate::rows::LoadedJob;
@@ -30,6 +31,8 @@ struct StoredHeader {
     held_since: Option<i64>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     strays: bool,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    unborn: Vec<StoredUnborn>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     check: Option<StoredDeadline>,
 }
@@ -40,6 +43,34 @@ struct StoredCancel {
     by: String,
     force: bool,
     timeout: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredUnborn {
+    job: Uuid,
+    step: String,
+    attempt: Uuid,
+    fence: u64,
+    worker: Uuid,
+    epoch: u64,
+}
+
+fn encode_unborn(unborn: &Unborn) -> StoredUnborn {
+    let Unborn { job, step, attempt, fence, worker, epoch } = unborn;
+    StoredUnborn {
+        job: job.0,
+        step: step.clone(),
+        attempt: attempt.0,
+        fence: fence.0,
+        worker: worker.0,
+        epoch: epoch.0,
+    }
+}
+
+fn decode_unborn(stored: StoredUnborn) -> Unborn {
+    let StoredUnborn { job, step, attempt, fence, worker, epoch } = stored;
+    let (job, attempt, worker) = (JobId(job), AttemptId(attempt), WorkerId(worker));
+    Unborn { job, step, attempt, fence: Fence(fence), worker, epoch: Epoch(epoch) }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
@@ -65,6 +96,7 @@ pub(super) fn encode(header: &Header) -> String {
         timeout_at: header.timeout_at.map(|t| t.0),
         held_since: header.held_since.map(|t| t.0),
         strays: header.strays,
+        unborn: header.unborn.iter().map(encode_unborn).collect(),
         check: header.check.as_ref().map(Into::into),
     };
     serde_json::to_string(&stored).expect("a header is plain data and always has a JSON form")
@@ -101,6 +133,7 @@ pub(super) fn decode(row: &LoadedJob) -> Result<Header, String> {
         timeout_at: stored.timeout_at.map(Time),
         held_since: stored.held_since.map(Time),
         strays: stored.strays,
+        unborn: stored.unborn.into_iter().map(decode_unborn).collect(),
         check: stored.check.map(StoredDeadline::decode).transpose()?,
     })
 }

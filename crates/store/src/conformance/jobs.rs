@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::definition::{Condition, Program, Protection, RunBody, StepDef, Work};
-use engine::job::Unlisted;
+use engine::job::{Unborn, Unlisted};
 use engine::retry::RetryPolicy;
 use engine::{Epoch, Event, Fence, JobState, StateName, StepIx};
 
@@ -43,6 +43,8 @@ pub fn every_step_state_comes_back(fixture: &mut dyn Fixture) {
     let (attempt, fence, worker) = (attempt_id(114), Fence(114), worker_id(1));
     let unlisted = Unlisted { number: 2, attempt, fence, worker, epoch: Epoch(3) };
     life.apply(store, &Event::Unlisted { of: StepIx(15), unlisted });
+    let (job, step, epoch) = (job_id(9), "a".to_owned(), Epoch(3));
+    life.apply(store, &Event::Unborn(Unborn { job, step, attempt, fence, worker, epoch }));
 
     let reached: BTreeSet<StateName> = life.job.steps.iter().map(|s| s.state.name()).collect();
     assert_eq!(reached, BTreeSet::from(StateName::ALL), "the case itself reaches every state");

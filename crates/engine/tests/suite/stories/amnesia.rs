@@ -2,8 +2,8 @@
 
 use expect_test::expect;
 
-use engine::job::Unlisted;
-use engine::{AttemptId, Epoch, Event, Fence, StepIx, WorkerId};
+use engine::job::{Unborn, Unlisted};
+use engine::{AttemptId, Epoch, Event, Fence, JobId, StepIx, WorkerId};
 use uuid::Uuid;
 
 use crate::support::script::{check, world};
@@ -154,4 +154,33 @@ fn an_item_without_a_list_is_waited_for() {
     world.play(&Event::Ended { ticket, report }).expect("it ends");
     assert_eq!(world.job.unlisted_item("b[1]"), None, "it is listed now");
     world.play(&event(each, 1, 9, 9)).expect_err("it is listed now");
+}
+
+/// The same for a child: once for each of its steps, by the last attempt.
+#[test]
+fn a_child_that_is_not_on_record_is_waited_for() {
+    let mut world = world("a", "");
+    let unborn = |job: u128, step: &str, fence, epoch| Unborn {
+        job: JobId(Uuid::from_u128(job)),
+        step: step.to_owned(),
+        attempt: AttemptId(Uuid::from_u128(u128::from(fence))),
+        fence: Fence(fence),
+        worker: WorkerId(Uuid::from_u128(1)),
+        epoch: Epoch(epoch),
+    };
+    for (known, expected) in [
+        (unborn(5, "x", 7, 3), true),
+        (unborn(5, "x", 7, 3), false),
+        (unborn(5, "x", 7, 2), false),
+        (unborn(5, "x", 6, 9), false),
+        (unborn(5, "y", 6, 3), true),
+        (unborn(6, "x", 6, 3), true),
+        (unborn(5, "x", 8, 4), true),
+    ] {
+        assert_eq!(world.play(&Event::Unborn(known.clone())).is_ok(), expected, "{known:?}");
+    }
+    let remembered = [unborn(5, "y", 6, 3), unborn(6, "x", 6, 3), unborn(5, "x", 8, 4)];
+    assert_eq!(world.job.header.unborn, remembered);
+    world.play(&Event::Cancel { by: "ann".to_owned(), force: false }).expect("it is open");
+    world.play(&Event::Unborn(unborn(7, "x", 9, 9))).expect_err("it begins nobody any more");
 }
