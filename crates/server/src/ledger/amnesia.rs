@@ -93,7 +93,7 @@ impl<S: Store> Core<S> {
         );
         let before =
             [self.last_loss().ok().flatten(), self.known_loss].into_iter().flatten().map(|loss| loss.number).max();
-        let loss = Loss { until: until.0, number: before.unwrap_or(0) + 1, nonce: self.random.bits() };
+        let loss = Loss { until: until.0, number: before.unwrap_or(0).saturating_add(1), nonce: self.random.bits() };
         self.unsaid_loss = Some(loss);
         self.hold_back(loss, &round.clocks);
     }
