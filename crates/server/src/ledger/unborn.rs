@@ -8,11 +8,10 @@ use engine::{AttemptId, Epoch, Event, Fence, JobId};
 use protocol::link::HeldAttempt;
 use store::Store;
 
-use crate::dispatch::{LinkId, Place};
+use crate::dispatch::LinkId;
 
 use super::amnesia::ATTEMPT_GONE;
 use super::core::Core;
-use super::losses::Seen;
 use super::round::Round;
 
 /// The characters of an id that a whole family of jobs shares.
@@ -61,7 +60,8 @@ impl<S: Store> Core<S> {
             if one.job == job {
                 let step = self.cache.get(job).and_then(|cached| cached.job.find(&one.step));
                 if let Some(step) = step {
-                    self.adopt_one(Place { job, step }, &one, round);
+                    let ticket = Ticket { step, attempt: one.attempt, fence: one.fence };
+                    self.adopt_brought(job, ticket, one.worker, one.epoch, round);
                 }
             } else if let Err(error) = self.apply(job, &Event::Unborn(one), round) {
                 tracing::debug!(%job, %error, "a child of a child is not waited for");
@@ -78,20 +78,5 @@ impl<S: Store> Core<S> {
             next = cached.job.parent.and_then(|parent| self.cache.get(parent.job));
         }
         all
-    }
-
-    fn adopt_one(&mut self, place: Place, one: &Unborn, round: &mut Round) {
-        let epoch = self.roster.get(one.worker).map_or(one.epoch, |worker| worker.epoch.max(one.epoch));
-        let ticket = Ticket { step: place.step, attempt: one.attempt, fence: one.fence };
-        let event = Event::Adopted { ticket, worker: one.worker, epoch };
-        if let Err(error) = self.apply(place.job, &event, round) {
-            return tracing::debug!(attempt = %one.attempt, %error, "an attempt that is not on record stays so");
-        }
-        tracing::warn!(attempt = %one.attempt, job = %place.job, step = one.step, "a child job that was not on record is adopted");
-        match self.effect_target(one.worker) {
-            // It may have put it away by now.
-            Some(link) => self.ask_again(link, round),
-            None => self.link_gone(one.attempt, place, Seen::UpTo(epoch), round),
-        }
     }
 }

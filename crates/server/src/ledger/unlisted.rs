@@ -3,7 +3,7 @@
 
 use engine::event::Ticket;
 use engine::job::Unlisted;
-use engine::{AttemptId, Epoch, Event, Fence, JobId, StepIx};
+use engine::{AttemptId, Epoch, Event, Fence, JobId, StepIx, WorkerId};
 use protocol::link::{HeldAttempt, RefusedCode, ServerMessage};
 use store::Store;
 
@@ -42,23 +42,31 @@ impl<S: Store> Core<S> {
         });
         let listed: Vec<(StepIx, Unlisted)> = listed.collect();
         for (step, one) in listed {
-            self.adopt_item(Place { job, step }, &one, round);
+            let ticket = Ticket { step, attempt: one.attempt, fence: one.fence };
+            self.adopt_brought(job, ticket, one.worker, one.epoch, round);
         }
     }
 
-    fn adopt_item(&mut self, place: Place, one: &Unlisted, round: &mut Round) {
-        let epoch = self.roster.get(one.worker).map_or(one.epoch, |worker| worker.epoch.max(one.epoch));
-        let ticket = Ticket { step: place.step, attempt: one.attempt, fence: one.fence };
-        let event = Event::Adopted { ticket, worker: one.worker, epoch };
-        if let Err(error) = self.apply(place.job, &event, round) {
-            return tracing::debug!(attempt = %one.attempt, %error, "an attempt that is not on record stays so");
+    /// Its step has come up: the attempt that a worker brought before is the step's own.
+    pub(super) fn adopt_brought(
+        &mut self,
+        job: JobId,
+        ticket: Ticket,
+        worker: WorkerId,
+        epoch: Epoch,
+        round: &mut Round,
+    ) {
+        let Ticket { step, attempt, .. } = ticket;
+        let epoch = self.roster.get(worker).map_or(epoch, |known| known.epoch.max(epoch));
+        if let Err(error) = self.apply(job, &Event::Adopted { ticket, worker, epoch }, round) {
+            return tracing::debug!(%attempt, %error, "an attempt that is not on record stays so");
         }
-        tracing::warn!(attempt = %one.attempt, job = %place.job, step = place.step.0, "an item that was not on record is adopted");
-        match self.effect_target(one.worker) {
+        tracing::warn!(%attempt, %job, step = step.0, "an attempt that was not on record is adopted");
+        match self.effect_target(worker) {
             // It may have put it away by now.
             Some(link) => self.ask_again(link, round),
             // If another server has its link, that one asks.
-            None => self.link_gone(one.attempt, place, Seen::UpTo(epoch), round),
+            None => self.link_gone(attempt, Place { job, step }, Seen::UpTo(epoch), round),
         }
     }
 
