@@ -46,9 +46,9 @@ impl JobId {
     /// is can be told from the id alone.
     pub fn child(self, step: StepIx, attempt: u32) -> JobId {
         let (first, second) = self.0.as_u64_pair();
-        let place = (u64::from(step.0) << 32) | u64::from(attempt);
+        let place = (u64::from(step.0) << 32) + u64::from(attempt);
         // The variant bits of a UUID stay what they are.
-        let mixed = mix(mix(second) ^ place) >> 2 | 1 << 63;
+        let mixed = (mix(mix(second) ^ place) >> 2) + (1 << 63);
         JobId(Uuid::from_u64_pair(first, mixed))
     }
 

@@ -398,7 +398,9 @@ mod tests {
         for (number, state) in (1..).zip(StateName::ALL) {
             counts.set(state, number);
         }
+        counts.set_fanned_out(2);
         assert_eq!(StateName::ALL.map(|state| counts.get(state)), [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
+        assert_eq!(counts.fanned_out(), 2);
         assert_eq!(counts.open(), 1 + 2 + 3 + 4 + 5 + 6 + 7);
     }
 }

@@ -3,7 +3,7 @@
 use engine::StepIx;
 use engine::definition::{Definition, DefinitionParts, Ends, Need, STEPS_MAX, StepDef};
 
-use crate::support::task::plain_step;
+use crate::support::task::{child_task, plain_step};
 
 /// What is wrong with a task of these steps; nothing if it is sound.
 fn refusal(steps: Vec<StepDef>) -> Option<String> {
@@ -41,4 +41,10 @@ fn needs_are_there_and_lead_nowhere_back() {
     assert_eq!(told.as_deref(), Some("step `b` needs a step that is not there"));
     let told = refusal(vec![needing("a", &[1]), needing("b", &[2]), needing("c", &[1])]);
     assert_eq!(told.as_deref(), Some("these steps wait for each other: b → c → b"));
+}
+
+#[test]
+fn the_same_text_is_the_same_task() {
+    assert_eq!(child_task([7; 32]), child_task([7; 32]));
+    assert_ne!(child_task([7; 32]), child_task([8; 32]));
 }

@@ -64,6 +64,7 @@ fn owners() {
     let owners = [
         (Owner::Needs, "needs"),
         (Owner::Steps, "steps"),
+        (Owner::Child, "child"),
         (Owner::Dispatcher, "dispatcher"),
         (Owner::Worker(WORKER), "worker"),
         (Owner::Timer, "timer"),
@@ -103,6 +104,8 @@ fn failures() {
         (FailureKind::DispatchExhausted, "dispatch_exhausted"),
         (FailureKind::Poison, "poison"),
         (FailureKind::Template, "template"),
+        (FailureKind::UnknownTask, "unknown_task"),
+        (FailureKind::InvalidInput, "invalid_input"),
         (FailureKind::Resolved, "resolved"),
         (FailureKind::Internal, "internal"),
     ];

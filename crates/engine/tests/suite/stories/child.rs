@@ -1,9 +1,11 @@
 //! Steps that another job does.
 
 use engine::event::{ChildEnd, ChildOrder, Event};
-use engine::{Job, JobId, StepIx};
+use engine::job::Parent;
+use engine::{Job, JobId, StateName, StepIx};
 use expect_test::expect;
 use serde_json::json;
+use uuid::{Uuid, Variant};
 
 use crate::support::script::{changes_of, check, world};
 
@@ -272,7 +274,43 @@ fn a_job_is_named_after_whom_it_is_for() {
     let again: Vec<JobId> = (1..=3).map(|attempt| parent.id.child(StepIx(0), attempt)).collect();
     assert_eq!(again[0], birth.id);
     assert!(again[1] != again[0] && again[2] != again[1]);
-    assert!(again.iter().all(|id| id.may_be_kin(parent.id) && id.0.get_variant() == uuid::Variant::RFC4122));
+    assert!(again.iter().all(|id| id.may_be_kin(parent.id) && id.0.get_variant() == Variant::RFC4122));
+}
+
+/// Another server, of another version, finds the same job under it.
+#[test]
+fn the_name_of_a_job_never_changes() {
+    let parent = JobId(Uuid::from_u128(0x0192_0000_0000_7000_8000_0000_0000_0001));
+    let names = [(0, 1), (0, 2), (1, 1), (19_999, 3)].map(|(step, attempt)| parent.child(StepIx(step), attempt));
+    assert_eq!(
+        names.map(|name| name.to_string()),
+        [
+            "01920000-0000-7000-aae1-00b98ea33061",
+            "01920000-0000-7000-b6fb-039ccf83766d",
+            "01920000-0000-7000-86a0-290066615197",
+            "01920000-0000-7000-9711-f0153474e6e5",
+        ]
+    );
+}
+
+#[test]
+fn strangers_are_no_kin() {
+    let (parent, stranger) = (JobId(Uuid::from_u128(1)), JobId(Uuid::from_u128(1 << 64)));
+    let grandchild = parent.child(StepIx(3), 1).child(StepIx(0), 2);
+    assert!(grandchild.may_be_kin(parent) && parent.may_be_kin(grandchild));
+    assert!(!grandchild.may_be_kin(stranger));
+}
+
+#[test]
+fn a_job_knows_for_whom_it_is_and_what_it_was_given() {
+    let world = world("a[child:x]", "");
+    let (birth, parent) = born("a[child:x]");
+    let (child, changes) = engine::bear(&birth, &world.ctx());
+    assert_eq!(Some(child.id), parent.child_of(StepIx(0)));
+    assert_eq!(child.parent, Some(Parent { job: parent.id, step: StepIx(0) }));
+    assert_eq!((&*child.input, &child.submitted_by), (&json!("x"), &parent.submitted_by));
+    assert_eq!(child.step(StepIx(0)).state.name(), StateName::Queued);
+    assert_eq!(changes.steps.len(), 1, "each of its rows is new");
 }
 
 #[test]
@@ -297,4 +335,13 @@ fn a_parent_hears_of_what_may_still_run() {
         let Some((_, Event::ChildEnded { strays: told, .. })) = child.word_for_parent() else { panic!("it is over") };
         assert_eq!(told, strays, "{story}");
     }
+}
+
+/// Each is made in the transaction that gives it its turn, which would grow with the list.
+#[test]
+fn only_so_many_jobs_begin_at_once() {
+    let begun = |graph: &str| world(graph, "").job.header.counts.get(StateName::Running);
+    assert_eq!(begun("a[each:150 child:x]"), 1 + 100);
+    assert_eq!(begun("a[each:150 parallel:120 child:x]"), 1 + 100);
+    assert_eq!(begun("a[each:150 parallel:30 child:x]"), 1 + 30);
 }

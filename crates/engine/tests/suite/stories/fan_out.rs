@@ -1,8 +1,11 @@
 //! Steps that are done once for each item of a list.
 
+use engine::attempt::Report;
+use engine::{Event, JobState, StateName, StepIx};
 use expect_test::expect;
+use serde_json::Value;
 
-use crate::support::script::check;
+use crate::support::script::{check, report, world};
 
 #[test]
 fn each_item_is_a_step_and_their_outputs_come_together() {
@@ -252,4 +255,68 @@ fn items_expire_with_the_job() {
         = job failed (expired), a failed (expired), a[0] failed (expired), a[1] failed (expired)
     "#]],
     );
+}
+
+#[test]
+fn what_follows_the_items_moves_the_job() {
+    check(
+        "a[each:1] -> b, c[approve]",
+        "go a[0]; end a[0] 0; go b",
+        expect![[r#"
+            submit       | a: pending -start-> running; c: pending -hold-> held; a[0]: pending -enqueue-> queued
+            go a[0]
+            end a[0] 0   | a[0]: running -succeed-> success; a: running -succeed-> success; b: pending -enqueue-> queued; a[0]#1 is ended, confirmed; ! forget a[0]
+            go b
+            = job running, a success, b running, c held, a[0] success
+        "#]],
+    );
+}
+
+#[test]
+fn items_are_found_by_their_place_in_the_list() {
+    let job = world("a[each:2], b", "").job;
+    assert_eq!(["a[0]", "a[1]"].map(|name| job.find(name)), [Some(StepIx(2)), Some(StepIx(3))]);
+    assert_eq!(["a[2]", "a[01]", "b[0]", "c[0]"].map(|name| job.find(name)), [None; 4]);
+}
+
+/// How the job of this graph stands right after it was submitted, and how many steps it has.
+fn size(graph: &str) -> (JobState, usize) {
+    let job = world(graph, "").job;
+    (job.header.state, job.steps.len())
+}
+
+#[test]
+fn a_list_has_a_longest_length() {
+    assert_eq!(size("a[each:10000]"), (JobState::Pending, 10_001));
+    assert_eq!(size("a[each:10001]"), (JobState::Failed, 1));
+}
+
+#[test]
+fn lists_do_not_make_a_job_too_large_together() {
+    assert_eq!(size("a[each:10000], b[each:9998]"), (JobState::Pending, 20_000));
+    let job = world("a[each:10000], b[each:9999]", "").job;
+    assert_eq!((job.step(StepIx(1)).state.name(), job.steps.len()), (StateName::Failed, 10_002));
+}
+
+/// The end of a fan-out whose items write so many bytes each, as JSON text.
+fn after_outputs_of(bytes: [usize; 2]) -> StateName {
+    let mut world = world("a[each:2]", "go a[0]; go a[1]");
+    for (item, bytes) in [StepIx(1), StepIx(2)].into_iter().zip(bytes) {
+        let report = Report { output: text_of(bytes), ..report("0") };
+        world.play(&Event::Ended { ticket: world.ticket(item), report }).expect("it ends");
+    }
+    world.job.step(StepIx(0)).state.name()
+}
+
+/// A text that is so many bytes long with its quotes.
+fn text_of(bytes: usize) -> Value {
+    Value::from("x".repeat(bytes - 2))
+}
+
+#[test]
+fn what_the_items_write_has_a_limit_together() {
+    let half = 4 * 1024 * 1024;
+    assert_eq!(after_outputs_of([half, half]), StateName::Success);
+    assert_eq!(after_outputs_of([half, half + 1]), StateName::Failed);
+    assert_eq!(after_outputs_of([half * 2 + 2, 2]), StateName::Failed);
 }

@@ -139,6 +139,15 @@ fn set(step: &mut StepDef, key: &str, value: &str, named: Option<StepIx>) {
 
 /// A child job of one step, given this value; there is no task `none`, and nobody takes `refused`.
 pub(crate) fn child(with: &str) -> Work {
+    Work::Child(Arc::new(ChildBody {
+        task: "child".into(),
+        with: Value::from(with),
+        bound: (with != "none").then(|| Arc::new(child_task([7; 32]))),
+    }))
+}
+
+/// The task of such a job, under the name of its text.
+pub(crate) fn child_task(hash: [u8; 32]) -> ChildTask {
     let parts = DefinitionParts {
         name: "child".into(),
         timeout: None,
@@ -147,12 +156,7 @@ pub(crate) fn child(with: &str) -> Work {
         steps: vec![plain_step("work")],
     };
     let definition = Arc::new(Definition::new(parts).expect("one step is a sound graph"));
-    let bound = ChildTask { definition, hash: [7; 32], inputs: Box::new(Anything) };
-    Work::Child(Arc::new(ChildBody {
-        task: "child".into(),
-        with: Value::from(with),
-        bound: (with != "none").then(|| Arc::new(bound)),
-    }))
+    ChildTask { definition, hash, inputs: Box::new(Anything) }
 }
 
 #[derive(Debug)]

@@ -70,8 +70,12 @@ impl World {
 
     /// What the engine makes of `event` now; the job stays as it is.
     pub(crate) fn ask(&self, event: &Event) -> Result<Changes, Rejection> {
+        engine::apply(&self.job, event, &self.ctx())
+    }
+
+    pub(crate) fn ctx(&self) -> Ctx<'_> {
         let Clocks { now, heard, verdicts_from } = self.clocks();
-        let ctx = Ctx {
+        Ctx {
             now,
             heard,
             verdicts_from,
@@ -79,8 +83,7 @@ impl World {
             rules: &self.rules,
             workers: &self.workers,
             evaluator: &Toy,
-        };
-        engine::apply(&self.job, event, &ctx)
+        }
     }
 
     pub(crate) fn play(&mut self, event: &Event) -> Result<Changes, Rejection> {
