@@ -1,5 +1,7 @@
 //! What people are told: one story per state, and the whole answer.
 
+mod others;
+
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;

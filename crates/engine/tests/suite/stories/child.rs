@@ -2,9 +2,9 @@
 
 use engine::event::{ChildEnd, ChildOrder, Event};
 use engine::job::Parent;
-use engine::{Job, JobId, StateName, StepIx};
+use engine::{FailureKind, Job, JobId, StateName, StepIx};
 use expect_test::expect;
-use serde_json::json;
+use serde_json::{Value, json};
 use uuid::{Uuid, Variant};
 
 use crate::support::script::{changes_of, check, world};
@@ -326,6 +326,53 @@ fn a_parent_hears_how_its_job_ended() {
     assert_eq!(word, Event::ChildEnded { step: StepIx(0), child: child.id, end, strays: false });
 }
 
+/// What a job of this graph tells its parent after `story`.
+fn word_after(graph: &str, story: &str) -> Option<ChildEnd> {
+    let mut child = world(graph, story).job;
+    child.parent = Some(Parent { job: JobId(Uuid::from_u128(9)), step: StepIx(0) });
+    match child.word_for_parent() {
+        Some((_, Event::ChildEnded { end, .. })) => Some(end),
+        Some((_, other)) => panic!("it is over: {other:?}"),
+        None => None,
+    }
+}
+
+#[test]
+fn a_parent_hears_of_the_end_and_of_nothing_before() {
+    let kind = |graph: &str, story: &str| match word_after(graph, story) {
+        Some(ChildEnd::Failed(failure)) => ("failed", failure.kind.code()),
+        Some(ChildEnd::Cancelled(failure)) => ("cancelled", failure.kind.code()),
+        Some(ChildEnd::Success { .. }) => ("success", ""),
+        None => ("open", ""),
+    };
+    assert_eq!(kind("w", "go w"), ("open", ""));
+    assert_eq!(kind("w", "go w; cancel"), ("open", ""));
+    assert_eq!(kind("w", "go w; end w 0"), ("success", ""));
+    assert_eq!(kind("w", "go w; end w 1"), ("failed", "exit_code"));
+    assert_eq!(kind("w", "cancel"), ("cancelled", "cancelled"));
+    // Its own timeout is nobody's wish: a policy may try it again.
+    assert_eq!(kind("w[unmatched:wait], timeout:60s", "next"), ("failed", "job_timeout"));
+}
+
+#[test]
+fn what_a_job_hands_to_its_parent_has_a_limit() {
+    let told = |bytes: [usize; 2]| {
+        let mut child = world("v, w", "go v; end v 0; go w; end w 0").job;
+        child.parent = Some(Parent { job: JobId(Uuid::from_u128(9)), step: StepIx(0) });
+        for (step, bytes) in child.steps.iter_mut().zip(bytes) {
+            // With its quotes.
+            step.output = Value::from("x".repeat(bytes - 2));
+        }
+        let Some((_, Event::ChildEnded { end, .. })) = child.word_for_parent() else { panic!("it is over") };
+        end
+    };
+    let half = 4 * 1024 * 1024;
+    assert!(matches!(told([half, half]), ChildEnd::Success { .. }));
+    for too_much in [[half, half + 1], [2, half * 2]] {
+        assert!(matches!(told(too_much), ChildEnd::Failed(failure) if failure.kind == FailureKind::BadOutput));
+    }
+}
+
 #[test]
 fn a_parent_hears_of_what_may_still_run() {
     let (birth, _) = born("a[child:x]");
@@ -344,4 +391,13 @@ fn only_so_many_jobs_begin_at_once() {
     assert_eq!(begun("a[each:150 child:x]"), 1 + 100);
     assert_eq!(begun("a[each:150 parallel:120 child:x]"), 1 + 100);
     assert_eq!(begun("a[each:150 parallel:30 child:x]"), 1 + 30);
+}
+
+/// Whatever comes after it: nothing may follow on the job either.
+#[test]
+fn what_may_still_run_of_a_child_may_still_run_of_its_parent() {
+    let strays = |story: &str| world("a[child:x], b[child:x], c", story).job.header.strays;
+    assert!(!strays("child a ok; child b failed"));
+    assert!(strays("child a failed stray; child b ok"));
+    assert!(strays("child a failed stray; child b failed stray"));
 }

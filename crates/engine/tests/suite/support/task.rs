@@ -127,6 +127,7 @@ fn set(step: &mut StepDef, key: &str, value: &str, named: Option<StepIx>) {
         "grace" => step.stop.grace = duration(value),
         "reviewers" => step.protection.reviewers = value.parse().expect("a number of people"),
         "four_eyes" => step.protection.four_eyes = true,
+        "message" => step.protection.message = Some(value.into()),
         "env" => step.protection.environment = Some(value.into()),
         "wait" => step.protection.wait = Some(duration(value)),
         "each" => step.fan_out = Some(FanOut { items: items(value), max_parallel: None, fail_fast: false }),

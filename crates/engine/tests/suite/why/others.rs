@@ -1,0 +1,162 @@
+//! Steps that others do: their items, a job of their own, or people who are asked first.
+
+use engine::why::why;
+use engine::{Continuation, JobId, carry_on};
+use expect_test::expect;
+use uuid::Uuid;
+
+use super::{Fleet, check};
+use crate::support::script::world;
+
+#[test]
+fn items_wait_for_their_turn() {
+    check(
+        "a[each:3 parallel:1] -> b",
+        "go a[0]; end a[0] 0; go a[1]; pass 5s",
+        expect![[r#"
+        The job is running, 5 steps: 2 pending, 2 running, 1 success. Step `a`: 1 of 3 items are over.
+        a is running; owner: its items; seen: never
+          1 of 3 items are over
+          at 3600s: look again
+        b is pending; owner: step `a`; seen: never
+          waits for `a` (running)
+          at 3600s: look again
+        a[0] is success; owner: nobody: it is over; seen: 0s
+          it ended well in attempt 1
+        a[1] is running; owner: worker build-1; seen: 1s
+          attempt 1 has been running on worker build-1 (rack7) for 5s
+          at 3600s: look again
+        a[2] is pending; owner: step `a`; seen: never
+          waits for its turn among the items of `a`, of which 1 run at once
+          at 3600s: look again
+    "#]],
+    );
+    let many = world("a[each:101 child:x]", "").job;
+    let told = why(&many, &Fleet::default(), &world("a", "").clocks());
+    let last = told.steps.last().expect("it has items");
+    assert_eq!(last.reason, "waits for its turn among the items of `a`");
+}
+
+#[test]
+fn items_that_were_called_off() {
+    check(
+        "a[each:2]",
+        "go a[0]; cancel",
+        expect![[r#"
+        The job is being cancelled by ann, 3 steps: 2 cancelling, 1 cancelled. Step `a`: cancelled by ann; 1 of 2 items are over.
+        a is cancelling; owner: its items; seen: never
+          cancelled by ann; 1 of 2 items are over
+          at 3600s: look again
+        a[0] is cancelling; owner: worker build-1; seen: 1s
+          cancelled by ann; worker build-1 (rack7) was told to stop attempt 1
+          at 40s: end it without the worker's answer
+        a[1] is cancelled; owner: nobody: it is over; seen: 0s
+          Step `a[1]` was cancelled by ann (cancelled)
+    "#]],
+    );
+    check(
+        "a[each:2 fail_fast]",
+        "go a[0]; go a[1]; end a[0] 1",
+        expect![[r#"
+        The job is running, 3 steps: 1 running, 1 cancelling, 1 failed. Step `a[1]`: another item failed; worker build-1 (rack7) was told to stop attempt 1.
+        a is running; owner: its items; seen: never
+          1 of 2 items are over
+          at 3600s: look again
+        a[0] is failed; owner: nobody: it is over; seen: 0s
+          Step `a[0]` exited with code 1 (exit_code)
+        a[1] is cancelling; owner: worker build-1; seen: 1s
+          another item failed; worker build-1 (rack7) was told to stop attempt 1
+          at 40s: end it without the worker's answer
+    "#]],
+    );
+}
+
+#[test]
+fn items_that_ended_well() {
+    check(
+        "a[each:1]",
+        "go a[0]; end a[0] 0",
+        expect![[r#"
+        The job succeeded after 0s, 2 steps: 2 success.
+        a is success; owner: nobody: it is over; seen: 0s
+          all of its 1 item ended well
+        a[0] is success; owner: nobody: it is over; seen: 0s
+          it ended well in attempt 1
+    "#]],
+    );
+}
+
+#[test]
+fn a_job_does_it() {
+    check(
+        "a[child:x timeout:5m]",
+        "pass 90s",
+        expect![[r#"
+        The job is running, 1 step: 1 running. Step `a`: job 00000000-0000-0000-ba7f-58127596bc87 of task `child` has been doing it for 1m 30s.
+        a is running; owner: job 00000000-0000-0000-ba7f-58127596bc87; seen: never
+          job 00000000-0000-0000-ba7f-58127596bc87 of task `child` has been doing it for 1m 30s
+          at 300s: call its job off: its timeout is over
+    "#]],
+    );
+}
+
+#[test]
+fn the_job_that_did_it_was_called_off() {
+    check(
+        "a[child:x timeout:5m]",
+        "next; pass 5s",
+        expect![[r#"
+        The job is running, 1 step: 1 cancelling. Step `a`: its timeout is over; job 00000000-0000-0000-ba7f-58127596bc87 of task `child` has been doing it for 5m 5s.
+        a is cancelling; owner: job 00000000-0000-0000-ba7f-58127596bc87; seen: never
+          its timeout is over; job 00000000-0000-0000-ba7f-58127596bc87 of task `child` has been doing it for 5m 5s
+          at 330s: look again
+    "#]],
+    );
+}
+
+#[test]
+fn the_job_that_did_it_ended_well() {
+    check(
+        "a[child:x]",
+        "child a ok",
+        expect![[r#"
+        The job succeeded after 0s, 1 step: 1 success.
+        a is success; owner: nobody: it is over; seen: 0s
+          its child job ended well
+    "#]],
+    );
+}
+
+/// In a job that goes on for another: no job was begun here.
+#[test]
+fn the_job_that_did_it_belongs_to_another() {
+    let before = world("a[child:x] -> b", "child a ok; go b; end b 1");
+    let (id, how) = (JobId(Uuid::from_u128(2)), Continuation::FromFailed);
+    let next = carry_on(id, &before.job, &how, false, &|_| None, "bob".into(), &before.ctx()).expect("it has ended").0;
+    let told = why(&next, &Fleet::default(), &before.clocks());
+    assert_eq!(told.steps[0].reason, "it was taken over, or settled by hand");
+}
+
+#[test]
+fn those_who_are_asked_hear_what_for() {
+    check(
+        "a[env:prod reviewers:3 four_eyes message:release]",
+        "approve a bob; approve a eve; pass 60s",
+        expect![[r#"
+        Only a person can move the job on, 1 step: 1 held. Step `a`: has waited 1m for approval ("release"), as `prod` asks, not by ann; approved by bob, eve.
+        a is held; owner: a person; seen: never
+          has waited 1m for approval ("release"), as `prod` asks, not by ann; approved by bob, eve
+          at 3600s: look again
+    "#]],
+    );
+    check(
+        "a[env:prod wait:60s]",
+        "",
+        expect![[r#"
+        The job has not started, 1 step: 1 waiting. Step `a`: `prod` asks for a wait, over in 1m.
+        a is waiting; owner: a timer; seen: never
+          `prod` asks for a wait, over in 1m
+          at 60s: queue it
+    "#]],
+    );
+}
