@@ -151,10 +151,8 @@ impl Draft<'_> {
         let fail_fast = self.def(of).fan_out.as_ref().is_some_and(|fan_out| fan_out.fail_fast);
         if fail_fast && !fan.closed && failed {
             self.close(of);
-            for other in fan.items() {
-                if planted::is(Bug::FailFastForgets) && self.step(other).unmet > 0 {
-                    continue;
-                }
+            let told = if planted::is(Bug::FailFastForgets) { fan.begun } else { fan.count };
+            for other in (0..told).map(|number| fan.item(number)) {
                 self.cancel_step(other, StopCause::Sibling, false)?;
             }
         }
@@ -163,7 +161,7 @@ impl Draft<'_> {
 
     /// A step that ends before it began takes with it the items that another job left to it.
     pub(super) fn end_with_items(&mut self, ix: StepIx) -> Result<(), Rejection> {
-        let Some(fan) = self.step(ix).fan.filter(|fan| fan.open > 0) else { return Ok(()) };
+        let Some(fan) = self.step(ix).fan else { return Ok(()) };
         for item in fan.items() {
             if self.step(item).state == State::Pending {
                 let end = End::Skipped(SkipCause::Condition);

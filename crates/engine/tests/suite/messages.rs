@@ -72,6 +72,56 @@ fn of_an_end() {
 }
 
 #[test]
+fn of_items() {
+    check(
+        &[
+            ("a[each:3]", "go a[0]; end a[0] 0; go a[1]; end a[1] 3; go a[2]; end a[2] signal"),
+            ("a[each:2 fail_fast]", "go a[0]; end a[0] 3"),
+            ("a[each:10001]", ""),
+            ("b[each:10000], c[each:9000], a[each:1000]", ""),
+        ],
+        expect![[r#"
+            a[each:3] | go a[0]; end a[0] 0; go a[1]; end a[1] 3; go a[2]; end a[2] signal
+              2 of 3 items failed, first `a[1]`: Step `a[1]` exited with code 3 (exit_code)
+            a[each:2 fail_fast] | go a[0]; end a[0] 3
+              1 of 2 items failed, first `a[0]`: Step `a[0]` exited with code 3 (exit_code)
+            a[each:10001]
+              Step failed: it has 10001 items, and a step has at most 10000 (template)
+            b[each:10000], c[each:9000], a[each:1000]
+              Step failed: with its 1000 items the job would have 20003 steps, more than 20000 (template)
+        "#]],
+    );
+}
+
+#[test]
+fn of_a_child() {
+    check(
+        &[
+            ("a[child:none]", ""),
+            ("a[child:refused]", ""),
+            ("a[child:{bad}]", ""),
+            ("a[child:x]", "child a failed"),
+            ("a[child:x]", "child a failed stray"),
+            ("a[child:x]", "child a cancelled"),
+        ],
+        expect![[r#"
+            a[child:none]
+              Step failed: there was no task `child` when the job was submitted (unknown_task)
+            a[child:refused]
+              Step failed: the task `child` does not take its input: `refused` is no input (invalid_input)
+            a[child:{bad}]
+              Step failed: `bad` is not there (template)
+            a[child:x] | child a failed
+              Child job 00000000-0000-0000-ba7f-58127596bc87: it did not work out (exit_code)
+            a[child:x] | child a failed stray
+              Child job 00000000-0000-0000-ba7f-58127596bc87: it did not work out (exit_code)
+            a[child:x] | child a cancelled
+              Child job 00000000-0000-0000-ba7f-58127596bc87: it did not work out (cancelled)
+        "#]],
+    );
+}
+
+#[test]
 fn of_a_loss() {
     check(
         &[

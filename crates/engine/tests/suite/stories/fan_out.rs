@@ -320,3 +320,19 @@ fn what_the_items_write_has_a_limit_together() {
     assert_eq!(after_outputs_of([half, half + 1]), StateName::Failed);
     assert_eq!(after_outputs_of([half * 2 + 2, 2]), StateName::Failed);
 }
+
+#[test]
+fn an_item_that_was_cancelled_by_hand_cancels_the_step() {
+    check("a[each:2 child:x] -> b", "child a[0] cancelled; child a[1] ok", expect![[r#"
+        submit       | a: pending -start-> running; a[0]: pending -start-> running; a[1]: pending -start-> running; job: pending -> running; * begin a job for a[0] with "x"; * begin a job for a[1] with "x"
+        child a[0] cancelled | a[0]: running -cancel-> cancelled
+        child a[1] ok | a[1]: running -succeed-> success; a: running -cancel-> cancelled; b: pending -skip-> skipped; job: running -> cancelled
+        = job cancelled (cancelled), a cancelled (cancelled), b skipped, a[0] cancelled (cancelled), a[1] success
+    "#]]);
+    check("a[each:2 child:x]", "child a[0] cancelled; child a[1] failed", expect![[r#"
+        submit       | a: pending -start-> running; a[0]: pending -start-> running; a[1]: pending -start-> running; job: pending -> running; * begin a job for a[0] with "x"; * begin a job for a[1] with "x"
+        child a[0] cancelled | a[0]: running -cancel-> cancelled
+        child a[1] failed | a[1]: running -fail-> failed; a: running -fail-> failed; job: running -> failed
+        = job failed (exit_code), a failed (exit_code), a[0] cancelled (cancelled), a[1] failed (exit_code)
+    "#]]);
+}
