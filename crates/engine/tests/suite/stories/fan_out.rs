@@ -1,7 +1,7 @@
 //! Steps that are done once for each item of a list.
 
 use engine::attempt::Report;
-use engine::{Event, JobState, StateName, StepIx};
+use engine::{Event, StateName, StepIx};
 use expect_test::expect;
 use serde_json::Value;
 
@@ -279,23 +279,14 @@ fn items_are_found_by_their_place_in_the_list() {
     assert_eq!(["a[2]", "a[01]", "b[0]", "c[0]"].map(|name| job.find(name)), [None; 4]);
 }
 
-/// How the job of this graph stands right after it was submitted, and how many steps it has.
-fn size(graph: &str) -> (JobState, usize) {
-    let job = world(graph, "").job;
-    (job.header.state, job.steps.len())
-}
-
-#[test]
-fn a_list_has_a_longest_length() {
-    assert_eq!(size("a[each:10000]"), (JobState::Pending, 10_001));
-    assert_eq!(size("a[each:10001]"), (JobState::Failed, 1));
-}
-
 #[test]
 fn lists_do_not_make_a_job_too_large_together() {
-    assert_eq!(size("a[each:10000], b[each:9998]"), (JobState::Pending, 20_000));
-    let job = world("a[each:10000], b[each:9999]", "").job;
-    assert_eq!((job.step(StepIx(1)).state.name(), job.steps.len()), (StateName::Failed, 10_002));
+    let job = world("a[each:10000 parallel:1], b[each:9997 parallel:1], c[each:1]", "").job;
+    let states = [0, 1, 2].map(|ix| job.step(StepIx(ix)).state.name());
+    assert_eq!(states, [StateName::Running, StateName::Running, StateName::Failed]);
+    assert_eq!(job.steps.len(), 20_000);
+    let told = job.step(StepIx(2)).error.as_ref().expect("it failed").to_string();
+    assert_eq!(told, "Step failed: with its 1 items the job would have 20001 steps, more than 20000 (template)");
 }
 
 /// The end of a fan-out whose items write so many bytes each, as JSON text.
@@ -323,16 +314,24 @@ fn what_the_items_write_has_a_limit_together() {
 
 #[test]
 fn an_item_that_was_cancelled_by_hand_cancels_the_step() {
-    check("a[each:2 child:x] -> b", "child a[0] cancelled; child a[1] ok", expect![[r#"
+    check(
+        "a[each:2 child:x] -> b",
+        "child a[0] cancelled; child a[1] ok",
+        expect![[r#"
         submit       | a: pending -start-> running; a[0]: pending -start-> running; a[1]: pending -start-> running; job: pending -> running; * begin a job for a[0] with "x"; * begin a job for a[1] with "x"
         child a[0] cancelled | a[0]: running -cancel-> cancelled
         child a[1] ok | a[1]: running -succeed-> success; a: running -cancel-> cancelled; b: pending -skip-> skipped; job: running -> cancelled
         = job cancelled (cancelled), a cancelled (cancelled), b skipped, a[0] cancelled (cancelled), a[1] success
-    "#]]);
-    check("a[each:2 child:x]", "child a[0] cancelled; child a[1] failed", expect![[r#"
+    "#]],
+    );
+    check(
+        "a[each:2 child:x]",
+        "child a[0] cancelled; child a[1] failed",
+        expect![[r#"
         submit       | a: pending -start-> running; a[0]: pending -start-> running; a[1]: pending -start-> running; job: pending -> running; * begin a job for a[0] with "x"; * begin a job for a[1] with "x"
         child a[0] cancelled | a[0]: running -cancel-> cancelled
         child a[1] failed | a[1]: running -fail-> failed; a: running -fail-> failed; job: running -> failed
         = job failed (exit_code), a failed (exit_code), a[0] cancelled (cancelled), a[1] failed (exit_code)
-    "#]]);
+    "#]],
+    );
 }
