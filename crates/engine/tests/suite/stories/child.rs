@@ -156,10 +156,12 @@ fn a_job_that_is_cancelled_by_hand_cancels_its_step() {
 fn a_step_has_a_timeout_of_its_own() {
     check(
         "a[child:x timeout:10s]",
-        "next; child a cancelled",
+        "pass 9s; check a; next; child a cancelled",
         expect![[r#"
             submit       | a: pending -start-> running; job: pending -> running; * begin a job for a with "x"
-            +10s check a | a: running -stop-> cancelling; * call a job off
+            pass 9s
+            check a
+            +1s check a  | a: running -stop-> cancelling; * call a job off
             child a cancelled | a: cancelling -complete-> failed; job: running -> failed
             = job failed (step_timeout), a failed (step_timeout)
         "#]],
@@ -199,6 +201,16 @@ fn a_word_that_was_lost_is_given_again() {
         +30s check a | * call a job off
         missing a    | a: cancelling -complete-> cancelled; job: cancelling -> cancelled
         = job cancelled (cancelled), a cancelled (cancelled)
+    "#]],
+    );
+    check(
+        "a[child:x]",
+        "force; next",
+        expect![[r#"
+        submit       | a: pending -start-> running; job: pending -> running; * begin a job for a with "x"
+        force        | job: cancel asked by ann, by force; a: running -cancel_graceful-> cancelling; job: running -> cancelling; * call a job off by force
+        +30s check a | * call a job off by force
+        = job cancelling, a cancelling
     "#]],
     );
     check(

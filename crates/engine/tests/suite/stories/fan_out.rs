@@ -137,6 +137,24 @@ fn an_allowed_failure_of_an_item_is_one_of_the_step() {
 }
 
 #[test]
+fn each_item_has_its_own_timeout() {
+    check(
+        "a[each:2 parallel:1 timeout:40m]",
+        "go a[0]; pass 30m; end a[0] 0; go a[1]; pass 20m; check a",
+        expect![[r#"
+            submit       | a: pending -start-> running; a[0]: pending -enqueue-> queued
+            go a[0]
+            pass 30m
+            end a[0] 0   | a[0]: running -succeed-> success; a[1]: pending -enqueue-> queued; a[0]#1 is ended, confirmed; ! forget a[0]
+            go a[1]
+            pass 20m
+            check a
+            = job running, a running, a[0] success, a[1] running
+        "#]],
+    );
+}
+
+#[test]
 fn each_item_has_its_own_retries() {
     check(
         "a[each:2 retry:2]",
