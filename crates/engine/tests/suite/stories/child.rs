@@ -1,5 +1,7 @@
 //! Steps that another job does.
 
+use std::time::Duration;
+
 use engine::event::{ChildEnd, ChildOrder, Event};
 use engine::job::Parent;
 use engine::{FailureKind, Job, JobId, StateName, StepIx};
@@ -7,7 +9,8 @@ use expect_test::expect;
 use serde_json::{Value, json};
 use uuid::{Uuid, Variant};
 
-use crate::support::script::{changes_of, check, world};
+use crate::support::script::{changes_of, check, event, world};
+use crate::support::task::task;
 
 #[test]
 fn a_job_begins_with_its_step_and_its_outputs_are_the_steps() {
@@ -224,6 +227,24 @@ fn a_word_that_was_lost_is_given_again() {
         = job success, a success
     "#]],
     );
+}
+
+/// Its task may be unreadable to a server of another version, which then must not leave the step waiting.
+#[test]
+fn what_can_no_longer_begin_fails_when_it_is_to() {
+    let told = |graph: &str, command: &[&str]| {
+        let mut world = world(graph, "");
+        world.job.definition = task(&graph.replace("child:x", "child:none"));
+        let event = event(&mut world, command);
+        world.pass(Duration::from_secs(60));
+        world.play(&event).expect("it is decided");
+        let step = world.job.step(StepIx(0));
+        (step.state.name(), step.error.as_ref().map(|error| error.kind))
+    };
+    let failed = (StateName::Failed, Some(FailureKind::UnknownTask));
+    assert_eq!(told("a[child:x reviewers:1]", &["approve", "a"]), failed);
+    assert_eq!(told("a[child:x wait:60s]", &["check", "a"]), failed);
+    assert_eq!(told("a[child:x]", &["missing", "a"]), failed);
 }
 
 #[test]
