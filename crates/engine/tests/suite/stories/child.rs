@@ -310,6 +310,13 @@ fn a_job_is_named_after_whom_it_is_for() {
     assert!(again.iter().all(|id| id.may_be_kin(parent.id) && id.0.get_variant() == Variant::RFC4122));
 }
 
+#[test]
+fn only_what_was_begun_has_a_job() {
+    let job = world("a[child:x], b -> c[child:x]", "go b").job;
+    assert!(job.child_of(StepIx(0)).is_some());
+    assert_eq!([1, 2].map(|step| job.child_of(StepIx(step))), [None; 2]);
+}
+
 /// Another server, of another version, finds the same job under it.
 #[test]
 fn the_name_of_a_job_never_changes() {

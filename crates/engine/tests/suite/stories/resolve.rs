@@ -263,6 +263,15 @@ fn what_may_still_run_is_not_run_in_another_job_either() {
 }
 
 #[test]
+fn a_word_on_one_step_says_nothing_of_another_that_may_still_run() {
+    let cut = "go a; go b; lost a; lost b; cancel";
+    goes_on("a, b", cut, resolved("succeeded"), false, expect!["refused: b may still run"]);
+    let cut = "go a[0]; go a[1]; lost a[0]; lost a[1]; cancel";
+    let of_item = Continuation::Resolved(resolve(StepIx(1), AttemptId(Uuid::nil()), "succeeded", false));
+    goes_on("a[each:2]", cut, of_item, false, expect!["refused: a[1] may still run"]);
+}
+
+#[test]
 fn only_a_job_that_has_ended_is_continued() {
     goes_on(
         "a",
