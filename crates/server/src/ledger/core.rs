@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::deadline::Rules;
-use engine::{AttemptId, Clocks, Ctx, Event, JobId, StepIx, Time, WorkerId};
+use engine::{AttemptId, Clocks, Ctx, Epoch, Event, Heard, JobId, StepIx, Time, WorkerId};
 use planted::Bug;
 use protocol::link::LinkSettings;
 use spec::eval::Templates;
@@ -28,7 +28,7 @@ use super::command::{Command, EventError, LinkEvent, LogFrame};
 use super::hearing::{Hearing, HearingRules, Listened};
 use super::knock::Knock;
 use super::links::Link;
-use super::losses::{CutOff, Seen};
+use super::losses::CutOff;
 use super::notice::Noticed;
 use super::round::Round;
 use super::siblings::{self, Siblings};
@@ -98,7 +98,7 @@ pub struct Core<S> {
     split: VecDeque<Vec<Command>>,
     pub(super) in_piece: bool,
     /// Memory was dropped; nothing is decided before it is read again.
-    must_rebuild: bool,
+    pub(super) must_rebuild: bool,
     /// Commands that came while it could not be, and why it could not.
     pub(super) waiting: Option<(Vec<Command>, StoreError)>,
     /// Jobs that could not be handled, and until when they are left alone.
@@ -237,8 +237,10 @@ impl<S: Store> Core<S> {
             Err(error) => return self.wait_for_rows(commands, error),
         };
         let now = round.now;
-        // Also of those that nobody asks for any more: they may be over.
+        // Also of those that nobody asks for any more: they may be over. Whether the others' workers are there is to be seen.
+        let left_alone = self.aside.len();
         self.aside.retain(|_, until| *until > now);
+        self.must_look_around |= self.aside.len() < left_alone;
         let forgotten = self.forgotten.take();
         if let Some(evidence) = forgotten {
             self.rows_fell_behind(evidence, &mut round);
@@ -624,27 +626,30 @@ impl<S: Store> Core<S> {
         self.rebuild_index()?;
         let mut round = self.listen()?;
         self.look_around(&mut round)?;
+        let left = round.left.clone();
         match self.commit_alone(&mut round) {
             Ok(()) => {}
             Err(error @ StoreError::Unavailable { .. }) => return Err(error),
-            Err(_) => self.links_gone_one_by_one()?,
+            Err(_) => self.links_gone_one_by_one(&left)?,
         }
         self.next_check = self.tick.now;
         self.must_rebuild = false;
         Ok(())
     }
 
-    /// One of them cannot be written: the others must not suffer for it, nor the ledger wait for it for ever.
-    fn links_gone_one_by_one(&mut self) -> Result<(), StoreError> {
+    /// One of them cannot be written: the others must not suffer for it, nor the ledger wait for it for ever. With each goes
+    /// the word that its worker `left`: a server that is back would keep the link, and nobody would bring the attempt again.
+    fn links_gone_one_by_one(&mut self, left: &BTreeMap<WorkerId, (Epoch, Heard)>) -> Result<(), StoreError> {
         self.cache.clear();
         self.rebuild_index()?;
-        for CutOff { attempt, place, epoch, .. } in self.cut_off() {
+        for CutOff { worker, attempt, place, seen } in self.cut_off(self.hearing.clocks(self.tick.now).heard) {
             let mut round = self.listen()?;
-            self.link_gone(attempt, place, Seen::UpTo(epoch), &mut round);
+            self.link_gone(attempt, place, seen, &mut round);
             // What was said before is not to blame for anything; a mark is made with the next round.
             if round.jobs().next().is_none() {
                 continue;
             }
+            round.left.extend(left.get_key_value(&worker));
             match self.commit_alone(&mut round) {
                 Ok(()) => {}
                 Err(error @ StoreError::Unavailable { .. }) => return Err(error),
@@ -655,6 +660,8 @@ impl<S: Store> Core<S> {
                 }
             }
         }
+        // Others left as well, and had nothing, or nothing that can be written.
+        self.must_look_around = true;
         Ok(())
     }
 

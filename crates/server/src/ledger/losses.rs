@@ -29,12 +29,11 @@ pub(super) enum Seen {
 /// Something that a worker without a link holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CutOff {
+    pub worker: WorkerId,
     pub attempt: AttemptId,
     pub place: Place,
-    /// Of the last link that its worker had.
-    pub epoch: Epoch,
-    /// When that went, if it went with its server.
-    with_server: Option<Heard>,
+    /// Up to the last link that its worker had.
+    pub seen: Seen,
 }
 
 impl Seen {
@@ -109,27 +108,28 @@ impl<S: Store> Core<S> {
         }
     }
 
-    /// Whatever is held by a worker without a link, and is this server's to see to.
+    /// Not of jobs that could not be written of late: they would only take with them whatever else this round decides. When
+    /// all is read anew they are tried, one by one if need be.
     pub(super) fn links_gone(&mut self, round: &mut Round) {
-        let heard = round.clocks.heard;
-        for CutOff { attempt, place, epoch, with_server } in self.cut_off() {
-            if self.siblings.sees_to(place.job, heard.since(with_server.unwrap_or(heard))) {
-                let seen = with_server.map_or(Seen::UpTo(epoch), |since| Seen::WithServer(epoch, since));
+        for CutOff { attempt, place, seen, .. } in self.cut_off(round.clocks.heard) {
+            if self.must_rebuild || !self.is_set_aside(place.job) {
                 self.link_gone(attempt, place, seen, round);
             }
         }
     }
 
-    /// What workers without a link hold.
-    pub(super) fn cut_off(&self) -> Vec<CutOff> {
+    /// What workers without a link hold, and is this server's to see to.
+    pub(super) fn cut_off(&self, heard: Heard) -> Vec<CutOff> {
         let away = self
             .roster
             .iter()
             .filter(|(_, w)| !w.is_connected() || (planted::is(Bug::StartFlipsSiblings) && w.link.is_none()));
-        let held = away.flat_map(|(_, w)| w.held.iter().map(move |(attempt, place)| (w, *attempt, *place)));
-        let cut_off = held.map(|(w, attempt, place)| {
+        let held = away.flat_map(|(id, w)| w.held.iter().map(move |(attempt, place)| (id, w, *attempt, *place)));
+        let cut_off = held.filter_map(|(worker, w, attempt, place)| {
             let with_server = w.left.filter(|_| w.left_with_server);
-            CutOff { attempt, place, epoch: w.epoch, with_server }
+            let ours = self.siblings.sees_to(place.job, heard.since(with_server.unwrap_or(heard)));
+            let seen = with_server.map_or(Seen::UpTo(w.epoch), |since| Seen::WithServer(w.epoch, since));
+            ours.then_some(CutOff { worker, attempt, place, seen })
         });
         cut_off.collect()
     }

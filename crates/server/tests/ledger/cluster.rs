@@ -5,27 +5,36 @@ use std::time::Duration;
 use engine::Time;
 use protocol::attempt::AttemptSpec;
 use protocol::link::{HeldAttempt, HeldState};
+use store::Store;
 use store_memory::{MemoryDatabase, MemoryStore};
 
 use crate::desk::Desk;
 
-pub(crate) struct Cluster {
+pub(crate) struct Cluster<S: Store = MemoryStore> {
     pub(crate) database: MemoryDatabase,
     pub(crate) now: Time,
-    desks: Vec<Option<Seat>>,
+    /// How each server sees the database.
+    wrap: fn(MemoryStore) -> S,
+    desks: Vec<Option<Seat<S>>>,
 }
 
-struct Seat {
-    desk: Desk<MemoryStore>,
+struct Seat<S: Store> {
+    desk: Desk<S>,
     /// It does nothing, and time goes by.
     frozen: bool,
 }
 
 impl Cluster {
-    /// So many servers, started one after the other, that have heard for long enough to judge.
     pub(crate) fn new(servers: usize) -> Cluster {
+        Cluster::with(servers, |store| store)
+    }
+}
+
+impl<S: Store> Cluster<S> {
+    /// So many servers, started one after the other, that have heard for long enough to judge.
+    pub(crate) fn with(servers: usize, wrap: fn(MemoryStore) -> S) -> Cluster<S> {
         let now = Time(1_700_000_000_000_000);
-        let mut cluster = Cluster { database: MemoryDatabase::new(), now, desks: Vec::new() };
+        let mut cluster = Cluster { database: MemoryDatabase::new(), now, wrap, desks: Vec::new() };
         for _ in 0..servers {
             cluster.start();
             cluster.pass(Duration::from_secs(1));
@@ -38,11 +47,12 @@ impl Cluster {
     pub(crate) fn start(&mut self) -> usize {
         let place = self.desks.len();
         let seed = u8::try_from(place + 1).expect("few servers");
-        self.desks.push(Some(Seat { desk: Desk::beside(&self.database, self.now, seed), frozen: false }));
+        let store = (self.wrap)(self.database.open());
+        self.desks.push(Some(Seat { desk: Desk::beside(store, self.now, seed), frozen: false }));
         place
     }
 
-    pub(crate) fn desk(&mut self, place: usize) -> &mut Desk<MemoryStore> {
+    pub(crate) fn desk(&mut self, place: usize) -> &mut Desk<S> {
         let seat = self.desks[place].as_mut().expect("it runs");
         seat.desk.now = self.now;
         &mut seat.desk

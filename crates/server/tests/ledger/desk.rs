@@ -25,7 +25,6 @@ use server::settings::DefinitionSettings;
 use store::read::{AttemptView, EventView, LogState, StaleAttempt};
 use store::rows::{DefinitionRow, NewWorker, StoredJob};
 use store::{Reader, Store};
-use store_memory::{MemoryDatabase, MemoryStore};
 use store_sqlite::SqliteStore;
 use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
@@ -91,20 +90,17 @@ impl Desk {
     }
 }
 
-impl Desk<MemoryStore> {
+impl<S: Store> Desk<S> {
     /// One of several servers on one database, which starts now.
-    pub(crate) fn beside(database: &MemoryDatabase, now: Time, seed: u8) -> Desk<MemoryStore> {
+    pub(crate) fn beside(store: S, now: Time, seed: u8) -> Desk<S> {
         let (folder, config) = (tempfile::tempdir().expect("a temporary folder"), config());
-        let store = database.open();
         let reader = store.reader();
         let tick = Tick { now, mono: Duration::ZERO };
         let core = Some(seeded(store, &config, tick, [seed; 32]));
         let (path, links) = (PathBuf::new(), u64::from(seed) * 1_000_000);
         Desk { core, now, started: now, config, reader, path, links, session: 7, _folder: folder }
     }
-}
 
-impl<S: Store> Desk<S> {
     pub(crate) fn with(wrap: impl FnOnce(SqliteStore) -> S) -> Desk<S> {
         Desk::with_config(wrap, |_| {})
     }

@@ -15,13 +15,18 @@ use store::rows::{self, QueuedStep, ServerRow, StoredJob, WorkerRow};
 use store::{Batch, Committed, Due, DueLog, Enrolled, HeldStep, Reader, Store, StoreError};
 use store_sqlite::SqliteStore;
 
+use crate::cluster::{Cluster, running};
 use crate::desk::{Desk, ONE, hello, submit};
 use crate::recovery::held;
 
+const SECOND: Duration = Duration::from_secs(1);
+
+const DOOMED: &str = "name: doomed\nsteps:\n  a: { run: 'true' }\n";
+
 /// The real store, which refuses every batch that writes a job of the task `poison`, or changes one of the task
 /// `cursed`, or lets one of the task `doomed` recover; or is away when told so.
-struct Faulty {
-    inner: SqliteStore,
+struct Faulty<S = SqliteStore> {
+    inner: S,
     away: Arc<AtomicBool>,
     /// Commits the next batch, and does not say so.
     mute: Arc<AtomicBool>,
@@ -35,9 +40,9 @@ struct Faulty {
     absent: Arc<AtomicU32>,
 }
 
-impl Faulty {
+impl<S> Faulty<S> {
     /// It has no faults yet but for the tasks that it does not like.
-    fn kind(inner: SqliteStore) -> Faulty {
+    fn kind(inner: S) -> Faulty<S> {
         let (away, mute, blind) = (Arc::default(), Arc::default(), Arc::default());
         Faulty { inner, away, mute, blind, moody: Arc::default(), shy: Arc::default(), absent: Arc::default() }
     }
@@ -48,7 +53,7 @@ fn takes_one(count: &AtomicU32) -> bool {
     count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
 }
 
-impl Store for Faulty {
+impl<S: Store> Store for Faulty<S> {
     fn commit(&mut self, batch: &Batch) -> Result<Committed, StoreError> {
         if self.away.load(Ordering::Relaxed) {
             return Err(StoreError::Unavailable { message: "it is away".to_owned() });
@@ -234,7 +239,7 @@ fn a_job_that_can_never_be_written_again_holds_up_nobody() {
 fn one_attempt_that_cannot_be_marked_as_cut_off_does_not_stop_the_ledger() {
     let (mut desk, _) = desk();
     let mut w = desk.worker("w", "script", 2);
-    let doomed = desk.submit("name: doomed\nsteps:\n  a: { run: 'true' }\n");
+    let doomed = desk.submit(DOOMED);
     desk.start(&mut w);
     let job = desk.submit(ONE);
     desk.start(&mut w);
@@ -248,11 +253,71 @@ fn one_attempt_that_cannot_be_marked_as_cut_off_does_not_stop_the_ledger() {
     desk.check(next, "success: success");
 }
 
+/// Else the server that had the link keeps it, and its worker never brings again what is waited for.
+#[test]
+fn a_link_is_lost_on_record_with_the_first_of_its_attempts_that_can_be_written() {
+    let mut cluster = Cluster::with(2, Faulty::kind);
+    let mut w = cluster.desk(0).worker("w", "script", 2);
+    let doomed = cluster.desk(0).submit(DOOMED);
+    let first = cluster.desk(0).start(&mut w);
+    let job = cluster.desk(0).submit(ONE);
+    let second = cluster.desk(0).start(&mut w);
+    cluster.freeze(0);
+    while cluster.desk(1).seen(job).job == "running" {
+        cluster.pass(SECOND / 10);
+    }
+    cluster.desk(1).check(job, "recovering: recovering");
+    // It is back before anybody looks again.
+    cluster.thaw(0);
+    cluster.pass(SECOND * 5);
+    w.take();
+    assert!(w.closed, "its link was taken for lost");
+    let brings = vec![running(&first), running(&second)];
+    cluster.desk(0).connect(w.worker, "w", "script", 2, brings);
+    cluster.desk(0).check(job, "running: running");
+    cluster.desk(0).check(doomed, "running: running");
+}
+
+/// It is found in the same round as whatever else comes then.
+#[test]
+fn nobody_else_is_refused_for_a_lost_link_that_cannot_be_written() {
+    let mut cluster = Cluster::with(2, Faulty::kind);
+    let mut w = cluster.desk(0).worker("w", "script", 1);
+    let doomed = cluster.desk(0).submit(DOOMED);
+    cluster.desk(0).start(&mut w);
+    cluster.kill(0);
+    for _ in 0..1_000 {
+        cluster.now = cluster.now + SECOND / 10;
+        cluster.desk(1).submit(ONE);
+    }
+    assert_eq!(cluster.desk(1).core().census().aside, 1);
+    cluster.desk(1).check(doomed, "running: running");
+}
+
+#[test]
+fn a_lost_link_is_written_later_and_with_it_when_its_worker_left() {
+    let shy = Arc::new(AtomicU32::new(0));
+    let flag = shy.clone();
+    let mut desk = Desk::with(|inner| Faulty { shy: flag, ..Faulty::kind(inner) });
+    let mut w = desk.worker("w", "script", 1);
+    let job = desk.submit("name: shy\nsteps:\n  a: { run: 'true' }\n");
+    desk.start(&mut w);
+    // Its lost link is refused together with the word of it, and then alone.
+    shy.store(3, Ordering::Relaxed);
+    desk.hang_up(&w);
+    assert_eq!((shy.load(Ordering::Relaxed), desk.core().census().aside), (0, 1));
+    desk.check(job, "running: running");
+    let row = desk.reader.workers().expect("a read").into_iter().find(|row| row.id == w.worker).expect("a row");
+    assert!(row.left_heard.is_some());
+    desk.pass(SECOND * 62);
+    desk.check(job, "recovering: recovering");
+}
+
 #[test]
 fn nothing_is_kept_of_a_job_that_was_set_aside_and_ended_meanwhile() {
     let (mut desk, _) = desk();
     let mut w = desk.worker("w", "script", 1);
-    let doomed = desk.submit("name: doomed\nsteps:\n  a: { run: 'true' }\n");
+    let doomed = desk.submit(DOOMED);
     let spec = desk.start(&mut w);
     desk.hang_up(&w);
     assert_eq!(desk.core().census().aside, 1);

@@ -295,7 +295,7 @@ fn a_start_with_a_clock_that_was_set_takes_no_living_server_for_dead() {
     let mut w = cluster.desk(0).worker("w", "script", 1);
     let job = cluster.desk(0).submit(ONE);
     cluster.desk(0).start(&mut w);
-    let _other = crate::desk::Desk::beside(&cluster.database, cluster.now + SECOND * 3_600, 9);
+    let _other = crate::desk::Desk::beside(cluster.database.open(), cluster.now + SECOND * 3_600, 9);
     cluster.desk(0).check(job, "running: running");
     cluster.pass(SECOND * 5);
     cluster.desk(0).check(job, "running: running");
@@ -314,7 +314,7 @@ fn the_installations_time_is_that_of_the_server_that_has_got_furthest() {
     };
     let before = heard(&mut cluster);
     let ahead = cluster.now + hour;
-    let _other = crate::desk::Desk::beside(&cluster.database, ahead, 9);
+    let _other = crate::desk::Desk::beside(cluster.database.open(), ahead, 9);
     cluster.pass(SECOND * 3);
     assert!(cluster.desk(0).core().now() >= ahead);
     // The hour was not heard by anybody, and counts for nobody's silence.
