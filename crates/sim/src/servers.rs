@@ -241,6 +241,7 @@ impl World {
         let tick = process.tick(now, skew);
         let commands = std::mem::take(&mut process.inbox);
         process.core.begin(commands, tick);
+        self.check(|checks| checks.turn_begins(at));
         self.commit_server(at);
     }
 

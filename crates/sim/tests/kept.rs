@@ -94,6 +94,7 @@ kept! {
     a_server_that_was_not_on_record => "a-server-that-was-not-on-record",
     welcomed_by_half_of_the_rows => "welcomed-by-half-of-the-rows",
     lost_without_a_word_of_it => "lost-without-a-word-of-it",
+    a_word_that_was_written_late => "a-word-that-was-written-late",
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Who could be heard, in truth: how long the installation listened, as its commits show, when each worker's words last
-//! reached the database, and which runners are frozen. The checkers of silence and of what runs on read it.
+//! Who could be heard, in truth: how long the installation listened, as its commits show, when each worker was last heard in
+//! words that reached the database, and which runners are frozen. The checkers of silence and of what runs on read it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -38,6 +38,8 @@ pub(crate) struct Ears {
     marks_lost_at: Option<Duration>,
     /// Each server judges only after it has listened by itself.
     servers: BTreeMap<usize, Listener>,
+    /// When each server's ledger last took up what had come: what it commits was not heard later, however long that takes.
+    turns: BTreeMap<usize, Duration>,
     /// What had been listened to when the last one went that had listened for long enough.
     nobody_judges_from: Option<Duration>,
     /// How far ahead of true time commits have been at most, in microseconds, and what had been listened to at the last leap.
@@ -99,6 +101,7 @@ impl Ears {
             unwell_from: None,
             marks_lost_at: None,
             servers: BTreeMap::new(),
+            turns: BTreeMap::new(),
             nobody_judges_from: None,
             ahead: None,
             leapt_from: None,
@@ -110,6 +113,10 @@ impl Ears {
     /// A server starts, whoever else is there.
     pub(super) fn server_starts_anew(&mut self, server: usize) {
         self.servers.remove(&server);
+    }
+
+    pub(super) fn turn_begins(&mut self, now: Duration, server: usize) {
+        self.turns.insert(server, now);
     }
 
     pub(crate) fn committed(&mut self, now: Duration, server: usize, batch: &Batch) {
@@ -128,8 +135,10 @@ impl Ears {
         for hello in &batch.hellos {
             self.workers.insert(hello.id, Voice { hello: now, seen: now });
         }
+        let heard_at = self.turns.get(&server).copied().unwrap_or(now);
         for (worker, _) in &batch.seen {
-            self.workers.entry(*worker).or_default().seen = now;
+            let voice = self.workers.entry(*worker).or_default();
+            voice.seen = voice.seen.max(heard_at);
         }
     }
 

@@ -384,6 +384,11 @@ impl Checks {
         }
     }
 
+    /// The server's ledger decides on what has come until now.
+    pub(crate) fn turn_begins(&mut self, server: usize) {
+        self.ears.turn_begins(self.now, server);
+    }
+
     pub(crate) fn server_at_the_end(&mut self, server: usize, connected: usize, sockets: usize, census: &Census) {
         leaks::of_server(server, connected, sockets, census, &mut self.found);
     }

@@ -1,7 +1,7 @@
 //! What was asked for once and became two, workers that are not who they were, steps that fail for want of what is there, and
 //! attempts that are put away too early.
 
-use super::heard::hello;
+use super::heard::{WORKER, hello};
 use super::*;
 use crate::workload::GatePlan;
 
@@ -130,6 +130,24 @@ fn a_step_that_fails_for_want_of_a_worker_that_is_awaited_is_found() {
     };
     fails_after(3 * MINUTE).is_well();
     fails_after(MINUTE).is_found("supply", "fits and is here, or was not long ago");
+}
+
+/// A server that had no database for a while writes what it heard before: that is as old as it is.
+#[test]
+fn a_word_that_is_written_late_was_heard_when_it_came() {
+    let written_after = |time| {
+        let mut scene = Scene::new(|step| step.tag = Some("gpu"));
+        scene.turn("queued", |batch| {
+            hello(batch);
+            batch.hellos[0].tags = vec!["gpu".to_owned()];
+        });
+        scene.after(MINUTE).checks.turn_begins(0);
+        scene.after(time).turn("queued", |batch| batch.seen.push((WORKER, batch.now)));
+        scene.after(MINUTE).turn("failed", |batch| batch.steps[0].error_code = Some("unmatched"));
+        scene
+    };
+    written_after(2 * MINUTE).is_well();
+    written_after(SECOND).is_found("supply", "fits and is here, or was not long ago");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use store::rows::{ServerId, WorkerHello};
 
 use super::*;
 
-const WORKER: WorkerId = WorkerId(Uuid::nil());
+pub(super) const WORKER: WorkerId = WorkerId(Uuid::nil());
 
 impl Scene {
     /// Somebody listens for so long, and the step's row stays what it is.
