@@ -95,6 +95,7 @@ kept! {
     welcomed_by_half_of_the_rows => "welcomed-by-half-of-the-rows",
     lost_without_a_word_of_it => "lost-without-a-word-of-it",
     a_word_that_was_written_late => "a-word-that-was-written-late",
+    blamed_for_a_lost_link => "blamed-for-a-lost-link",
 }
 
 #[test]

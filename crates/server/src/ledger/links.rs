@@ -50,7 +50,7 @@ pub(super) struct Link {
     pub ended: BTreeSet<AttemptId>,
     pub logs: BTreeMap<AttemptId, LogPosition>,
     /// Attempts of which a piece of the log could not be written, and was asked for again.
-    pub refused_logs: BTreeSet<AttemptId>,
+    pub refused_logs: BTreeMap<AttemptId, Ticket>,
     /// What was said on it of each attempt.
     pub words: BTreeMap<AttemptId, Word>,
 }
@@ -72,7 +72,7 @@ impl Link {
             sent: brought.collect(),
             ended: BTreeSet::new(),
             logs: BTreeMap::new(),
-            refused_logs: BTreeSet::new(),
+            refused_logs: BTreeMap::new(),
             words: BTreeMap::new(),
         }
     }
@@ -440,7 +440,6 @@ impl<S: Store> Core<S> {
         {
             known.ended.remove(&attempt);
             known.logs.remove(&attempt);
-            known.refused_logs.remove(&attempt);
             round.whole.insert(attempt);
             if planted::is(Bug::ForgetBeforeCommit) {
                 return self.send(link, ServerMessage::Forget { number: 0, ticket });

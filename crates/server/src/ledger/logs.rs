@@ -10,7 +10,7 @@ use crate::dispatch::LinkId;
 
 use super::command::LogFrame;
 use super::core::Core;
-use super::links::LogPosition;
+use super::links::{Link, LogPosition};
 use super::round::Round;
 
 impl Round {
@@ -106,8 +106,26 @@ impl<S: Store> Core<S> {
     pub(super) fn log_refused(&mut self, frame: &LogFrame, round: &mut Round) {
         let LogFrame { link, header: LogHeader { ticket, .. }, .. } = frame;
         let known = self.links.get_mut(link);
-        if known.is_some_and(|known| known.refused_logs.insert(AttemptId(ticket.attempt))) {
+        if known.is_some_and(|known| known.refused_logs.insert(AttemptId(ticket.attempt), *ticket).is_none()) {
             self.log_dropped(*link, *ticket, round);
+        }
+    }
+
+    /// A frame is stored: if the next one is refused, that has nothing to do with this one.
+    pub(super) fn log_taken(&mut self, frame: &LogFrame) {
+        let Some(known) = self.links.get_mut(&frame.link) else { return };
+        let attempt = AttemptId(frame.header.ticket.attempt);
+        if known.logs.get(&attempt).is_none_or(|position| position.last_seq >= frame.header.last_seq) {
+            known.refused_logs.remove(&attempt);
+        }
+    }
+
+    /// The log is closed: whoever has a frame of it that was refused, and not asked for since, may send it now.
+    pub(super) fn ask_for_refused(&mut self, attempt: AttemptId, round: &mut Round) {
+        let refused = |(link, known): (&LinkId, &Link)| Some((*link, *known.refused_logs.get(&attempt)?));
+        let asked: Vec<(LinkId, Ticket)> = self.links.iter().filter_map(refused).collect();
+        for (link, ticket) in asked {
+            self.log_dropped(link, ticket, round);
         }
     }
 

@@ -149,6 +149,7 @@ impl<S: Store> Core<S> {
                 position.closed = text.is_some();
             }
             round.log_closes.push(LogClose { attempt: due.attempt, after_seq: due.last_seq, text });
+            self.ask_for_refused(due.attempt, round);
         }
         Ok(())
     }

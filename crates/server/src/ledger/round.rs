@@ -525,6 +525,7 @@ impl<S: Store> Core<S> {
                 Command::Link(LinkEvent::Log(frame)) if round.poisoned.is_some() => {
                     self.log_refused(&frame, &mut round);
                 }
+                Command::Link(LinkEvent::Log(frame)) => self.log_taken(&frame),
                 Command::Link(event) => again.extend(self.link_again(event, &mut round, committed).map(Command::Link)),
                 Command::WithStore(_)
                 | Command::Changed

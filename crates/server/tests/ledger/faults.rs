@@ -38,13 +38,16 @@ struct Faulty<S = SqliteStore> {
     shy: Arc<AtomicU32>,
     /// Is away for so many of the next jobs that are read.
     absent: Arc<AtomicU32>,
+    /// Other servers may write to it as well.
+    shared: bool,
 }
 
 impl<S> Faulty<S> {
     /// It has no faults yet but for the tasks that it does not like.
     fn kind(inner: S) -> Faulty<S> {
         let (away, mute, blind) = (Arc::default(), Arc::default(), Arc::default());
-        Faulty { inner, away, mute, blind, moody: Arc::default(), shy: Arc::default(), absent: Arc::default() }
+        let (moody, shy, absent) = (Arc::default(), Arc::default(), Arc::default());
+        Faulty { inner, away, mute, blind, moody, shy, absent, shared: false }
     }
 }
 
@@ -78,7 +81,7 @@ impl<S: Store> Store for Faulty<S> {
     }
 
     fn is_shared(&self) -> bool {
-        self.inner.is_shared()
+        self.shared
     }
 
     fn register_server(&mut self, server: &ServerRow, stale_before: Time) -> Result<u64, StoreError> {
@@ -313,6 +316,49 @@ fn a_lost_link_is_written_later_and_with_it_when_its_worker_left() {
     desk.check(job, "recovering: recovering");
 }
 
+/// With each mark the rows are read again where there were other servers, and a lost link is found again that cannot be
+/// written. Nobody else may be refused for it.
+#[test]
+fn an_attempt_that_cannot_be_marked_as_cut_off_is_left_alone_when_the_rows_are_read_again() {
+    let mut desk = Desk::with(|mut inner| {
+        let (id, address, gone) =
+            (rows::ServerId(uuid::Uuid::from_u128(1)), "gone".to_owned(), Time(1_700_000_000_000_000));
+        let row = ServerRow {
+            id,
+            generation: 0,
+            address,
+            started_at: gone,
+            beat_at: gone,
+            beat_heard: engine::Heard(0),
+            left_at: Some(gone),
+        };
+        inner.register_server(&row, Time(0)).expect("a row");
+        Faulty { shared: true, ..Faulty::kind(inner) }
+    });
+    let mut w = desk.worker("w", "script", 1);
+    let doomed = desk.submit("name: doomed\nsteps:\n  a: { run: 'true' }\n");
+    desk.start(&mut w);
+    desk.hang_up(&w);
+    desk.check(doomed, "running: running");
+    let mut other = desk.worker("other", "script", 1);
+    let job = desk.submit(ONE);
+    let spec = desk.start(&mut other);
+    for second in 0..50 {
+        desk.now = desk.now + Duration::from_secs(1);
+        let (first_seq, last_seq, missing, cause) = (1, 0, 0, MissingCause::Limit);
+        let header = LogHeader { ticket: spec.ticket, first_seq, last_seq, missing, cause, complete: false };
+        desk.log(&other, header, Vec::new());
+        assert_eq!(
+            other.take(),
+            [ServerMessage::LogAck { ticket: spec.ticket, seq: 0, dropped: false }],
+            "after {second} seconds"
+        );
+        assert!(desk.core().wake_at() > desk.now, "after {second} seconds: what fails is not tried without a pause");
+    }
+    desk.ends(&other, spec.ticket, 0);
+    desk.check(job, "success: success");
+}
+
 #[test]
 fn nothing_is_kept_of_a_job_that_was_set_aside_and_ended_meanwhile() {
     let (mut desk, _) = desk();
@@ -510,6 +556,54 @@ fn a_piece_of_a_log_that_was_refused_is_asked_for_once_more() {
     // The frame in a batch and alone; then also the word that it could not be written.
     assert_eq!((acks_when_refused(2, 1), acks_when_refused(3, 1)), (1, 1));
     assert_eq!(acks_when_refused(2, 2), 1, "what is never written is not sent for ever");
+}
+
+/// How often one piece was refused says nothing about the next.
+#[test]
+fn each_piece_of_a_log_that_was_refused_is_asked_for_once_more() {
+    let moody = Arc::new(AtomicU32::new(0));
+    let flag = moody.clone();
+    let mut desk = Desk::with(|inner| Faulty { moody: flag, ..Faulty::kind(inner) });
+    let mut w = desk.worker("w", "script", 1);
+    desk.submit(ONE);
+    let ticket = desk.start(&mut w).ticket;
+    for last_seq in 1..4 {
+        let (first_seq, missing, cause) = (last_seq + 1, last_seq, MissingCause::Limit);
+        let header = LogHeader { ticket, first_seq, last_seq, missing, cause, complete: false };
+        moody.store(2, Ordering::Relaxed);
+        desk.log(&w, header, Vec::new());
+        assert_eq!(w.one(), ServerMessage::LogAck { ticket, seq: last_seq - 1, dropped: true });
+        desk.log(&w, header, Vec::new());
+        assert_eq!(w.one(), ServerMessage::LogAck { ticket, seq: last_seq, dropped: false });
+    }
+}
+
+/// Nobody else would ask, and what the database did not like is over by then.
+#[test]
+fn a_log_that_was_refused_is_asked_for_when_it_is_closed() {
+    let moody = Arc::new(AtomicU32::new(0));
+    let flag = moody.clone();
+    let mut desk = Desk::with(|inner| Faulty { moody: flag, ..Faulty::kind(inner) });
+    let mut w = desk.worker("w", "script", 1);
+    desk.submit(ONE);
+    let ticket = desk.start(&mut w).ticket;
+    desk.ends(&w, ticket, 0);
+    let (first_seq, last_seq, missing, cause) = (1, 0, 0, MissingCause::Limit);
+    let header = LogHeader { ticket, first_seq, last_seq, missing, cause, complete: true };
+    for _ in 0..2 {
+        moody.store(2, Ordering::Relaxed);
+        desk.log(&w, header, Vec::new());
+    }
+    let asked = ServerMessage::LogAck { ticket, seq: 0, dropped: true };
+    assert_eq!(w.take(), [asked.clone()], "what is never written is not sent for ever");
+    for _ in 0..13 {
+        desk.pass(Duration::from_secs(10));
+        desk.heartbeat(&w);
+    }
+    assert_eq!(w.take(), [asked], "its time is over");
+    desk.log(&w, header, Vec::new());
+    let said = w.take();
+    assert!(said.iter().any(|said| matches!(said, ServerMessage::Forget { .. })), "{said:?}");
 }
 
 /// A refused batch empties the server's memory; the worker said its end before that, and says it no more.
