@@ -81,7 +81,7 @@ impl<S: Store> Store for Faulty<S> {
     }
 
     fn is_shared(&self) -> bool {
-        self.shared
+        self.shared || self.inner.is_shared()
     }
 
     fn register_server(&mut self, server: &ServerRow, stale_before: Time) -> Result<u64, StoreError> {
@@ -595,7 +595,7 @@ fn a_log_that_was_refused_is_asked_for_when_it_is_closed() {
         desk.log(&w, header, Vec::new());
     }
     let asked = ServerMessage::LogAck { ticket, seq: 0, dropped: true };
-    assert_eq!(w.take(), [asked.clone()], "what is never written is not sent for ever");
+    assert_eq!(w.take(), std::slice::from_ref(&asked), "what is never written is not sent for ever");
     for _ in 0..13 {
         desk.pass(Duration::from_secs(10));
         desk.heartbeat(&w);
