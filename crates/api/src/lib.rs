@@ -15,6 +15,7 @@ pub mod state;
 pub mod task;
 pub mod time;
 pub mod token;
+pub mod trigger;
 pub mod why;
 pub mod worker;
 
@@ -37,5 +38,6 @@ pub use state::{AttemptState, JobState, StepState};
 pub use task::{Diagnostic, PutTaskRequest, Severity, Task, TaskSummary};
 pub use time::Timestamp;
 pub use token::{CreateTokenRequest, CreatedToken, Role, Token, TokenKind};
+pub use trigger::{HookAnswer, Trigger, TriggerKind};
 pub use why::{Why, WhyNext, WhyStep};
 pub use worker::{Dispatch, DrainRequest, Removal, Worker, WorkerKind, WorkerStatus};

@@ -14,6 +14,7 @@ use crate::query::{EventsQuery, JobQuery, JobsQuery, LogsQuery};
 use crate::recovery::{RecoverRequest, Stale, StaleQuery};
 use crate::task::{PutTaskRequest, Task, TaskSummary};
 use crate::token::{CreateTokenRequest, CreatedToken, Token};
+use crate::trigger::{HookAnswer, Trigger};
 use crate::why::Why;
 use crate::worker::{Dispatch, DrainRequest, Removal, Worker};
 
@@ -243,6 +244,46 @@ pub(crate) fn get_task() {}
         (status = 422, description = "The text has errors; nothing was changed", body = ErrorAnswer),
     ))]
 pub(crate) fn put_task() {}
+
+/// What starts jobs by itself, and what it does next
+#[utoipa::path(get, path = "/api/triggers", tag = "tasks",
+    responses((status = 200, description = "All triggers", body = Page<Trigger>)))]
+pub(crate) fn list_triggers() {}
+
+/// Let a trigger rest
+///
+/// It stays so until it is resumed, whatever is restarted, and also if its expression changes.
+#[utoipa::path(post, path = "/api/triggers/{id}/pause", tag = "tasks",
+    params(("id" = String, Path, description = "The trigger's id")),
+    responses((status = 200, description = "The trigger as it now is", body = Trigger)))]
+pub(crate) fn pause_trigger() {}
+
+/// Let a trigger go on
+///
+/// Times that passed meanwhile were missed: with `missed: once` there is one run for all of them.
+#[utoipa::path(post, path = "/api/triggers/{id}/resume", tag = "tasks",
+    params(("id" = String, Path, description = "The trigger's id")),
+    responses((status = 200, description = "The trigger as it now is", body = Trigger)))]
+pub(crate) fn resume_trigger() {}
+
+/// Start a task by its webhook
+///
+/// No token: the call is signed with the trigger's secret. One that comes twice makes one job: by the name of its delivery,
+/// or, without one, by its body within ten minutes.
+#[utoipa::path(post, path = "/hooks/{name}", tag = "tasks", security(()),
+    params(
+        ("name" = String, Path, description = "The webhook's name in the task file"),
+        ("X-Bowline-Signature" = Option<String>, Header, description = "`sha256=` and the HMAC-SHA256 of the body in hexadecimal digits; or `X-Hub-Signature-256`"),
+        ("X-Bowline-Delivery" = Option<String>, Header, description = "Names this call; or `X-GitHub-Delivery`"),
+    ),
+    request_body(content = Value, description = "Given to the task's input `body`, where it has one"),
+    responses(
+        (status = 202, description = "The job", body = HookAnswer),
+        (status = 401, description = "The signature is not good", body = ErrorAnswer),
+        (status = 409, description = "The trigger is paused", body = ErrorAnswer),
+        (status = 503, description = "The secret is not set on the server", body = ErrorAnswer),
+    ))]
+pub(crate) fn call_hook() {}
 
 /// Tokens, without their secrets
 #[utoipa::path(get, path = "/api/tokens", tag = "access",

@@ -5,6 +5,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::time::Timestamp;
+use crate::trigger::Trigger;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct TaskSummary {
@@ -19,6 +20,8 @@ pub struct TaskSummary {
     /// How many steps the last good version has.
     #[serde(default)]
     pub steps: u32,
+    #[serde(default)]
+    pub triggers: Vec<Trigger>,
     /// Can be run. False while no version of it was ever good.
     pub usable: bool,
     /// What is wrong with the newest version; the last good one stays in use.
@@ -47,6 +50,8 @@ pub struct Task {
     /// The names of its steps, in the file's order.
     #[serde(default)]
     pub steps: Vec<String>,
+    #[serde(default)]
+    pub triggers: Vec<Trigger>,
 }
 
 /// Gives the server a task's text. It must be good, and its `name` the one in the path.

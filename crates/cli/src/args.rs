@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
     attach, cancel, check, completions, dispatch, exec, graph, job, jobs, logs, recover, resolve, retry, review, run,
-    tasks, token, wait, why, worker_drain, worker_remove, workers,
+    tasks, token, triggers, wait, why, worker_drain, worker_remove, workers,
 };
 use crate::connect::ConnectArgs;
 
@@ -66,6 +66,7 @@ pub enum ClientCommand {
     Recover(recover::RecoverArgs),
     Token(token::TokenArgs),
     Tasks(tasks::TasksArgs),
+    Triggers(triggers::TriggersArgs),
     Check(check::CheckArgs),
     Graph(graph::GraphArgs),
     Completions(completions::CompletionsArgs),

@@ -7,7 +7,7 @@ use api::query::WAIT_MAX;
 use api::{
     ApproveRequest, CancelRequest, CreateTokenRequest, CreatedToken, Dispatch, DrainRequest, ErrorAnswer, ErrorBody,
     Health, Job, JobSummary, JobsQuery, LogPage, LogsQuery, Page, PutTaskRequest, RecoverRequest, RejectRequest,
-    Removal, ResolveRequest, RetryRequest, Stale, SubmitRequest, Task, TaskSummary, Token, Wait, Why, Worker,
+    Removal, ResolveRequest, RetryRequest, Stale, SubmitRequest, Task, TaskSummary, Token, Trigger, Wait, Why, Worker,
 };
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue, USER_AGENT};
@@ -210,6 +210,20 @@ impl Client {
     pub async fn put_task(&self, name: &str, request: &PutTaskRequest) -> Result<Task, Error> {
         let path = format!("/api/tasks/{}", coded(name));
         self.exchange(self.request(Method::PUT, &path, Some(&to_json(request))), ANSWER_TIMEOUT).await
+    }
+
+    pub async fn triggers(&self) -> Result<Page<Trigger>, Error> {
+        self.get("/api/triggers").await
+    }
+
+    pub async fn pause_trigger(&self, id: &str) -> Result<Trigger, Error> {
+        let path = format!("/api/triggers/{}/pause", coded(id));
+        self.exchange(self.request(Method::POST, &path, None), ANSWER_TIMEOUT).await
+    }
+
+    pub async fn resume_trigger(&self, id: &str) -> Result<Trigger, Error> {
+        let path = format!("/api/triggers/{}/resume", coded(id));
+        self.exchange(self.request(Method::POST, &path, None), ANSWER_TIMEOUT).await
     }
 
     pub async fn tokens(&self) -> Result<Page<Token>, Error> {

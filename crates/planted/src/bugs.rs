@@ -72,6 +72,7 @@ bugs! {
     EndedByEach "ended-by-each" 44 "each of several steps that end in the same moment ends the job"
     OneExecutionTooMany "one-execution-too-many" 49 "`attempts: 3` runs four times"
     VerdictTurns "verdict-turns" 51 "a worker that wakes after the verdict turns the failed job into a success"
+    MissedRunNeverHappens "missed-run-never-happens" 52 "a run that was due while no server was there never happens"
     NoTimeToCallIn "no-time-to-call-in" 55 "after an outage silence is judged before anybody could call in"
     SubmittedTwice "submitted-twice" 60 "a submit whose answer was lost makes a second job when it is repeated"
     FailureReleases "failure-releases" 0 "what needs a step starts although that step failed"
@@ -97,6 +98,7 @@ bugs! {
     ChildEndNotTold "child-end-not-told" 0 "a child job ends, and the step that waits for it does not hear of it"
     ChildNotCalledOff "child-not-called-off" 0 "a job that is cancelled leaves the jobs that it began running"
     TiesIgnored "ties-ignored" 0 "a job and its child are written apart: where one has moved, the other is written all the same"
+    TriggerFiresTwice "trigger-fires-twice" 0 "each of several servers makes a job for the same time of a trigger"
     UnsafeStartInAmnesia "unsafe-start-in-amnesia" 0 "after commits were lost, steps start before all workers have said what they have"
 }
 

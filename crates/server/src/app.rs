@@ -8,7 +8,7 @@ use protocol::link::LinkSettings;
 use store::{Reader, StoreError};
 use tokio::sync::watch;
 
-use crate::access::Access;
+use crate::access::{Access, Secrets};
 use crate::bus::Bus;
 use crate::clock::Clock;
 use crate::http::{ApiError, WorkerNames};
@@ -26,6 +26,7 @@ pub struct App {
     pub definitions: Arc<Definitions>,
     pub tasks: Arc<TaskRegistry>,
     pub access: Arc<Access>,
+    pub secrets: Secrets,
     pub metrics: Arc<Metrics>,
     pub clock: Arc<Clock>,
     pub names: WorkerNames,

@@ -4,7 +4,7 @@
 //! * [`dispatch`]: which queued step goes to which worker.
 //! * [`link`]: the workers' WebSockets. [`http`]: the API.
 //! * [`explain`]: why a job is where it is.
-//! * [`tasks`]: the task folder and pushed tasks. [`access`]: tokens.
+//! * [`tasks`]: the task folder and pushed tasks. [`schedule`]: what starts jobs by itself. [`access`]: tokens.
 
 pub mod access;
 pub mod app;
@@ -19,5 +19,6 @@ pub mod metrics;
 pub mod random;
 pub mod run;
 pub mod scaler;
+pub mod schedule;
 pub mod settings;
 pub mod tasks;

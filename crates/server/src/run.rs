@@ -13,7 +13,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::access::{Access, AccessError, AdminTokenError, NewToken};
+use crate::access::{Access, AccessError, AdminTokenError, NewToken, Secrets};
 use crate::app::App;
 use crate::bus::Bus;
 use crate::clock::Clock;
@@ -87,7 +87,7 @@ pub async fn start<S: Store + 'static>(
         .with_environments(&config.environments);
     let folder = tasks.map(Path::to_owned);
     let tasks = Arc::new(TaskRegistry::new(settings, folder, &reader.tasks()?, clock.now()));
-    tokio::spawn(tasks::watch(tasks.clone(), clock.clone(), shutdown.clone()));
+    tokio::spawn(tasks::watch(tasks.clone(), ledger.clone(), clock.clone(), shutdown.clone()));
     let app = Arc::new(App {
         ledger,
         reader,
@@ -95,6 +95,7 @@ pub async fn start<S: Store + 'static>(
         definitions,
         tasks,
         access,
+        secrets: Secrets::new(data),
         names: http::WorkerNames::default(),
         recovery_window: config.recovery.window(),
         link,

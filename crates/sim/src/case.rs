@@ -15,7 +15,7 @@ use crate::check::Finding;
 use crate::faults::{self, Fault};
 use crate::setup::{HostSetup, Scale, Setup};
 use crate::story::Story;
-use crate::workload::JobPlan;
+use crate::workload::{JobPlan, SchedulePlan};
 use crate::world::{Verdict, World};
 
 /// So many faults of a kind that was asked for: often enough, and far enough from each other.
@@ -31,6 +31,8 @@ pub struct Case {
     pub servers: usize,
     pub hosts: Vec<HostSetup>,
     pub jobs: Vec<JobPlan>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub schedules: Vec<SchedulePlan>,
     pub faults: Vec<Fault>,
 }
 
@@ -53,7 +55,8 @@ impl Case {
         let setup = Setup::scaled(seed, scale);
         let jobs = JobPlan::roll_all(seed, &setup);
         let faults = faults::roll(seed, &setup);
-        Case { seed, what: String::new(), servers: setup.servers, hosts: setup.hosts, jobs, faults }
+        let schedules = SchedulePlan::roll_all(seed);
+        Case { seed, what: String::new(), servers: setup.servers, hosts: setup.hosts, jobs, schedules, faults }
     }
 
     /// The same with some faults of this kind.
@@ -71,7 +74,8 @@ impl Case {
     pub fn run(&self, story: &Story, until: Option<u64>) -> Verdict {
         quiet_panics();
         let course = || {
-            let setup = Setup { hosts: self.hosts.clone(), ..Setup::of(self.seed).among(self.servers) };
+            let (hosts, schedules) = (self.hosts.clone(), self.schedules.clone());
+            let setup = Setup { hosts, schedules, ..Setup::of(self.seed).among(self.servers) };
             let world = World::with(self.seed, setup, self.jobs.clone(), self.faults.clone(), story.clone());
             world.run(until).0
         };
@@ -113,9 +117,16 @@ impl Case {
         let hosts = all(self.hosts.iter().map(serde_json::to_string).collect())?;
         let jobs = all(self.jobs.iter().map(serde_json::to_string).collect())?;
         let faults = all(self.faults.iter().map(serde_json::to_string).collect())?;
+        let schedules = match self.schedules.is_empty() {
+            true => String::new(),
+            false => {
+                let lines = all(self.schedules.iter().map(serde_json::to_string).collect())?;
+                format!("  \"schedules\": [\n{lines}\n  ],\n")
+            }
+        };
         let what = serde_json::to_string(&self.what)?;
         Ok(format!(
-            "{{\n  \"what\": {what},\n  \"seed\": {},\n  \"servers\": {},\n  \"hosts\": [\n{hosts}\n  ],\n  \"jobs\": [\n{jobs}\n  ],\n  \"faults\": [\n{faults}\n  ]\n}}\n",
+            "{{\n  \"what\": {what},\n  \"seed\": {},\n  \"servers\": {},\n  \"hosts\": [\n{hosts}\n  ],\n  \"jobs\": [\n{jobs}\n  ],\n{schedules}  \"faults\": [\n{faults}\n  ]\n}}\n",
             self.seed, self.servers
         ))
     }

@@ -12,7 +12,7 @@ mod trouble;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
-use store::rows::{NewWorker, QueuedStep, ServerRow, StoredJob, TaskRow, TokenRow, WorkerRow};
+use store::rows::{NewWorker, QueuedStep, ServerRow, StoredJob, TaskRow, TokenRow, TriggerRow, WorkerRow};
 use store::{Batch, Committed, Due, DueLog, Enrolled, HeldStep, Reader, Store, StoreError};
 use store_memory::MemoryDatabase;
 use store_sqlite::SqliteStore;
@@ -168,6 +168,10 @@ impl Store for Handle {
 
     fn due_logs(&mut self, now: Time, limit: usize) -> Result<Vec<DueLog>, StoreError> {
         self.reach()?.due_logs(now, limit)
+    }
+
+    fn due_triggers(&mut self, now: Time, limit: usize) -> Result<Vec<TriggerRow>, StoreError> {
+        self.reach()?.due_triggers(now, limit)
     }
 
     fn next_check(&mut self) -> Result<Option<Time>, StoreError> {

@@ -12,7 +12,7 @@ use crate::check::Finding;
 use crate::faults;
 use crate::setup::{Scale, Setup};
 use crate::story::Story;
-use crate::workload::{Kind, StepPlan};
+use crate::workload::{Kind, SchedulePlan, StepPlan};
 
 /// For each bug the seed that showed it first, and the checker that saw it, one line each; written by `sim --planted all
 /// --write`.
@@ -73,10 +73,11 @@ fn first_finding(case: &Case, bug: Option<Bug>) -> Option<Finding> {
 
 /// This seed's world, with what the bug is about and no other faults: what one fault shows is found sooner without the rest.
 pub fn provoking(bug: Bug, seed: u64) -> Case {
-    let Provocation { faults, count, servers, work } = provocation(bug);
+    let Provocation { faults, count, servers, work, schedules } = provocation(bug);
     let scale = Scale { servers: Some(servers), ..Scale::default() };
     let faults = faults::roll_only(seed, &Setup::scaled(seed, scale), faults, count);
-    let mut case = Case { faults, ..Case::scaled(seed, scale) };
+    let schedules = if schedules { SchedulePlan::roll_some(seed) } else { Vec::new() };
+    let mut case = Case { faults, schedules, ..Case::scaled(seed, scale) };
     match work {
         Work::AsRolled => {}
         Work::Long => case.jobs.iter_mut().filter_map(|job| job.steps.first_mut()).for_each(outlasts_a_window),
@@ -96,6 +97,8 @@ struct Provocation {
     count: usize,
     servers: usize,
     work: Work,
+    /// Something starts by itself.
+    schedules: bool,
 }
 
 enum Work {
@@ -120,7 +123,7 @@ fn outlasts_a_window(step: &mut StepPlan) {
 }
 
 const fn plain(faults: &'static [&'static str]) -> Provocation {
-    Provocation { faults, count: FAULTS, servers: 1, work: Work::AsRolled }
+    Provocation { faults, count: FAULTS, servers: 1, work: Work::AsRolled, schedules: false }
 }
 
 const fn long(faults: &'static [&'static str]) -> Provocation {
@@ -129,6 +132,8 @@ const fn long(faults: &'static [&'static str]) -> Provocation {
 
 fn provocation(bug: Bug) -> Provocation {
     match bug {
+        Bug::MissedRunNeverHappens => Provocation { schedules: true, ..plain(&["kill-server"]) },
+        Bug::TriggerFiresTwice => Provocation { schedules: true, servers: 3, ..plain(&["kill-server"]) },
         Bug::DeafTimeCounts => plain(&["freeze-server", "cut", "kill-server"]),
         Bug::NoTimeToCallIn => long(&["long-cut", "short-kill-server"]),
         Bug::StartFlipsSiblings => Provocation { servers: 3, ..long(&["kill-server", "restart-server"]) },

@@ -14,7 +14,7 @@ use server::ledger::{Command, Commit, Core, LinkEvent, LinkOut, LinkSender, LogF
 use server::link::{Inbound, Machine, Silence};
 use server::metrics::Metrics;
 use server::random::Random;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use crate::check::Checks;
 use crate::database::{Handle, Trouble};
@@ -166,7 +166,17 @@ impl World {
             replies: Vec::new(),
         };
         self.servers[at].process = Some(process);
+        self.tell_triggers(at);
         self.wake_server_in_time(at);
+    }
+
+    /// A server that has read its tasks knows what they start by themselves.
+    pub(crate) fn tell_triggers(&mut self, at: usize) {
+        if !self.setup.schedules.is_empty() {
+            // Nobody waits for the answer.
+            let (reply, _) = oneshot::channel();
+            self.command(at, Command::Triggers(self.book.clone(), reply));
+        }
     }
 
     /// The process is gone, with all that it only knew. Its kernel closes its connections.

@@ -8,6 +8,7 @@ use server::run::core_config;
 use spec::config::server::ServerConfig;
 
 use crate::dice::Dice;
+use crate::workload::SchedulePlan;
 
 /// Where rows are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +26,8 @@ pub struct Setup {
     pub hosts: Vec<HostSetup>,
     pub core: CoreConfig,
     pub jobs: usize,
+    /// Tasks that start by themselves.
+    pub schedules: Vec<SchedulePlan>,
     /// How long faults and users go on.
     pub length: Duration,
     /// How long everything may take after that.
@@ -81,6 +84,7 @@ impl Setup {
             hosts,
             core: core_config(&ServerConfig::default()),
             jobs: dice.between(20, 40) as usize,
+            schedules: Vec::new(),
             length: Duration::from_secs(3600),
             patience: Duration::from_secs(4 * 3600),
             commit_time: Duration::from_millis(1),

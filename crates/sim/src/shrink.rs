@@ -21,6 +21,7 @@ pub fn shrink(case: &Case, checker: &str, budget: Duration) -> Shrunk {
     let mut press = Press { case: case.clone(), checker, until: Instant::now() + budget, runs: 0 };
     let only = press.fewer_faults();
     press.fewer_jobs();
+    press.fewer_schedules();
     press.fewer_hosts();
     press.shorter_times();
     Shrunk { case: press.case, only: only.iter().map(|ix| ix + 1).collect(), runs: press.runs }
@@ -64,6 +65,18 @@ impl Press<'_> {
         fewest(all, |left| {
             let jobs = left.iter().map(|ix| whole[*ix].clone()).collect();
             self.try_case(Case { jobs, ..self.case.clone() })
+        });
+    }
+
+    fn fewer_schedules(&mut self) {
+        let whole = self.case.schedules.clone();
+        if whole.is_empty() {
+            return;
+        }
+        let all = (0..whole.len()).collect();
+        fewest(all, |left| {
+            let schedules = left.iter().map(|ix| whole[*ix].clone()).collect();
+            self.try_case(Case { schedules, ..self.case.clone() })
         });
     }
 

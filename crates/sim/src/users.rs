@@ -18,7 +18,7 @@ use uuid::Uuid;
 
 use crate::check::Checks;
 use crate::dice::Dice;
-use crate::workload::{JobPlan, PEOPLE, SUBMITTER};
+use crate::workload::{self, JobPlan, PEOPLE, SUBMITTER};
 use crate::world::{Event, World};
 
 mod again;
@@ -28,6 +28,9 @@ const REVIEW_EVERY: Duration = Duration::from_secs(15);
 
 /// How often they say no.
 const REJECTED: f64 = 0.05;
+
+/// What was missed in the last of the faults is made up for by then.
+const UNSCHEDULED_AFTER: Duration = Duration::from_secs(30);
 
 /// Whoever submits in this world has one token.
 const TOKEN: Uuid = Uuid::from_u128(0x70_6b65);
@@ -51,6 +54,8 @@ pub(crate) enum UserEvent {
     /// Whatever only a person can move is moved from now on.
     Peace,
     Tend,
+    /// What starts by itself is taken away, so that there is an end.
+    Unschedule,
 }
 
 /// What an operator does to whatever is there at the moment.
@@ -151,6 +156,17 @@ impl World {
                     self.fleet_everywhere(&FleetOrder::Drain { worker, on: false }, servers);
                 }
                 self.user_event(UserEvent::Tend);
+                if !self.setup.schedules.is_empty() {
+                    self.agenda.after(UNSCHEDULED_AFTER, Event::User(UserEvent::Unschedule));
+                }
+            }
+            UserEvent::Unschedule => {
+                self.tell(|| "ann deletes the tasks that start by themselves".to_owned());
+                self.book = workload::book(&[]);
+                self.check(Checks::unscheduled);
+                for server in 0..self.servers.len() {
+                    self.tell_triggers(server);
+                }
             }
             UserEvent::Tend => {
                 let _held = self.act(Act::Approve);
@@ -181,6 +197,7 @@ impl World {
             input: serde_json::json!({}),
             submitted_by: ann(),
             idempotency: Some(IdempotencyKey { token: TOKEN, key: plan.to_string(), request_hash: hash }),
+            trigger: None,
         };
         let (reply, answer) = oneshot::channel();
         self.ask(server, Command::Submit(Box::new(submit), reply), Reply::Submit(plan, answer));

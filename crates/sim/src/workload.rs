@@ -2,6 +2,7 @@
 //! line, so that a runner reads it there and the model here.
 
 mod gates;
+mod schedules;
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -14,6 +15,8 @@ use crate::setup::Setup;
 
 pub use gates::GatePlan;
 pub(crate) use gates::{PEOPLE, SUBMITTER};
+pub use schedules::SchedulePlan;
+pub(crate) use schedules::book;
 
 /// One job that is to be submitted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -623,6 +626,14 @@ mod tests {
                 let task = task.unwrap_or_else(|| panic!("{problems:?}\n{text}"));
                 assert!(task.not_supported.is_empty(), "{:?}\n{text}", task.not_supported);
             }
+        }
+    }
+
+    #[test]
+    fn every_schedule_is_a_good_task_file() {
+        for seed in 0..100 {
+            let plans = SchedulePlan::roll_some(seed);
+            assert_eq!(book(&plans).iter().count(), plans.len());
         }
     }
 

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use protocol::attempt::Ticket;
 use server::ledger::Definitions;
+use server::schedule::Book;
 
 use crate::agenda::Agenda;
 use crate::check::Checks;
@@ -27,7 +28,7 @@ use crate::servers::{ServerEvent, ServerNode};
 use crate::setup::Setup;
 use crate::story::Story;
 use crate::users::{UserEvent, Users};
-use crate::workload::JobPlan;
+use crate::workload::{self, JobPlan};
 
 /// After the last job: workers that are away come back, their logs are sent, or closed after a window.
 const SETTLE: Duration = Duration::from_secs(300);
@@ -41,6 +42,8 @@ pub struct World {
     pub(crate) hosts: Vec<Host>,
     pub(crate) net: Network,
     pub(crate) users: Users,
+    /// The triggers that servers are told of.
+    pub(crate) book: Arc<Book>,
     pub(crate) checks: Arc<Mutex<Checks>>,
     pub(crate) story: Story,
     pub(crate) dice: Dice,
@@ -142,6 +145,7 @@ impl World {
             hosts: Vec::new(),
             net: Network::new(Dice::new(seed, "net")),
             users: Users::new(seed, plans),
+            book: workload::book(&setup.schedules),
             checks,
             story,
             dice: Dice::new(seed, "world"),

@@ -17,6 +17,7 @@ mod template;
 mod yaml;
 
 pub mod config;
+pub mod cron;
 pub mod eval;
 pub mod schema;
 pub mod task;

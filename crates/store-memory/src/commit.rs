@@ -13,6 +13,7 @@ pub(crate) fn write(tables: &mut Tables, batch: &Batch) -> Result<Committed, Sto
         |id| Ok::<_, StoreError>(tables.jobs.get(&id).map(|row| row.version)),
         |row| Ok(tables.idempotency.contains(&(row.token, row.key.clone()))),
         |row| Ok(tables.lineage.index().places.contains_key(&(row.root, row.number))),
+        |id| Ok(tables.triggers.get(&id.to_owned()).map(|row| row.version)),
     )?;
     definitions(tables, batch);
     jobs(tables, &plan)?;
@@ -27,13 +28,14 @@ pub(crate) fn write(tables: &mut Tables, batch: &Batch) -> Result<Committed, Sto
     logs::write(tables, batch)?;
     beats::write(tables, &batch.beats)?;
     lineage(tables, batch, &plan)?;
+    triggers(tables, batch, &plan)?;
     workers::write(tables, batch)?;
     let mark_moved = !servers::mark(tables, batch.hearing);
     if let Some(server) = &batch.server {
         servers::put(tables, server)?;
     }
     settings(tables, batch);
-    Ok(Committed { conflicts: plan.conflicts, event_ids, mark_moved })
+    Ok(Committed { conflicts: plan.conflicts, event_ids, triggers_moved: plan.triggers_moved, mark_moved })
 }
 
 /// The first text under a hash stays.
@@ -159,6 +161,15 @@ fn lineage(tables: &mut Tables, batch: &Batch, plan: &Plan<'_>) -> Result<(), St
             return Err(refused(format!("another job stands in for job {} already", row.continues)));
         }
         tables.lineage.put(row.job, row.clone());
+    }
+    Ok(())
+}
+
+fn triggers(tables: &mut Tables, batch: &Batch, plan: &Plan<'_>) -> Result<(), StoreError> {
+    for write in batch.triggers.iter().filter(|write| plan.takes_trigger(&write.row.id)) {
+        countable(write.row.version)?;
+        countable(write.row.missed)?;
+        tables.triggers.put(write.row.id.clone(), write.row.clone());
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
 use store::rows::{
     BeatRole, BeatRow, BreakerRow, DefinitionRow, EventRow, HearingRow, IdempotencyRow, JobRow, LineageRow, OutboxRow,
-    QuarantineRow, ServerId, ServerRow, StepRow, TaskRow, TokenRow, WorkerRow,
+    QuarantineRow, ServerId, ServerRow, StepRow, TaskRow, TokenRow, TriggerRow, WorkerRow,
 };
 use uuid::Uuid;
 
@@ -73,6 +73,22 @@ impl Row for JobRow {
         }
         if let Some(jobs) = index.by_task.get_mut(&self.task) {
             jobs.remove(id);
+        }
+    }
+}
+
+/// By when they are due.
+impl Row for TriggerRow {
+    type Key = String;
+    type Index = BTreeSet<(Time, String)>;
+
+    fn enter(&self, id: &String, index: &mut BTreeSet<(Time, String)>) {
+        index.extend(self.next_at.map(|at| (at, id.clone())));
+    }
+
+    fn leave(&self, id: &String, index: &mut BTreeSet<(Time, String)>) {
+        if let Some(at) = self.next_at {
+            index.remove(&(at, id.clone()));
         }
     }
 }

@@ -11,7 +11,7 @@ use store::read::{
 };
 use store::rows::{
     BeatRole, BeatRow, BreakerRow, EventRow, HearingRow, IdempotencyRow, JobRow, LineageRow, LoadedJob, LoadedStep,
-    ServerRow, StepRow, StoredJob, TaskRow, TokenRow, WorkerRow,
+    ServerRow, StepRow, StoredJob, TaskRow, TokenRow, TriggerRow, WorkerRow,
 };
 use store::{JobFilter, Page, Reader, StoreError, prefix};
 use uuid::Uuid;
@@ -255,6 +255,14 @@ impl Reader for MemoryReader {
 
     fn tasks(&self) -> Result<Vec<TaskRow>, StoreError> {
         self.look(|t| t.tasks.iter().map(|(_, row)| row.clone()).collect())
+    }
+
+    fn trigger(&self, id: &str) -> Result<Option<TriggerRow>, StoreError> {
+        self.look(|t| t.triggers.get(&id.to_owned()).cloned())
+    }
+
+    fn triggers(&self) -> Result<Vec<TriggerRow>, StoreError> {
+        self.look(|t| t.triggers.iter().map(|(_, row)| row.clone()).collect())
     }
 
     fn meta(&self, key: &str) -> Result<Option<String>, StoreError> {

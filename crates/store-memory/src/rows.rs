@@ -5,7 +5,7 @@ use std::sync::MutexGuard;
 use engine::{AttemptId, JobId, StepIx};
 use store::rows::{
     AttemptRow, BreakerRow, EventRow, HearingRow, JobRow, LateOutcome, LineageRow, OutboxRow, QuarantineRow, StepRow,
-    WorkerRow,
+    TriggerRow, WorkerRow,
 };
 
 use crate::tables::{AttemptRecord, LogRow, MarkRow, Tables};
@@ -94,6 +94,10 @@ impl<'a> Rows<'a> {
 
     pub fn workers(&self) -> impl Iterator<Item = &WorkerRow> {
         self.tables.workers.iter().map(|(_, record)| &*record.row)
+    }
+
+    pub fn triggers(&self) -> impl Iterator<Item = &TriggerRow> {
+        self.tables.triggers.iter().map(|(_, row)| row)
     }
 
     pub fn hearing(&self) -> Option<&HearingRow> {

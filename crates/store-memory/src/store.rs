@@ -4,7 +4,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
-use store::rows::{NewWorker, QueuedStep, ServerRow, StoredJob, TaskRow, TokenRow, WorkerRow};
+use store::rows::{NewWorker, QueuedStep, ServerRow, StoredJob, TaskRow, TokenRow, TriggerRow, WorkerRow};
 use store::{Batch, Committed, Due, DueLog, Enrolled, HeldStep, Reader, Store, StoreError};
 use uuid::Uuid;
 
@@ -82,12 +82,19 @@ impl Store for MemoryStore {
         Ok(due.collect())
     }
 
+    fn due_triggers(&mut self, now: Time, limit: usize) -> Result<Vec<TriggerRow>, StoreError> {
+        let tables = self.database.lock();
+        let due = tables.triggers.index().iter().take_while(|(at, _)| *at <= now).take(limit);
+        Ok(due.filter_map(|(_, id)| tables.triggers.get(id).cloned()).collect())
+    }
+
     fn next_check(&mut self) -> Result<Option<Time>, StoreError> {
         let tables = self.database.lock();
         let jobs = tables.jobs.index().due.first().map(|(at, _)| *at);
         let steps = tables.steps.index().due.first().map(|(at, ..)| *at);
         let logs = tables.logs.index().first().map(|(at, _)| *at);
-        Ok([jobs, steps, logs].into_iter().flatten().min())
+        let triggers = tables.triggers.index().first().map(|(at, _)| *at);
+        Ok([jobs, steps, logs, triggers].into_iter().flatten().min())
     }
 
     fn queued(&mut self) -> Result<Vec<QueuedStep>, StoreError> {

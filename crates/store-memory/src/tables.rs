@@ -7,7 +7,7 @@ use store::StoreError;
 use store::read::LogState;
 use store::rows::{
     AttemptRow, BeatRow, BreakerRow, DefinitionRow, EventRow, HearingRow, IdempotencyRow, JobRow, LineageRow,
-    OutboxRow, QuarantineRow, ServerRow, StepRow, TaskRow, TokenRow, WorkerRow,
+    OutboxRow, QuarantineRow, ServerRow, StepRow, TaskRow, TokenRow, TriggerRow, WorkerRow,
 };
 
 use crate::database::FORGETTABLE_COMMITS;
@@ -42,6 +42,7 @@ pub(crate) struct Tables {
     pub(crate) workers: Table<WorkerRecord>,
     pub(crate) tokens: Table<TokenRow>,
     pub(crate) tasks: Table<TaskRow>,
+    pub(crate) triggers: Table<TriggerRow>,
     pub(crate) servers: Table<ServerRow>,
     pub(crate) hearing: Table<HearingRow>,
     pub(crate) breaker: Table<BreakerRow>,
@@ -158,7 +159,7 @@ impl Tables {
     }
 
     /// Without `..`, so that no table can be left out of transactions.
-    fn journals(&mut self) -> [&mut dyn Journal; 22] {
+    fn journals(&mut self) -> [&mut dyn Journal; 23] {
         let Tables {
             commits: _,
             oldest: _,
@@ -179,6 +180,7 @@ impl Tables {
             workers,
             tokens,
             tasks,
+            triggers,
             servers,
             hearing,
             breaker,
@@ -203,6 +205,7 @@ impl Tables {
             workers,
             tokens,
             tasks,
+            triggers,
             servers,
             hearing,
             breaker,

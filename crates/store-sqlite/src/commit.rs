@@ -10,7 +10,7 @@ use store::{Batch, Committed, StoreError};
 
 use crate::error::translate;
 use crate::values::{micros, signed};
-use crate::{beats, logs, servers, sql, values, workers};
+use crate::{beats, logs, servers, sql, triggers, values, workers};
 
 /// What can go wrong on the way: SQLite's own words, or ours.
 pub(crate) enum Failure {
@@ -39,6 +39,7 @@ fn write(connection: &mut Connection, batch: &Batch) -> Result<Committed, Failur
     logs::write(&tx, batch)?;
     beats::write(&tx, &batch.beats)?;
     lineage(&tx, batch, &plan)?;
+    triggers::write(&tx, batch, &plan)?;
     fleet(&tx, batch)?;
     workers::said_hello(&tx, batch)?;
     workers::seen(&tx, batch)?;
@@ -49,18 +50,20 @@ fn write(connection: &mut Connection, batch: &Batch) -> Result<Committed, Failur
     servers::put(&tx, batch.server.as_ref())?;
     breaker(&tx, batch)?;
     tx.commit()?;
-    Ok(Committed { conflicts: plan.conflicts, event_ids, mark_moved })
+    Ok(Committed { conflicts: plan.conflicts, event_ids, triggers_moved: plan.triggers_moved, mark_moved })
 }
 
 fn plan<'a>(tx: &Transaction<'_>, batch: &'a Batch) -> Result<Plan<'a>, Failure> {
     let mut version = tx.prepare_cached(sql::JOB_VERSION)?;
     let mut taken = tx.prepare_cached(sql::IDEMPOTENCY)?;
     let mut followed = tx.prepare_cached(sql::FOLLOWED)?;
+    let mut trigger = tx.prepare_cached(sql::TRIGGER_VERSION)?;
     Plan::new(
         batch,
         |id| Ok(version.query_row([id.0.as_bytes()], |row| values::unsigned(row, 0)).optional()?),
         |row| Ok(taken.exists(params![row.token.as_bytes(), row.key])?),
         |row| Ok(followed.exists(params![row.root.0.as_bytes(), row.number])?),
+        |id| Ok(trigger.query_row([id], |row| values::unsigned(row, 0)).optional()?),
     )
 }
 

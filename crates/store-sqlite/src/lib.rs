@@ -17,6 +17,7 @@ mod beats;
 mod commit;
 mod logs;
 mod servers;
+mod triggers;
 mod workers;
 mod writer;
 

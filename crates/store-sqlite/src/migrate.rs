@@ -43,6 +43,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { version: 8, name: "families", sql: include_str!("../migrations/0008_families.sql"), min_reader: 8 },
     // An older build would end a child job and not tell its parent.
     Migration { version: 9, name: "children", sql: include_str!("../migrations/0009_children.sql"), min_reader: 9 },
+    Migration { version: 10, name: "triggers", sql: include_str!("../migrations/0010_triggers.sql"), min_reader: 9 },
 ];
 
 pub(crate) fn run(connection: &mut Connection, path: &str, migrations: &[Migration]) -> Result<(), StoreError> {

@@ -11,7 +11,7 @@ use store::read::{
 };
 use store::rows::{
     BeatRow, BreakerRow, DefinitionRow, HearingRow, IdempotencyRow, LoadedJob, LoadedStep, ServerId, ServerRow,
-    StoredJob, TaskRow, TokenRow, WorkerRow,
+    StoredJob, TaskRow, TokenRow, TriggerRow, WorkerRow,
 };
 use store::{JobFilter, Page, Reader, StoreError, prefix};
 use uuid::Uuid;
@@ -21,7 +21,7 @@ use crate::error::translate;
 use crate::place::Place;
 use crate::pool::Pool;
 use crate::values::{self, clamped};
-use crate::{beats, logs, servers, sql};
+use crate::{beats, logs, servers, sql, triggers};
 
 /// Greater than any id, which has a byte less.
 const AFTER_ALL_IDS: [u8; 17] = [0xff; 17];
@@ -280,6 +280,14 @@ impl Reader for SqliteReader {
 
     fn tasks(&self) -> Result<Vec<TaskRow>, StoreError> {
         self.look(|c| c.prepare_cached(sql::TASKS)?.query_map([], task_row)?.collect())
+    }
+
+    fn trigger(&self, id: &str) -> Result<Option<TriggerRow>, StoreError> {
+        self.look(|c| c.prepare_cached(sql::TRIGGER)?.query_row([id], triggers::trigger_row).optional())
+    }
+
+    fn triggers(&self) -> Result<Vec<TriggerRow>, StoreError> {
+        self.look(|c| c.prepare_cached(sql::TRIGGERS)?.query_map([], triggers::trigger_row)?.collect())
     }
 
     fn meta(&self, key: &str) -> Result<Option<String>, StoreError> {

@@ -39,6 +39,7 @@ statements! {
     DUE_JOBS = "due_jobs";
     DUE_LOGS = "due_logs";
     DUE_STEPS = "due_steps";
+    DUE_TRIGGERS = "due_triggers";
     END_BEAT_STRETCH = "end_beat_stretch";
     END_BREAKER = "end_breaker";
     EVENTS = "events";
@@ -67,6 +68,7 @@ statements! {
     NEXT_CHECK_OF_JOBS = "next_check_of_jobs";
     NEXT_CHECK_OF_LOGS = "next_check_of_logs";
     NEXT_CHECK_OF_STEPS = "next_check_of_steps";
+    NEXT_CHECK_OF_TRIGGERS = "next_check_of_triggers";
     PLACE_OF_GRANTED = "place_of_granted";
     PLACE_OF_OFFERED = "place_of_offered";
     PRUNE_BEATS = "prune_beats";
@@ -85,6 +87,7 @@ statements! {
     PUT_STEP = "put_step";
     PUT_TASK = "put_task";
     PUT_TOKEN = "put_token";
+    PUT_TRIGGER = "put_trigger";
     QUEUED_STEPS = "queued_steps";
     REMOVE_WORKER = "remove_worker";
     REVOKE_TOKEN = "revoke_token";
@@ -97,6 +100,9 @@ statements! {
     TASKS = "tasks";
     TOKENS = "tokens";
     TOKEN_BY_HASH = "token_by_hash";
+    TRIGGER = "trigger";
+    TRIGGERS = "triggers";
+    TRIGGER_VERSION = "trigger_version";
     WORKER = "worker";
     WORKERS = "workers";
     WORKER_BY_CREDENTIAL = "worker_by_credential";
@@ -154,7 +160,7 @@ mod tests {
             while let Some(row) = rows.next().expect("a line of the plan") {
                 let line: String = row.get(3).expect("its text");
                 let scans = line.starts_with("SCAN") && !line.contains("INDEX") && !line.contains("CONSTANT ROW");
-                let small = ["workers", "tokens", "tasks", "servers", "prune_servers"].contains(&name);
+                let small = ["workers", "tokens", "tasks", "triggers", "servers", "prune_servers"].contains(&name);
                 let ordered = ["jobs", "last_job", "events"].contains(&name);
                 assert!(!scans || small || ordered, "{name}.sql: {line}");
             }

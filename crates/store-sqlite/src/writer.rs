@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
-use store::rows::{NewWorker, QueuedStep, ServerRow, StoredJob, TaskRow, TokenRow, WorkerRow};
+use store::rows::{NewWorker, QueuedStep, ServerRow, StoredJob, TaskRow, TokenRow, TriggerRow, WorkerRow};
 use store::{Batch, Committed, Due, DueLog, Enrolled, HeldStep, Reader, Store, StoreError};
 use uuid::Uuid;
 
@@ -16,7 +16,7 @@ use crate::migrate;
 use crate::place::Place;
 use crate::reader::{self, SqliteReader};
 use crate::values::{self, clamped, micros, tags_text};
-use crate::{beats, logs, servers, sql};
+use crate::{beats, logs, servers, sql, triggers};
 
 /// The counter that fences come from.
 const FENCES_COUNTER: &str = "fence";
@@ -125,11 +125,20 @@ impl Store for SqliteStore {
         self.run(|c| c.prepare_cached(sql::DUE_LOGS)?.query_map(params![now.0, clamped(limit)], logs::due)?.collect())
     }
 
+    fn due_triggers(&mut self, now: Time, limit: usize) -> Result<Vec<TriggerRow>, StoreError> {
+        let asked = params![now.0, clamped(limit)];
+        self.run(|c| c.prepare_cached(sql::DUE_TRIGGERS)?.query_map(asked, triggers::trigger_row)?.collect())
+    }
+
     fn next_check(&mut self) -> Result<Option<Time>, StoreError> {
         self.run(|c| {
             let least = |text| c.prepare_cached(text)?.query_row([], |row| values::maybe_time(row, 0));
-            let times =
-                [least(sql::NEXT_CHECK_OF_JOBS)?, least(sql::NEXT_CHECK_OF_STEPS)?, least(sql::NEXT_CHECK_OF_LOGS)?];
+            let times = [
+                least(sql::NEXT_CHECK_OF_JOBS)?,
+                least(sql::NEXT_CHECK_OF_STEPS)?,
+                least(sql::NEXT_CHECK_OF_LOGS)?,
+                least(sql::NEXT_CHECK_OF_TRIGGERS)?,
+            ];
             Ok(times.into_iter().flatten().min())
         })
     }

@@ -7,7 +7,7 @@ use engine::{AttemptId, Epoch, Fence, Heard, JobId, Time, WorkerId};
 
 use crate::rows::{
     AttemptRow, BeatRow, BreakerRow, DefinitionRow, EventRow, FleetChange, HearingRow, IdempotencyRow, JobRow,
-    LateOutcome, LineageRow, OutboxRow, QuarantineRow, ServerRow, StepRow, WorkerHello,
+    LateOutcome, LineageRow, OutboxRow, QuarantineRow, ServerRow, StepRow, TriggerRow, WorkerHello,
 };
 
 /// Everything that the ledger decided in one round. Rows of one job stand or fall together.
@@ -53,6 +53,7 @@ pub struct Batch {
     pub ties: Vec<(JobId, JobId)>,
     /// An operator's word on workers, and what follows from it for their attempts, stand or fall together.
     pub fleet: Vec<FleetChange>,
+    pub triggers: Vec<TriggerWrite>,
     /// Settings that outlive a server, as [`crate::Store::set_meta`] writes them.
     pub meta: Vec<(&'static str, String)>,
 }
@@ -70,6 +71,15 @@ pub struct Mark {
 pub struct JobWrite {
     pub row: JobRow,
     pub expected: Option<u64>,
+}
+
+/// A trigger's row, and the version that the database must still have (none: it is new). It and the jobs that it makes are
+/// written together, or all are left out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TriggerWrite {
+    pub row: TriggerRow,
+    pub expected: Option<u64>,
+    pub jobs: Vec<JobId>,
 }
 
 /// Log blocks of one attempt, in order and after what is stored, without a gap but the one that it names; or only the
@@ -130,6 +140,8 @@ pub struct Committed {
     pub conflicts: BTreeSet<JobId>,
     /// The number of each event, in the order of the batch; none for events of jobs that were left out.
     pub event_ids: Vec<Option<u64>>,
+    /// Triggers that were left out because their version, or their job's, had moved.
+    pub triggers_moved: BTreeSet<String>,
     /// The mark was left out, because there is another one than it was made after.
     pub mark_moved: bool,
 }
@@ -154,6 +166,7 @@ impl Batch {
             && self.lineage.is_empty()
             && self.confirmed.is_empty()
             && self.fleet.is_empty()
+            && self.triggers.is_empty()
             && self.meta.is_empty()
             && self.hellos.is_empty()
             && self.left.is_empty()

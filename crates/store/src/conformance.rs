@@ -15,6 +15,7 @@ pub mod jobs;
 pub mod listing;
 pub mod logs;
 pub mod servers;
+pub mod triggers;
 
 mod scene;
 
@@ -109,6 +110,10 @@ macro_rules! conformance_tests {
             servers::a_log_that_is_due_names_its_worker,
             servers::changes_are_found_by_their_numbers,
             servers::two_servers_race_and_one_of_them_wins,
+            triggers::a_trigger_comes_back_as_it_was_written,
+            triggers::triggers_are_due_in_their_order,
+            triggers::a_trigger_that_moved_is_left_out_with_its_jobs,
+            triggers::a_trigger_is_left_out_with_a_job_that_moved,
         }
     };
     (@cases $fixture:expr; $($module:ident::$case:ident,)*) => {

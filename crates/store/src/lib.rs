@@ -20,7 +20,7 @@ pub mod conformance;
 
 use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
 
-pub use batch::{Batch, Beats, Committed, JobWrite, LogAppend, LogClose, LogDeadline, LogMark, Mark};
+pub use batch::{Batch, Beats, Committed, JobWrite, LogAppend, LogClose, LogDeadline, LogMark, Mark, TriggerWrite};
 pub use read::{JobFilter, Page, Reader};
 
 /// The writer's side of a database. Synchronous: the ledger's thread runs it inline, and so does a simulation.
@@ -42,7 +42,10 @@ pub trait Store: Send {
     /// Logs of attempts that are over, whose own time is over too and who are not whole, the earliest first.
     fn due_logs(&mut self, now: Time, limit: usize) -> Result<Vec<DueLog>, StoreError>;
 
-    /// The earliest check time of all jobs, steps and logs.
+    /// Triggers whose time has come, the earliest first.
+    fn due_triggers(&mut self, now: Time, limit: usize) -> Result<Vec<rows::TriggerRow>, StoreError>;
+
+    /// The earliest check time of all jobs, steps, logs and triggers.
     fn next_check(&mut self) -> Result<Option<Time>, StoreError>;
 
     /// Every queued step without an offer, to fill the dispatcher's queue when a server starts.

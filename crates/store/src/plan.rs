@@ -8,13 +8,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use engine::JobId;
 
 use crate::rows::{IdempotencyRow, LineageRow};
-use crate::{Batch, JobWrite, StoreError};
+use crate::{Batch, JobWrite, StoreError, TriggerWrite};
 
 #[derive(Debug, Default)]
 pub struct Plan<'a> {
     /// In the order of their ids: neighbours share pages.
     jobs: BTreeMap<JobId, PlannedJob<'a>>,
     pub conflicts: BTreeSet<JobId>,
+    /// Triggers that are left out.
+    pub triggers_moved: BTreeSet<String>,
 }
 
 /// A job that is written more than once in a batch needs only its last row; its first says what must be there.
@@ -26,17 +28,19 @@ pub struct PlannedJob<'a> {
 
 impl<'a> Plan<'a> {
     /// `version_of` gives the version that is stored, `is_taken` whether a key is, `is_followed` whether a family has a
-    /// job in this place.
+    /// job in this place, `trigger_version` what `version_of` does for triggers.
     pub fn new<E: From<StoreError>>(
         batch: &'a Batch,
         version_of: impl FnMut(JobId) -> Result<Option<u64>, E>,
         is_taken: impl FnMut(&IdempotencyRow) -> Result<bool, E>,
         is_followed: impl FnMut(&LineageRow) -> Result<bool, E>,
+        trigger_version: impl FnMut(&str) -> Result<Option<u64>, E>,
     ) -> Result<Plan<'a>, E> {
         let mut plan = Plan::default();
         let there_already = plan.check_versions(&batch.jobs, version_of)?;
         plan.check_keys(&batch.idempotency, is_taken)?;
         plan.check_families(&batch.lineage, is_followed)?;
+        plan.check_triggers(&batch.triggers, trigger_version)?;
         plan.spread(batch);
         match there_already.into_iter().find(|id| plan.takes(*id)) {
             Some(id) => Err(refused(format!("job {id} is there already"))),
@@ -51,6 +55,13 @@ impl<'a> Plan<'a> {
         let mut grows = !self.conflicts.is_empty();
         while grows {
             grows = false;
+            for write in &batch.triggers {
+                if write.jobs.iter().any(|job| !self.takes(*job)) && self.takes_trigger(&write.row.id) {
+                    self.triggers_moved.insert(write.row.id.clone());
+                    self.conflicts.extend(&write.jobs);
+                    grows = true;
+                }
+            }
             for &(one, other) in &ties {
                 if self.takes(one) != self.takes(other) {
                     grows |= self.conflicts.insert(one) | self.conflicts.insert(other);
@@ -62,6 +73,10 @@ impl<'a> Plan<'a> {
     /// Whether what belongs to this job is written.
     pub fn takes(&self, job: JobId) -> bool {
         self.conflicts.is_empty() || !self.conflicts.contains(&job)
+    }
+
+    pub fn takes_trigger(&self, id: &str) -> bool {
+        !self.triggers_moved.contains(id)
     }
 
     pub fn jobs(&self) -> impl Iterator<Item = &PlannedJob<'a>> {
@@ -111,6 +126,25 @@ impl<'a> Plan<'a> {
             }
             if is_taken(row)? || !in_batch.insert((row.token, row.key.as_str())) {
                 self.conflicts.insert(row.job);
+            }
+        }
+        Ok(())
+    }
+
+    /// A trigger that has moved made its job elsewhere.
+    fn check_triggers<E: From<StoreError>>(
+        &mut self,
+        writes: &[TriggerWrite],
+        mut version_of: impl FnMut(&str) -> Result<Option<u64>, E>,
+    ) -> Result<(), E> {
+        let mut in_batch = BTreeSet::new();
+        for write in writes {
+            if !in_batch.insert(write.row.id.as_str()) {
+                return Err(refused(format!("the batch writes the trigger {} twice", write.row.id)));
+            }
+            if version_of(&write.row.id)? != write.expected {
+                self.triggers_moved.insert(write.row.id.clone());
+                self.conflicts.extend(&write.jobs);
             }
         }
         Ok(())

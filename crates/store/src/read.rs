@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::StoreError;
 use crate::rows::{
-    BeatRow, BreakerRow, HearingRow, IdempotencyRow, ServerRow, StoredJob, TaskRow, TokenRow, WorkerRow,
+    BeatRow, BreakerRow, HearingRow, IdempotencyRow, ServerRow, StoredJob, TaskRow, TokenRow, TriggerRow, WorkerRow,
 };
 
 /// Everything that is read for people and programs. Safe to call from many threads at once.
@@ -95,6 +95,11 @@ pub trait Reader: Send + Sync {
     fn idempotency(&self, token: Uuid, key: &str) -> Result<Option<IdempotencyRow>, StoreError>;
 
     fn tasks(&self) -> Result<Vec<TaskRow>, StoreError>;
+
+    fn trigger(&self, id: &str) -> Result<Option<TriggerRow>, StoreError>;
+
+    /// By id.
+    fn triggers(&self) -> Result<Vec<TriggerRow>, StoreError>;
 
     fn meta(&self, key: &str) -> Result<Option<String>, StoreError>;
 

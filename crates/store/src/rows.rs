@@ -389,3 +389,29 @@ pub struct TaskRow {
     pub pushed_at: Time,
     pub pushed_by: String,
 }
+
+/// What starts jobs by itself, and where it stands. What it says is the task's; what became of it is here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TriggerRow {
+    /// Of the task, the kind and the place or name: the same on every server, whatever else about it changes.
+    pub id: String,
+    pub version: u64,
+    pub task: String,
+    /// `cron` or `webhook`.
+    pub kind: String,
+    /// What it says, as the server writes it (JSON).
+    pub definition: String,
+    pub paused_at: Option<Time>,
+    pub paused_by: Option<String>,
+    /// The time for which it comes next, by its clock alone. It stays while the trigger is paused.
+    pub planned_at: Option<Time>,
+    /// When it is looked at next; none while nothing is to come.
+    pub next_at: Option<Time>,
+    /// When it last made a job, and which.
+    pub last_at: Option<Time>,
+    pub last_job: Option<JobId>,
+    /// Why its last time came to nothing; none if it did not.
+    pub last_error: Option<String>,
+    /// Times that passed without a job of their own.
+    pub missed: u64,
+}

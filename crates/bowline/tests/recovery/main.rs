@@ -19,4 +19,5 @@ mod markers;
 mod outages;
 mod silence;
 mod stages;
+mod triggers;
 mod verdicts;

@@ -17,6 +17,7 @@ pub(crate) mod review;
 pub(crate) mod run;
 pub(crate) mod tasks;
 pub(crate) mod token;
+pub(crate) mod triggers;
 pub(crate) mod wait;
 pub(crate) mod why;
 pub(crate) mod worker_drain;
@@ -50,6 +51,7 @@ pub(crate) async fn run(command: ClientCommand, before: &ConnectArgs) -> Result<
         ClientCommand::Dispatch(args) => dispatch::run(before, &args).await,
         ClientCommand::Token(args) => token::run(before, &args).await,
         ClientCommand::Tasks(args) => tasks::run(before, &args).await,
+        ClientCommand::Triggers(args) => triggers::run(before, &args).await,
         ClientCommand::Graph(args) => graph::run(before, &args).await,
         ClientCommand::Check(args) => check::run(&args),
         ClientCommand::Completions(args) => completions::run(&args),

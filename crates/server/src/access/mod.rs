@@ -7,6 +7,7 @@
 mod admin;
 mod known;
 mod secret;
+mod secrets;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -22,6 +23,7 @@ use crate::ledger::{Ledger, LedgerDown};
 pub use admin::{AdminTokenError, FILE_NAME as ADMIN_TOKEN_FILE};
 use known::Known;
 use secret::Secret;
+pub use secrets::{SecretError, Secrets};
 
 pub struct Access {
     ledger: Ledger,

@@ -28,11 +28,13 @@ mod command;
 mod enroll;
 mod fleet;
 mod health;
+mod hooks;
 mod names;
 mod page;
 mod recovery;
 mod tasks;
 mod tokens;
+mod triggers;
 mod workers;
 
 use std::sync::Arc;
@@ -58,7 +60,9 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/healthz", get(health::healthz))
         .route("/readyz", get(health::readyz))
         // Its token is of another kind, so it looks for itself.
-        .route("/api/worker/enroll", post(enroll::enroll));
+        .route("/api/worker/enroll", post(enroll::enroll))
+        // Signed, instead of a token.
+        .route("/hooks/{name}", post(hooks::call));
     let guarded = Router::new()
         .route("/api/jobs", get(jobs::list).post(submit::submit))
         .route("/api/jobs/{id}", get(jobs::get))
@@ -83,6 +87,9 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/api/dispatch/resume", post(fleet::resume))
         .route("/api/tasks", get(tasks::list))
         .route("/api/tasks/{name}", get(tasks::get).put(tasks::put))
+        .route("/api/triggers", get(triggers::list))
+        .route("/api/triggers/{id}/pause", post(triggers::pause))
+        .route("/api/triggers/{id}/resume", post(triggers::resume))
         .route("/api/tokens", get(tokens::list).post(tokens::create))
         .route("/api/tokens/{id}", delete(tokens::revoke))
         .route("/api/openapi.json", get(health::openapi))

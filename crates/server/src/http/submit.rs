@@ -58,6 +58,7 @@ pub(super) async fn submit(
         input,
         submitted_by: caller.name.to_string(),
         idempotency,
+        trigger: None,
     };
     let submitted = app.ledger.ask(|reply| Command::Submit(Box::new(submit), reply)).await?;
     let Submitted { job, repeated } = submitted.map_err(|error| refused(&error))?;
@@ -81,7 +82,7 @@ async fn prepare(app: &Arc<App>, body: &[u8]) -> Result<(Arc<KnownTask>, Value),
 }
 
 /// The task with all that its steps begin, as they are now: the job does what it was submitted with.
-async fn with_kin(
+pub(super) async fn with_kin(
     app: &Arc<App>,
     task: Arc<KnownTask>,
     settings: Option<DefinitionSettings>,
@@ -122,7 +123,11 @@ fn overrides(settings: &DefinitionSettings, request: &SubmitRequest) -> Result<O
     Ok(Some(settings))
 }
 
-async fn by_name(app: &Arc<App>, name: &str, settings: Option<DefinitionSettings>) -> Result<Arc<KnownTask>, ApiError> {
+pub(super) async fn by_name(
+    app: &Arc<App>,
+    name: &str,
+    settings: Option<DefinitionSettings>,
+) -> Result<Arc<KnownTask>, ApiError> {
     let Some(listing) = app.tasks.get(name) else {
         let message = format!("there is no task `{name}`");
         let known = app.tasks.all();
@@ -179,7 +184,7 @@ fn supported(task: Arc<KnownTask>) -> Result<Arc<KnownTask>, ApiError> {
     Err(ApiError::new(ErrorCode::NotSupported, message).diagnostics(all))
 }
 
-fn bind(task: &KnownTask, given: Map<String, Value>) -> Result<Value, ApiError> {
+pub(super) fn bind(task: &KnownTask, given: Map<String, Value>) -> Result<Value, ApiError> {
     task.task.bind(given).map_err(|problems| {
         let message = problems.iter().map(|problem| problem.message.as_str()).collect::<Vec<_>>().join("; ");
         let error = ApiError::new(ErrorCode::InvalidInput, message)
@@ -207,9 +212,7 @@ fn input_diagnostic(task: &KnownTask, problem: &InputProblem) -> api::Diagnostic
 
 fn idempotency_key(headers: &HeaderMap, caller: &Caller, body: &[u8]) -> Result<Option<IdempotencyKey>, ApiError> {
     let Some(value) = headers.get("idempotency-key") else { return Ok(None) };
-    let key = value.as_bytes();
-    let good = (1..=KEY_CHARS_MAX).contains(&key.len()) && key.iter().all(|b| (b' '..=b'~').contains(b));
-    let Some(key) = std::str::from_utf8(key).ok().filter(|_| good) else {
+    let Some(key) = key_text(value.as_bytes()) else {
         let message = format!("an Idempotency-Key is 1 to {KEY_CHARS_MAX} printable ASCII characters");
         return Err(ApiError::bad_request(message).hint("a random UUID is a good one"));
     };
@@ -217,7 +220,13 @@ fn idempotency_key(headers: &HeaderMap, caller: &Caller, body: &[u8]) -> Result<
     Ok(Some(IdempotencyKey { token: caller.token, key: key.to_owned(), request_hash }))
 }
 
-async fn made_before(app: &Arc<App>, key: &IdempotencyKey) -> Result<Option<JobId>, ApiError> {
+/// A key as a header has it, if it is one.
+pub(super) fn key_text(key: &[u8]) -> Option<&str> {
+    let good = (1..=KEY_CHARS_MAX).contains(&key.len()) && key.iter().all(|b| (b' '..=b'~').contains(b));
+    std::str::from_utf8(key).ok().filter(|_| good)
+}
+
+pub(super) async fn made_before(app: &Arc<App>, key: &IdempotencyKey) -> Result<Option<JobId>, ApiError> {
     let (token, name, hash) = (key.token, key.key.clone(), key.request_hash);
     let row = app.read(move |app| Ok(app.reader.idempotency(token, &name)?)).await?;
     match row {
@@ -227,9 +236,10 @@ async fn made_before(app: &Arc<App>, key: &IdempotencyKey) -> Result<Option<JobI
     }
 }
 
-fn refused(error: &SubmitError) -> ApiError {
+pub(super) fn refused(error: &SubmitError) -> ApiError {
     match error {
         SubmitError::KeyReused => ApiError::new(ErrorCode::IdempotencyConflict, error.to_string()),
+        SubmitError::Paused => ApiError::new(ErrorCode::Conflict, error.to_string()),
         SubmitError::Internal(_) => ApiError::internal(error),
     }
 }

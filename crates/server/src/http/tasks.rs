@@ -13,20 +13,24 @@ use store::rows::TaskRow;
 
 use crate::access::Caller;
 use crate::app::App;
-use crate::tasks::{KnownTask, Listing};
+use crate::tasks::{self, KnownTask, Listing};
 
 use super::error::ApiError;
 use super::extract::{Path, RawBody, json};
+use super::triggers::Known;
 use super::{answer, submit};
 
-pub(super) async fn list(State(app): State<Arc<App>>) -> Response {
-    let tasks: Vec<TaskSummary> = app.tasks.all().iter().map(|listing| summary(listing)).collect();
-    answer(StatusCode::OK, &Page::whole(tasks))
+pub(super) async fn list(State(app): State<Arc<App>>) -> Result<Response, ApiError> {
+    app.read(|app| {
+        let known = Known::read(app)?;
+        let tasks: Vec<TaskSummary> = app.tasks.all().iter().map(|listing| summary(listing, &known)).collect();
+        Ok(answer(StatusCode::OK, &Page::whole(tasks)))
+    })
+    .await
 }
 
 pub(super) async fn get(State(app): State<Arc<App>>, Path(name): Path<String>) -> Result<Response, ApiError> {
-    let listing = app.tasks.get(&name).ok_or_else(|| no_such_task(&name))?;
-    Ok(answer(StatusCode::OK, &task(&listing)))
+    app.read(move |app| found(app, &name)).await
 }
 
 pub(super) async fn put(
@@ -47,12 +51,21 @@ pub(super) async fn put(
     let row = TaskRow { name, source, pushed_at: app.clock.now(), pushed_by: caller.name.to_string() };
     let stored = row.clone();
     app.ledger.with_store(move |store, _| store.put_task(&stored)).await??;
+    let name = row.name.clone();
     app.read(move |app| {
         app.tasks.push(&row);
-        let listing = app.tasks.get(&row.name).ok_or_else(|| no_such_task(&row.name))?;
-        Ok(answer(StatusCode::OK, &task(&listing)))
+        Ok(())
     })
-    .await
+    .await?;
+    if let Err(error) = tasks::tell(&app.tasks, &app.ledger).await {
+        tracing::warn!(%error, "the triggers of a task that was pushed are seen to later");
+    }
+    app.read(move |app| found(app, &name)).await
+}
+
+fn found(app: &App, name: &str) -> Result<Response, ApiError> {
+    let listing = app.tasks.get(name).ok_or_else(|| no_such_task(name))?;
+    Ok(answer(StatusCode::OK, &task(&listing, &Known::read(app)?)))
 }
 
 fn check_name(app: &App, name: &str, known: &KnownTask) -> Result<(), ApiError> {
@@ -74,7 +87,7 @@ fn no_such_task(name: &str) -> ApiError {
     ApiError::not_found(format!("there is no task `{name}`")).hint("`bowline tasks` lists them")
 }
 
-fn summary(listing: &Listing) -> TaskSummary {
+fn summary(listing: &Listing, known: &Known) -> TaskSummary {
     let good = listing.good.as_ref().map(|known| &known.task);
     let steps = good.map_or(0, |task| task.definition.steps().len());
     TaskSummary {
@@ -83,12 +96,13 @@ fn summary(listing: &Listing) -> TaskSummary {
         file: listing.file.clone(),
         updated_at: Some(listing.updated_at.into()),
         steps: u32::try_from(steps).unwrap_or(u32::MAX),
+        triggers: known.of(&listing.name),
         usable: listing.is_usable(),
         diagnostics: listing.diagnostics.clone(),
     }
 }
 
-fn task(listing: &Listing) -> Task {
+fn task(listing: &Listing, known: &Known) -> Task {
     let good = listing.good.as_ref().map(|known| &known.task);
     let inputs: Map<String, Value> =
         good.iter().flat_map(|task| &task.inputs).map(|input| (input.name.clone(), declaration(input))).collect();
@@ -103,6 +117,7 @@ fn task(listing: &Listing) -> Task {
         spec: listing.good.as_ref().map(|known| known.row.source.clone()).unwrap_or_default(),
         input: Value::Object(inputs),
         steps,
+        triggers: known.of(&listing.name),
     }
 }
 

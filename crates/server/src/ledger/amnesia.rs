@@ -155,6 +155,7 @@ impl<S: Store> Core<S> {
             self.forgotten = Some(evidence);
             return;
         }
+        self.doubt_schedules();
         if let Evidence::Own(evidence) = evidence {
             self.commits_were_lost(evidence, round);
         }

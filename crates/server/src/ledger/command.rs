@@ -8,13 +8,15 @@ use protocol::attempt::Ticket;
 use protocol::link::{Hello, LogHeader, ServerMessage, WorkerMessage};
 use serde_json::Value;
 use store::read::StaleAttempt;
-use store::rows::DefinitionRow;
+use store::rows::{DefinitionRow, TriggerRow};
 use store::{Due, Store, StoreError};
 use tokio::sync::{Notify, mpsc, oneshot};
 use uuid::Uuid;
 
+use super::schedules::{TriggerError, TriggerOrder};
 use super::sweep::Swept;
 use crate::dispatch::{LinkId, Roster};
+use crate::schedule::Book;
 
 use super::again::{Again, AgainError, Settled};
 use super::fleet::{FleetAnswer, FleetError, FleetOrder};
@@ -34,6 +36,10 @@ pub enum Command {
     Recover(RecoverOrder, oneshot::Sender<Result<Vec<StaleAttempt>, EventError>>),
     /// An operator's word on workers or on dispatch.
     Fleet(FleetOrder, oneshot::Sender<Result<FleetAnswer, FleetError>>),
+    /// The tasks' triggers, after a change of any.
+    Triggers(Arc<Book>, oneshot::Sender<()>),
+    /// An operator's word on a trigger.
+    Trigger(TriggerOrder, oneshot::Sender<Result<TriggerRow, TriggerError>>),
     Link(LinkEvent),
     /// A change that concerns no job: tokens, enrolment, pushed tasks. Its own transaction, on the writer.
     WithStore(StoreCall),
@@ -43,6 +49,8 @@ pub enum Command {
     Inspect(Look),
     /// A check time has come; made by the ledger itself.
     Check(Due),
+    /// A trigger's time has come; made by the ledger itself.
+    Fire(String),
     /// Found by a sweep; made by the ledger itself.
     Swept(Swept),
 }
@@ -59,6 +67,8 @@ pub struct Submit {
     pub input: Value,
     pub submitted_by: String,
     pub idempotency: Option<IdempotencyKey>,
+    /// The trigger that was called for it; refused while that is paused.
+    pub trigger: Option<String>,
 }
 
 pub struct IdempotencyKey {
@@ -79,6 +89,8 @@ pub struct Submitted {
 pub enum SubmitError {
     #[error("this Idempotency-Key was used for another request")]
     KeyReused,
+    #[error("the trigger is paused")]
+    Paused,
     #[error("internal error: {0}")]
     Internal(String),
 }

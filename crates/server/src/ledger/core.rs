@@ -31,6 +31,7 @@ use super::links::Link;
 use super::losses::CutOff;
 use super::notice::Noticed;
 use super::round::Round;
+use super::schedules::{self, Schedules};
 use super::siblings::{self, Siblings};
 use super::sweep::SweepRules;
 
@@ -45,7 +46,7 @@ const FENCE_BLOCK_SHARED: u64 = 200;
 const ASIDE_FOR: Duration = Duration::from_secs(60);
 
 /// What is due and could not be seen to is looked at again after this.
-const LOOK_AGAIN_SOON: Duration = Duration::from_secs(1);
+pub(super) const LOOK_AGAIN_SOON: Duration = Duration::from_secs(1);
 
 /// Due checks handled in one round; the rest follow in the next.
 const CHECKS_PER_ROUND: usize = 500;
@@ -83,6 +84,7 @@ pub struct Core<S> {
     /// Workers' rows may say something new.
     pub(super) must_look_around: bool,
     pub(super) noticed: Noticed,
+    pub(super) schedules: Schedules,
     /// Commits were lost, not long ago.
     pub(super) amnesia: Option<Amnesia>,
     /// The last loss that this server has seen to.
@@ -192,6 +194,7 @@ impl<S: Store> Core<S> {
             siblings: Siblings::new(me, shared, &hearing_rules),
             must_look_around: false,
             noticed: Noticed::default(),
+            schedules: Schedules::default(),
             amnesia: None,
             known_loss: None,
             unsaid_loss: None,
@@ -286,6 +289,7 @@ impl<S: Store> Core<S> {
             self.flush_beats(&mut round);
             self.sweep_if_due(&mut kept, &mut round);
             self.judge_silent_runners(&mut kept, &mut round);
+            self.settle_schedules(&mut round);
             self.look_for_checks(&round);
             if now >= self.next_check {
                 self.check_due(&mut kept, &mut round);
@@ -419,6 +423,12 @@ impl<S: Store> Core<S> {
                 let answer = self.fleet(order, round);
                 round.ordered.push_back(answer);
             }
+            Command::Triggers(book, _) => self.take_book(book),
+            Command::Trigger(order, _) => {
+                let answer = self.order_trigger(order, round);
+                round.triggered.push_back(answer);
+            }
+            Command::Fire(id) => self.fire_again(id, round),
             Command::Link(LinkEvent::Hello { link, worker, hello, sender }) => {
                 self.hello(*link, *worker, hello, sender.clone(), round);
             }
@@ -446,6 +456,10 @@ impl<S: Store> Core<S> {
         };
         if let Err(error) = self.close_due_logs(round) {
             tracing::warn!(%error, "logs to close could not be read; they are tried again");
+        }
+        if let Err(error) = self.fire_due(commands, round) {
+            tracing::warn!(%error, "due triggers could not be read; they are tried again");
+            round.look_again(round.now + LOOK_AGAIN_SOON);
         }
         round.checked = true;
         for due in due {
@@ -501,6 +515,7 @@ impl<S: Store> Core<S> {
         self.has_said(&batch);
         let checks = batch.jobs.iter().filter_map(|j| j.row.check_at);
         let checks = checks.chain(batch.steps.iter().filter_map(|s| s.check_at));
+        let checks = checks.chain(schedules::next_times(&batch));
         for time in checks.chain(batch.log_deadlines.iter().map(|l| l.close_at)) {
             self.next_check = self.next_check.min(time);
         }
@@ -509,7 +524,9 @@ impl<S: Store> Core<S> {
             let next = match self.store.next_check() {
                 // What was set aside stays due, and must not be looked at without a pause.
                 // So does what another server is to do first.
-                Ok(Some(next)) if !self.aside.is_empty() || !self.siblings.alone() => next.max(soon),
+                Ok(Some(next)) if !self.aside.is_empty() || !self.siblings.alone() || round.leaves_due => {
+                    next.max(soon)
+                }
                 Ok(next) => next.unwrap_or(Time::MAX),
                 Err(_) => soon,
             };
@@ -578,6 +595,9 @@ impl<S: Store> Core<S> {
         let message = error.to_string();
         for command in &commands {
             self.turn_away(command);
+            if let Command::Fire(id) = command {
+                self.spoil(id, &message, &mut round);
+            }
             let (job, step, text) = self.describe(command);
             tracing::error!(%error, event = text, "an event could not be written and goes to quarantine");
             round.quarantine.push(QuarantineRow { job, at: now, event: text, error: message.clone() });
@@ -612,9 +632,13 @@ impl<S: Store> Core<S> {
             Command::Recover(order, _) => (None, None, format!("{order:?}")),
             Command::Again(order, _) => (None, None, format!("{order:?}")),
             Command::Fleet(order, _) => (None, None, format!("{order:?}")),
+            Command::Trigger(order, _) => (None, None, format!("{order:?}")),
+            Command::Fire(id) => (None, None, format!("trigger {id}")),
             Command::Check(due) => (Some(due.job), due.step, format!("{due:?}")),
             Command::Swept(swept) => (Some(swept.place.job), Some(swept.place.step), format!("{swept:?}")),
-            Command::WithStore(_) | Command::Changed | Command::Inspect(_) => (None, None, String::new()),
+            Command::Triggers(..) | Command::WithStore(_) | Command::Changed | Command::Inspect(_) => {
+                (None, None, String::new())
+            }
         }
     }
 
@@ -624,6 +648,7 @@ impl<S: Store> Core<S> {
         self.compare_memory()?;
         self.hear_of_losses()?;
         self.rebuild_index()?;
+        self.doubt_schedules();
         let mut round = self.listen()?;
         self.look_around(&mut round)?;
         let left = round.left.clone();
@@ -699,6 +724,7 @@ impl<S: Store> Core<S> {
     /// Another server moved these jobs, or won the same idempotency key: they are read again before anything is decided.
     fn overtaken(&mut self, batch: &Batch, committed: &store::Committed) {
         self.note_committed(batch, committed);
+        self.triggers_overtaken(committed, batch.now);
         for job in &committed.conflicts {
             self.cache.drop_job(*job);
         }

@@ -37,6 +37,7 @@ mod publish;
 mod reconcile;
 mod recover;
 mod round;
+mod schedules;
 mod siblings;
 mod sweep;
 mod thread;
@@ -56,5 +57,6 @@ pub use command::{
 pub use core::{Commit, Core, CoreConfig};
 pub use fleet::{FleetAnswer, FleetError, FleetOrder, stored_pause};
 pub use recover::{Forsake, RecoverOrder};
+pub use schedules::{TriggerError, TriggerOrder, submitted_by};
 pub use sweep::SweepRules;
 pub use thread::{Ledger, LedgerDown, start};

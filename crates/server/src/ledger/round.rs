@@ -15,7 +15,7 @@ use store::codec::{self, JobMeta};
 use store::read::StaleAttempt;
 use store::rows::{
     AttemptRow, BreakerRow, DefinitionRow, FleetChange, IdempotencyRow, LateOutcome, LineageRow, QuarantineRow,
-    ServerRow, WorkerHello,
+    ServerRow, TriggerRow, WorkerHello,
 };
 use store::{Batch, Committed, JobWrite, LogAppend, LogClose, LogDeadline, LogMark, Mark, Store, StoreError};
 
@@ -29,6 +29,7 @@ use super::effects::Indexes;
 use super::fleet::{FleetAnswer, FleetError};
 use super::hearing::Listened;
 use super::notice::LOOK_EVERY;
+use super::schedules::{Moved, TriggerError};
 use super::told::{self, Told};
 
 /// Offers made in one round; the rest follow in the next, which starts at once.
@@ -84,6 +85,7 @@ pub(super) struct Round {
     pub lineage: Vec<LineageRow>,
     ties: BTreeSet<(JobId, JobId)>,
     pub fleet: Vec<FleetChange>,
+    pub(super) triggers: BTreeMap<String, Moved>,
     meta: Vec<(&'static str, String)>,
     /// To be sent after the commit; dropped with the job if that conflicts.
     pub outgoing: Vec<(Option<JobId>, LinkId, ServerMessage)>,
@@ -101,7 +103,10 @@ pub(super) struct Round {
     pub recovered: VecDeque<Result<Vec<StaleAttempt>, EventError>>,
     pub settled: VecDeque<Result<Settled, AgainError>>,
     pub ordered: VecDeque<Result<FleetAnswer, FleetError>>,
+    pub triggered: VecDeque<Result<TriggerRow, TriggerError>>,
     pub checked: bool,
+    /// Something that is due stays so, and must not be looked at without a pause.
+    pub leaves_due: bool,
     /// When the first of what is due and was not seen to, for the sake of others or of the database, is looked at again.
     look_again_at: Option<Time>,
     /// Part of a batch that was refused: its commands and nothing else.
@@ -147,6 +152,7 @@ impl Round {
             ties: BTreeSet::new(),
             confirmed: Vec::new(),
             fleet: Vec::new(),
+            triggers: BTreeMap::new(),
             meta: Vec::new(),
             hellos: Vec::new(),
             left: BTreeMap::new(),
@@ -165,7 +171,9 @@ impl Round {
             recovered: VecDeque::new(),
             settled: VecDeque::new(),
             ordered: VecDeque::new(),
+            triggered: VecDeque::new(),
             checked: false,
+            leaves_due: false,
             look_again_at: None,
             piece: false,
             poisoned: None,
@@ -229,6 +237,11 @@ impl Round {
         self.look_again_at = Some(self.look_again_at.map_or(at, |other| other.min(at)));
     }
 
+    /// The same for a trigger, which nobody else puts off.
+    pub(super) fn leave_trigger(&mut self) {
+        self.leaves_due = true;
+    }
+
     pub(super) fn look_again_at(&self) -> Option<Time> {
         self.look_again_at
     }
@@ -265,6 +278,7 @@ impl Round {
         batch.ties = std::mem::take(&mut self.ties).into_iter().collect();
         batch.confirmed = std::mem::take(&mut self.confirmed);
         batch.fleet = std::mem::take(&mut self.fleet);
+        batch.triggers = self.trigger_writes();
         batch.meta = std::mem::take(&mut self.meta);
         batch.hellos = std::mem::take(&mut self.hellos);
         batch.breaker = self.breaker.take();
@@ -359,6 +373,11 @@ impl<S: Store> Core<S> {
             }
         }
         let id = JobId(self.random.uuid(round.now));
+        if let Some(trigger) = &submit.trigger
+            && !self.called(trigger, id, round).map_err(|e| SubmitError::Internal(e.to_string()))?
+        {
+            return Err(SubmitError::Paused);
+        }
         self.new_job(id, submit, round);
         if let Some(key) = key {
             round.idempotency.push(IdempotencyRow {
@@ -372,7 +391,7 @@ impl<S: Store> Core<S> {
         Ok(Submitted { job: id, repeated: false })
     }
 
-    fn new_job(&mut self, id: JobId, submit: &Submit, round: &mut Round) {
+    pub(super) fn new_job(&mut self, id: JobId, submit: &Submit, round: &mut Round) {
         let input: std::sync::Arc<Value> = std::sync::Arc::new(submit.input.clone());
         let meta = JobMeta { definition: submit.row.hash, input: input.to_string().into() };
         self.definitions.remember(submit.row.hash, submit.definition.clone());
@@ -522,6 +541,18 @@ impl<S: Store> Core<S> {
                     };
                     drop(reply.send(answer));
                 }
+                Command::Triggers(_, reply) => drop(reply.send(())),
+                Command::Trigger(order, reply) => {
+                    let answer = match &round.poisoned {
+                        Some(message) => Err(TriggerError::Internal(message.clone())),
+                        None => round.triggered.pop_front().unwrap_or(Err(TriggerError::NoSuchTrigger)),
+                    };
+                    if committed.triggers_moved.contains(order.id()) {
+                        again.push(Command::Trigger(order, reply));
+                    } else {
+                        drop(reply.send(answer));
+                    }
+                }
                 Command::Link(LinkEvent::Log(frame)) if round.poisoned.is_some() => {
                     self.log_refused(&frame, &mut round);
                 }
@@ -531,6 +562,7 @@ impl<S: Store> Core<S> {
                 | Command::Changed
                 | Command::Inspect(_)
                 | Command::Check(_)
+                | Command::Fire(_)
                 | Command::Swept(_) => {}
             }
         }

@@ -3,7 +3,7 @@
 //! The database went away in the middle. Tried again, a batch that is in the database already would conflict with itself,
 //! and what it decided would be decided once more. So first the rows are asked whether they are the batch's own.
 
-use store::{Batch, Committed, Store, StoreError};
+use store::{Batch, Committed, Store, StoreError, TriggerWrite};
 
 use super::core::Core;
 
@@ -16,10 +16,8 @@ impl<S: Store> Core<S> {
         for write in &batch.jobs {
             let stored = self.store.load_job(write.row.id)?;
             let ours = stored.is_some_and(|stored| {
-                // Nobody else makes a job with this id, whatever became of it since; but a child is made under the same
-                // one by whoever does.
-                (write.expected.is_none()
-                    && (write.row.parent.is_none() || stored.job.created_at == write.row.created_at))
+                // Whatever became of it since. A child, or a trigger's job, is made under the same id by whoever makes it.
+                (write.expected.is_none() && stored.job.created_at == write.row.created_at)
                     || (stored.job.version == write.row.version && stored.job.data == write.row.data)
             });
             if ours {
@@ -32,6 +30,8 @@ impl<S: Store> Core<S> {
             let row = self.store.worker(hello.id)?;
             found |= row.is_some_and(|row| row.epoch == hello.epoch && row.server == Some(hello.server));
         }
+        let lost = |write: &&TriggerWrite| write.jobs.iter().any(|job| committed.conflicts.contains(job));
+        committed.triggers_moved = batch.triggers.iter().filter(lost).map(|write| write.row.id.clone()).collect();
         Ok(found.then_some(committed))
     }
 }

@@ -23,4 +23,4 @@ pub use diagnostics::to_api;
 pub use index::Listing;
 pub use known::KnownTask;
 pub use registry::TaskRegistry;
-pub use watch::watch;
+pub use watch::{tell, watch};

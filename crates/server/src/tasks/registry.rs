@@ -7,8 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use engine::Time;
 use engine::definition::Definition;
 use spec::Diagnostic;
+use spec::task::kin;
 use store::rows::TaskRow;
 
+use crate::schedule::Book;
 use crate::settings::DefinitionSettings;
 
 use super::closure::{KinError, closure};
@@ -23,6 +25,7 @@ pub struct TaskRegistry {
     texts: Texts,
     sources: Mutex<Sources>,
     index: RwLock<Arc<Index>>,
+    book: RwLock<Arc<Book>>,
 }
 
 struct Sources {
@@ -39,14 +42,15 @@ impl TaskRegistry {
             texts: Texts::default(),
             sources: Mutex::new(Sources { folder: Folder::new(folder), pushed }),
             index: RwLock::default(),
+            book: RwLock::default(),
         };
         registry.with_sources(|sources, settings| sources.folder.refresh(settings, now) || !sources.pushed.is_empty());
         registry
     }
 
-    /// Reads the task folder again, as far as it changed.
-    pub fn refresh(&self, now: Time) {
-        self.with_sources(|sources, settings| sources.folder.refresh(settings, now));
+    /// Reads the task folder again, as far as it changed. Returns whether it did.
+    pub fn refresh(&self, now: Time) -> bool {
+        self.with_sources(|sources, settings| sources.folder.refresh(settings, now))
     }
 
     pub fn get(&self, name: &str) -> Option<Arc<Listing>> {
@@ -55,6 +59,11 @@ impl TaskRegistry {
 
     pub fn all(&self) -> Vec<Arc<Listing>> {
         self.index().all().to_vec()
+    }
+
+    /// What starts jobs of these tasks by itself.
+    pub fn book(&self) -> Arc<Book> {
+        self.book.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The settings that hold where a submit says nothing else.
@@ -83,6 +92,17 @@ impl TaskRegistry {
         closure(definition, &|name| index.get(name).cloned())
     }
 
+    /// The task with all that its steps begin, as they are now, where it is run as its text says.
+    pub fn with_kin(&self, task: &Arc<KnownTask>) -> Result<Arc<KnownTask>, KinError> {
+        if kin::begins(&task.task.definition).next().is_none() {
+            return Ok(task.clone());
+        }
+        let mut settings = self.settings.clone();
+        settings.tasks = self.kin_of(&task.task.definition)?;
+        self.read_text(&task.row.source, task.name(), &settings)
+            .map_err(|_| KinError::NotGood { by: task.name().to_owned(), task: task.name().to_owned() })
+    }
+
     /// The circle in which tasks would begin each other if this one had this definition.
     pub fn circle_with(&self, definition: &Definition) -> Option<String> {
         self.index().circle_with(definition)
@@ -102,12 +122,17 @@ impl TaskRegistry {
         });
     }
 
-    fn with_sources(&self, change: impl FnOnce(&mut Sources, &DefinitionSettings) -> bool) {
+    fn with_sources(&self, change: impl FnOnce(&mut Sources, &DefinitionSettings) -> bool) -> bool {
         let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
-        if change(&mut sources, &self.settings) {
+        let changed = change(&mut sources, &self.settings);
+        if changed {
             let index = Index::build(sources.folder.listings(), sources.pushed.values().cloned());
             *self.index.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(index);
+            // Also what its steps begin is part of a trigger's job: any change may be one of it.
+            let book = Book::of(self);
+            *self.book.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(book);
         }
+        changed
     }
 
     fn index(&self) -> Arc<Index> {

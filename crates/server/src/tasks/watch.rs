@@ -8,15 +8,32 @@ use tokio::sync::watch;
 
 use crate::app::stopped;
 use crate::clock::Clock;
+use crate::ledger::{Command, Ledger, LedgerDown};
 
 use super::registry::TaskRegistry;
 
 /// Nobody who saves a file waits longer than this for it to be seen.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Keeps the registry in step with its folder until the server stops.
-pub async fn watch(registry: Arc<TaskRegistry>, clock: Arc<Clock>, mut shutdown: watch::Receiver<bool>) {
+/// Tells the ledger which triggers the tasks have now, and waits until it has seen to them.
+pub async fn tell(registry: &TaskRegistry, ledger: &Ledger) -> Result<(), LedgerDown> {
+    ledger.ask(|reply| Command::Triggers(registry.book(), reply)).await
+}
+
+/// Keeps the registry in step with its folder, and the ledger with its triggers, until the server stops.
+pub async fn watch(
+    registry: Arc<TaskRegistry>,
+    ledger: Ledger,
+    clock: Arc<Clock>,
+    mut shutdown: watch::Receiver<bool>,
+) {
+    let mut told = None;
     loop {
+        let book = registry.book();
+        // One that cannot be told now is told in a second.
+        if told.as_ref().is_none_or(|told| !Arc::ptr_eq(told, &book)) && tell(&registry, &ledger).await.is_ok() {
+            told = Some(book);
+        }
         tokio::select! {
             () = stopped(&mut shutdown) => return,
             () = tokio::time::sleep(INTERVAL) => {}

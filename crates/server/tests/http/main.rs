@@ -8,6 +8,7 @@ mod access;
 mod again;
 mod bad_input;
 mod fleet;
+mod hooks;
 mod jobs;
 mod limits;
 mod logs;

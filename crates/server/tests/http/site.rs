@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use engine::deadline::Rules;
 use protocol::link::LinkSettings;
 use serde_json::{Value, json};
-use server::access::Access;
+use server::access::{Access, Secrets};
 use server::app::App;
 use server::bus::Bus;
 use server::clock::Clock;
@@ -67,7 +67,7 @@ impl Site {
         let (stop, shutdown) = watch::channel(false);
         let app = Arc::new(app(folder.path(), rules, shutdown.clone()));
         let admin = app.access.bootstrap(folder.path(), None).await.expect("an admin token");
-        tokio::spawn(server::tasks::watch(app.tasks.clone(), app.clock.clone(), shutdown.clone()));
+        tokio::spawn(server::tasks::watch(app.tasks.clone(), app.ledger.clone(), app.clock.clone(), shutdown.clone()));
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("an address");
         let served = tokio::spawn(http::serve(listener, http::router(app.clone()), limits, shutdown));
@@ -120,6 +120,7 @@ fn app(folder: &Path, rules: Rules, shutdown: watch::Receiver<bool>) -> App {
     App {
         access: Arc::new(Access::new(ledger.clone(), reader.clone(), clock.clone())),
         tasks: Arc::new(tasks),
+        secrets: Secrets::new(folder),
         names: server::http::WorkerNames::default(),
         recovery_window: Rules::default().recovery_window,
         link: LINK,

@@ -17,13 +17,15 @@ use server::dispatch::LinkId;
 use server::ledger::{
     Again, AgainError, Command, Commit, Core, CoreConfig, Definitions, EventError, FleetAnswer, FleetError, FleetOrder,
     Forsake, IdempotencyKey, LinkEvent, LinkOut, LinkSender, LogFrame, RecoverOrder, Settled, Submit, SubmitError,
-    Submitted, SweepRules,
+    Submitted, SweepRules, TriggerError, TriggerOrder,
 };
 use server::metrics::Metrics;
 use server::random::Random;
+use server::schedule::Book;
 use server::settings::DefinitionSettings;
+use server::tasks::TaskRegistry;
 use store::read::{AttemptView, EventView, LogState, StaleAttempt};
-use store::rows::{DefinitionRow, NewWorker, StoredJob};
+use store::rows::{DefinitionRow, NewWorker, StoredJob, TaskRow, TriggerRow};
 use store::{Reader, Store};
 use store_sqlite::SqliteStore;
 use tokio::sync::{mpsc, oneshot};
@@ -235,6 +237,23 @@ impl<S: Store> Desk<S> {
         let (reply, mut answer) = oneshot::channel();
         self.round(vec![Command::Fleet(order, reply)]);
         answer.try_recv().expect("an answer after the commit")
+    }
+
+    /// The server's tasks are these, and what they start by themselves is known.
+    pub(crate) fn tasks(&mut self, texts: &[&str]) {
+        let (reply, mut answer) = oneshot::channel();
+        self.round(vec![Command::Triggers(book(texts), reply)]);
+        answer.try_recv().expect("an answer after the commit");
+    }
+
+    pub(crate) fn order_trigger(&mut self, order: TriggerOrder) -> Result<TriggerRow, TriggerError> {
+        let (reply, mut answer) = oneshot::channel();
+        self.round(vec![Command::Trigger(order, reply)]);
+        answer.try_recv().expect("an answer after the commit")
+    }
+
+    pub(crate) fn trigger(&self, id: &str) -> TriggerRow {
+        self.reader.trigger(id).expect("readable").expect("there")
     }
 
     pub(crate) fn enrol(&mut self, name: &str) -> WorkerId {
@@ -454,6 +473,22 @@ fn seeded<S: Store>(store: S, config: &CoreConfig, tick: Tick, seed: [u8; 32]) -
     Core::new(store, config.clone(), definitions, Bus::default(), metrics, random, tick).expect("the ledger starts")
 }
 
+/// What these tasks start by themselves.
+pub(crate) fn book(texts: &[&str]) -> Arc<Book> {
+    let row = |(n, text): (usize, &&str)| TaskRow {
+        name: text.lines().next().and_then(|line| line.strip_prefix("name: ")).map_or(n.to_string(), str::to_owned),
+        source: (*text).to_owned(),
+        pushed_at: Time(0),
+        pushed_by: String::new(),
+    };
+    let rows: Vec<TaskRow> = texts.iter().enumerate().map(row).collect();
+    let tasks = TaskRegistry::new(DefinitionSettings::default(), None, &rows, Time(0));
+    for listing in tasks.all() {
+        assert!(listing.good.is_some(), "a good task: {:?}", listing.diagnostics);
+    }
+    tasks.book()
+}
+
 pub(crate) fn submit(
     yaml: &str,
     key: Option<IdempotencyKey>,
@@ -480,6 +515,7 @@ pub(crate) fn submit_with(
         input: serde_json::json!({}),
         submitted_by: "the test".to_owned(),
         idempotency: key,
+        trigger: None,
     };
     let (reply, answer) = oneshot::channel();
     (Command::Submit(Box::new(submit), reply), answer)

@@ -20,6 +20,7 @@ mod recover;
 mod recovery;
 mod remains;
 mod same;
+mod schedules;
 mod siblings;
 mod sweep;
 mod told;

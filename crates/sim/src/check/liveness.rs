@@ -70,7 +70,8 @@ impl Liveness {
             all += sum;
             longest = longest.max(chain);
         }
-        for plan in plans.all().filter(|plan| !known(&plan.name)) {
+        // Of what comes by itself, one more may.
+        for plan in plans.all().filter(|plan| !known(&plan.name)).chain(plans.scheduled()) {
             let (sum, chain) = work_left(plan, None);
             all += sum;
             longest = longest.max(chain);

@@ -22,6 +22,7 @@ mod proof;
 mod pulse;
 mod reasons;
 mod rows;
+mod schedules;
 mod silence;
 mod submits;
 mod supply;
@@ -40,7 +41,7 @@ use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
 use protocol::attempt::Ticket;
 use server::ledger::Census;
 use store::rows::{AttemptRow, JobRow, StepRow, StoredJob};
-use store::{Batch, Committed, Reader, StoreError};
+use store::{Batch, Committed, Reader, StoreError, TriggerWrite};
 use uuid::Uuid;
 
 use crate::database::Witness;
@@ -63,6 +64,7 @@ use orphans::Orphans;
 use past::{Before, Past};
 use plans::Plans;
 use rows::{JobSeen, Place, Rows};
+use schedules::Schedules;
 use silence::Silence;
 use supply::Supply;
 use times::Times;
@@ -116,6 +118,7 @@ pub(crate) struct Checks {
     logs: Logs,
     ends: Ends,
     gates: Gates,
+    schedules: Schedules,
     liveness: Liveness,
     past: Past,
     /// Whether some server was up when the last commits were lost.
@@ -127,7 +130,7 @@ impl Checks {
         Checks {
             now: Duration::ZERO,
             found: Findings::default(),
-            plans: Plans::new(plans),
+            plans: Plans::new(plans, &setup.schedules),
             rows: Rows::default(),
             times: Times::default(),
             finals: Finals::default(),
@@ -143,6 +146,7 @@ impl Checks {
             logs: Logs::default(),
             ends: Ends::default(),
             gates: Gates::default(),
+            schedules: Schedules::new(&setup.schedules),
             liveness: Liveness::new(setup),
             past: Past::default(),
             remembers: true,
@@ -216,6 +220,11 @@ impl Checks {
             lives.over_since(*attempt)
         };
         self.liveness.look_for_the_stuck(*now, rows, plans, over_since, found);
+    }
+
+    /// Nothing starts by itself any more.
+    pub(crate) fn unscheduled(&mut self) {
+        self.schedules.end();
     }
 
     pub(crate) fn open_jobs(&self) -> Vec<JobId> {
@@ -433,6 +442,7 @@ impl Witness for Checks {
         let in_sight = |attempt| self.lives.is_alive(attempt) && !self.lives.is_out_of_sight(attempt);
         self.silence.committed(*now, &self.ears, rows, &accepted, in_sight, found);
         self.supply.committed(*now, &self.ears, (rows, plans), (batch, &accepted), found);
+        self.schedules.committed(&self.ears, rows, (batch, &accepted), found);
         let waited = kin::before(rows, &accepted);
         rows.take(*now, batch, &accepted);
         kin::committed(rows, plans, &waited, &accepted, found);
@@ -446,6 +456,7 @@ impl Witness for Checks {
         self.times.refused(batch);
         self.dwell.refused(batch);
         self.ends.refused(batch);
+        self.schedules.refused(&self.ears, batch);
     }
 
     fn forgotten(&mut self, batches: usize) {
@@ -478,6 +489,7 @@ impl Checks {
             cuts: places.iter().map(|place| (*place, self.silence.cut(*place))).collect(),
             offers: places.iter().map(|place| (*place, self.supply.offers(*place))).collect(),
             used_epochs: batch.used_epochs.iter().map(|(worker, _)| (*worker, self.identities.used(*worker))).collect(),
+            triggers: accepted.triggers().map(|w| (w.row.id.clone(), self.schedules.row(&w.row.id))).collect(),
             logs: batch.logs.iter().map(|log| log.attempt).collect(),
             granted: new.map(|row| row.fence).collect(),
             jobs: jobs.into_iter().map(|job| (job, self.rows.job(job).cloned())).collect(),
@@ -492,6 +504,7 @@ impl Checks {
         self.silence.put_back(before.cuts);
         self.supply.put_back(before.offers);
         self.identities.put_back(before.used_epochs);
+        self.schedules.put_back(before.triggers);
         self.logs.forget(&before.logs);
         for (id, _) in before.attempts.iter().filter(|(_, seen)| seen.is_none()) {
             if let Some(attempt) = self.rows.attempts.get(id) {
@@ -530,6 +543,10 @@ impl<'a> Accepted<'a> {
 
     fn steps(&self) -> impl Iterator<Item = &'a StepRow> {
         self.batch.steps.iter().filter(|row| self.job(row.job))
+    }
+
+    fn triggers(&self) -> impl Iterator<Item = &'a TriggerWrite> {
+        self.batch.triggers.iter().filter(|write| !self.committed.triggers_moved.contains(&write.row.id))
     }
 
     fn attempts(&self) -> impl Iterator<Item = &'a AttemptRow> {

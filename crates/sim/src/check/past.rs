@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use engine::{AttemptId, Epoch, Fence, JobId, Time, WorkerId};
 use store::Batch;
+use store::rows::TriggerRow;
 use uuid::Uuid;
 
 use super::Accepted;
@@ -47,6 +48,7 @@ pub(crate) struct Before {
     pub cuts: Vec<(Place, Option<Cut>)>,
     pub offers: Vec<(Place, Option<Offers>)>,
     pub used_epochs: Vec<(WorkerId, Epoch)>,
+    pub triggers: Vec<(String, Option<TriggerRow>)>,
     /// What it brought.
     pub granted: Vec<Fence>,
     pub ended: Vec<JobId>,

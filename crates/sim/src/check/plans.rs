@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use engine::JobId;
 
 use super::rows::{Place, Rows};
-use crate::workload::{JobPlan, StepPlan};
+use crate::workload::{JobPlan, SchedulePlan, StepPlan};
 
 /// By the task's name, which continuations share, and jobs that were begun by the same step.
 #[derive(Debug, Default)]
@@ -13,20 +13,27 @@ pub(crate) struct Plans {
     by_name: BTreeMap<String, JobPlan>,
     /// Those that are submitted.
     outermost: Vec<String>,
+    /// Those that come by themselves.
+    scheduled: Vec<String>,
 }
 
 impl Plans {
-    pub(crate) fn new(plans: &[JobPlan]) -> Plans {
-        let all = plans.iter().flat_map(JobPlan::with_children);
+    pub(crate) fn new(plans: &[JobPlan], schedules: &[SchedulePlan]) -> Plans {
+        let all = plans.iter().flat_map(JobPlan::with_children).chain(schedules.iter().map(|schedule| &schedule.job));
         Plans {
             by_name: all.map(|plan| (plan.name.clone(), plan.clone())).collect(),
             outermost: plans.iter().map(|plan| plan.name.clone()).collect(),
+            scheduled: schedules.iter().map(|schedule| schedule.job.name.clone()).collect(),
         }
     }
 
     /// Those that are submitted; others come with them.
     pub(crate) fn all(&self) -> impl Iterator<Item = &JobPlan> {
         self.outermost.iter().filter_map(|name| self.by_name.get(name))
+    }
+
+    pub(crate) fn scheduled(&self) -> impl Iterator<Item = &JobPlan> {
+        self.scheduled.iter().filter_map(|name| self.by_name.get(name))
     }
 
     pub(crate) fn job(&self, rows: &Rows, id: JobId) -> Option<&JobPlan> {

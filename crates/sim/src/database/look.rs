@@ -8,7 +8,7 @@ use store::read::{
     StepGlance,
 };
 use store::rows::{
-    BeatRow, BreakerRow, HearingRow, IdempotencyRow, ServerRow, StoredJob, TaskRow, TokenRow, WorkerRow,
+    BeatRow, BreakerRow, HearingRow, IdempotencyRow, ServerRow, StoredJob, TaskRow, TokenRow, TriggerRow, WorkerRow,
 };
 use store::{JobFilter, Page, Reader, StoreError};
 use uuid::Uuid;
@@ -148,6 +148,14 @@ impl Reader for Look {
 
     fn tasks(&self) -> Result<Vec<TaskRow>, StoreError> {
         self.reach()?.tasks()
+    }
+
+    fn trigger(&self, id: &str) -> Result<Option<TriggerRow>, StoreError> {
+        self.reach()?.trigger(id)
+    }
+
+    fn triggers(&self) -> Result<Vec<TriggerRow>, StoreError> {
+        self.reach()?.triggers()
     }
 
     fn meta(&self, key: &str) -> Result<Option<String>, StoreError> {

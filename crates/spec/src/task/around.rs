@@ -1,18 +1,24 @@
-//! What stands around the steps: hooks, triggers, concurrency. Read and checked; nothing acts on them yet.
+//! What stands around the steps: hooks, triggers, concurrency. Nothing acts on hooks and concurrency yet.
 
 use std::time::Duration;
 
 use serde_json::Value as Json;
 
+use super::bind::{self, BODY_INPUT};
+use super::input::Input;
+use super::name;
 use super::shape::{CONCURRENCY, CONCURRENCY_MAX, HOOK, MISSED, TRIGGER, WHEN_FULL};
-use super::{cron, name};
+use crate::cron::{Cron, CronError, nearest_zone};
 use crate::diagnostic::{Code, Finding, Sink};
 use crate::lower::json::to_json;
 use crate::lower::{Fields, values};
-use crate::yaml::{Entry, Node, Value};
+use crate::yaml::{Entry, Node, Value, brief};
 
 /// More would be a program.
 const LIST_MAX: usize = 100;
+
+/// Beyond a day nobody could say which run is which.
+const JITTER_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// What is started when a job ends.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -32,8 +38,19 @@ pub enum Hook {
 /// What starts a job by itself.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Trigger {
-    Cron { expression: String, timezone: String, missed: Missed, jitter: Duration, with: Option<Json> },
-    Webhook { name: String, secret: Option<String>, with: Option<Json> },
+    Cron {
+        expression: String,
+        timezone: String,
+        missed: Missed,
+        jitter: Duration,
+        with: Option<Json>,
+    },
+    /// `secret` is the name of what signs its calls.
+    Webhook {
+        name: String,
+        secret: String,
+        with: Option<Json>,
+    },
 }
 
 /// What happens to times that passed unheard.
@@ -105,41 +122,27 @@ fn hook(node: &Node, sink: &mut Sink) -> Option<Hook> {
     }
 }
 
-pub(super) fn triggers(fields: &mut Fields<'_>, sink: &mut Sink) -> Vec<Trigger> {
+pub(super) fn triggers(fields: &mut Fields<'_>, task: &str, inputs: &[Input], sink: &mut Sink) -> Vec<Trigger> {
     let Some(entry) = fields.entry("triggers") else { return Vec::new() };
-    sink.not_supported(entry.key.span, "`triggers`");
-    bounded_list(entry, sink).into_iter().filter_map(|item| trigger(item, sink)).collect()
+    bounded_list(entry, sink).into_iter().filter_map(|item| trigger(item, task, inputs, sink)).collect()
 }
 
-fn trigger(node: &Node, sink: &mut Sink) -> Option<Trigger> {
+fn trigger(node: &Node, task: &str, inputs: &[Input], sink: &mut Sink) -> Option<Trigger> {
     let mut fields = Fields::open(node, &TRIGGER, sink)?;
     let (cron, webhook) = (fields.entry("cron"), fields.entry("webhook"));
     let of_cron = [fields.entry("timezone"), fields.entry("missed"), fields.entry("jitter")];
-    let secret = fields.entry("secret");
-    let with = fields.entry("with").and_then(|e| given(e, sink));
+    let (secret, with) = (fields.entry("secret"), fields.entry("with"));
     fields.close();
     match (cron, webhook) {
         (Some(entry), None) => {
             secret.into_iter().for_each(|e| belongs_not(e, "cron", sink));
-            let [timezone, missed, jitter] = of_cron.map(|entry| entry.map(|e| &*e.value));
-            let timezone = timezone.and_then(|n| zone(n, sink)).unwrap_or("UTC").to_owned();
-            let missed = missed.and_then(|n| values::word("missed", MISSED, n, sink));
-            let missed = if missed == Some("once") { Missed::Once } else { Missed::Skip };
-            let jitter = jitter.and_then(|n| values::duration("jitter", n, sink)).unwrap_or_default();
-            let expression = values::filled_text("cron", &entry.value, sink)?.to_owned();
-            if let Err(problem) = cron::check(&expression) {
-                let finding =
-                    Finding::error(Code::BadValue, entry.value.span, format!("`cron` cannot be read: {problem}"));
-                sink.add(finding.hint("minute, hour, day, month, weekday, as in `0 3 * * *`"));
-            }
-            Some(Trigger::Cron { expression, timezone, missed, jitter, with })
+            let with = input_of(with, entry, task, inputs, sink);
+            cron_trigger(entry, of_cron, with, sink)
         }
         (None, Some(entry)) => {
             of_cron.into_iter().flatten().for_each(|e| belongs_not(e, "webhook", sink));
-            let hook = values::filled_text("webhook", &entry.value, sink)?;
-            name::task(hook, entry.value.span, sink);
-            let secret = secret.and_then(|e| values::filled_text("secret", &e.value, sink)).map(str::to_owned);
-            Some(Trigger::Webhook { name: hook.to_owned(), secret, with })
+            let with = input_of(with, entry, task, inputs, sink);
+            webhook_trigger(entry, secret, with, sink)
         }
         (Some(cron), Some(webhook)) => {
             let message = "a trigger has `cron` or `webhook`, not both";
@@ -153,15 +156,80 @@ fn trigger(node: &Node, sink: &mut Sink) -> Option<Trigger> {
     }
 }
 
-/// The shape of a zone's name; whether the zone exists is known where the zones are.
-fn zone<'n>(node: &'n Node, sink: &mut Sink) -> Option<&'n str> {
-    let zone = values::filled_text("timezone", node, sink)?;
-    let fits = zone.len() <= 64 && zone.chars().all(|c| c.is_ascii_alphanumeric() || "_-+/".contains(c));
-    if !fits {
-        let message = format!("`timezone` cannot be {}", node.describe());
-        sink.add(Finding::error(Code::BadValue, node.span, message).hint("as in `Europe/Oslo` or `UTC`"));
+fn cron_trigger(
+    entry: &Entry,
+    [timezone, missed, jitter]: [Option<&Entry>; 3],
+    with: Option<Json>,
+    sink: &mut Sink,
+) -> Option<Trigger> {
+    let timezone_node = timezone.map(|e| &*e.value);
+    let timezone = timezone_node.and_then(|n| values::filled_text("timezone", n, sink)).unwrap_or("UTC").to_owned();
+    let missed = missed.and_then(|e| values::word("missed", MISSED, &e.value, sink));
+    let missed = if missed == Some("once") { Missed::Once } else { Missed::Skip };
+    let jitter = jitter.and_then(|e| {
+        let jitter = values::duration("jitter", &e.value, sink)?;
+        if jitter > JITTER_MAX {
+            sink.add(Finding::error(Code::Limit, e.value.span, "`jitter` can be at most 24h"));
+        }
+        Some(jitter)
+    });
+    let expression = values::filled_text("cron", &entry.value, sink)?.to_owned();
+    match Cron::read(&expression, &timezone) {
+        Ok(cron) if cron.after(engine::Time(0)).is_none() => {
+            let message = format!("`{expression}` never comes");
+            sink.add(Finding::error(Code::BadValue, entry.value.span, message).hint("no month has such a day"));
+        }
+        Ok(_) => {}
+        Err(CronError::Expression(problem)) => {
+            let message = format!("`cron` cannot be read: {problem}");
+            let hint = "minute, hour, day, month, weekday, as in `0 3 * * *`";
+            sink.add(Finding::error(Code::BadValue, entry.value.span, message).hint(hint));
+        }
+        Err(CronError::Zone(zone)) => {
+            let span = timezone_node.map_or(entry.value.span, |node| node.span);
+            let hint = match nearest_zone(&zone) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => "as in `Europe/Oslo` or `UTC`".to_owned(),
+            };
+            let message = format!("there is no time zone `{}`", brief(&zone));
+            sink.add(Finding::error(Code::BadValue, span, message).hint(hint));
+        }
     }
-    Some(zone)
+    Some(Trigger::Cron { expression, timezone, missed, jitter: jitter.unwrap_or_default(), with })
+}
+
+fn webhook_trigger(entry: &Entry, secret: Option<&Entry>, with: Option<Json>, sink: &mut Sink) -> Option<Trigger> {
+    let hook = values::filled_text("webhook", &entry.value, sink)?;
+    name::task(hook, entry.value.span, sink);
+    let Some(secret) = secret else {
+        let message = "a webhook needs `secret`, the name of what signs its calls";
+        let hint = "without one, anybody who reaches the server could start this task";
+        sink.add(Finding::error(Code::MissingKey, entry.key.span, message).hint(hint));
+        return None;
+    };
+    let name = values::filled_text("secret", &secret.value, sink)?;
+    name::secret(name, secret.value.span, sink);
+    Some(Trigger::Webhook { name: hook.to_owned(), secret: name.to_owned(), with })
+}
+
+/// What the trigger's jobs are given. What they lack is known now, and not when nobody looks.
+fn input_of(with: Option<&Entry>, trigger: &Entry, task: &str, inputs: &[Input], sink: &mut Sink) -> Option<Json> {
+    let span = with.map_or(trigger.key.span, |with| with.key.span);
+    let given = with.and_then(|entry| given(entry, sink));
+    let object = given.as_ref().and_then(Json::as_object).cloned().unwrap_or_default();
+    // A call brings its body.
+    let brings_body = trigger.key.text == "webhook" && !object.contains_key(BODY_INPUT);
+    let asked: Vec<&Input> = inputs.iter().filter(|input| !(brings_body && input.name == BODY_INPUT)).collect();
+    let lacks = |name: &str| inputs.iter().any(|input| input.name == name) && !object.contains_key(name);
+    for problem in bind::problems(task, &asked, object.clone()) {
+        // What is not given may come to have a default; until then each of its times says that it made no job.
+        let finding = match lacks(&problem.input) {
+            true => Finding::warning(Code::BadValue, span, problem.message),
+            false => Finding::error(Code::BadValue, span, problem.message),
+        };
+        sink.add(finding.hint_if(problem.hint));
+    }
+    given
 }
 
 fn belongs_not(entry: &Entry, kind: &str, sink: &mut Sink) {

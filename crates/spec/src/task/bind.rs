@@ -8,6 +8,9 @@ use super::input::{Input, InputKind};
 use crate::lower::nearest::{did_you_mean, either};
 use crate::yaml::brief;
 
+/// The input that a webhook's call is put into, where its task has it.
+pub const BODY_INPUT: &str = "body";
+
 /// One environment variable holds at most 128 KiB on Linux, its name included.
 const VALUE_BYTES_MAX: usize = 120 * 1024;
 /// All of them share the kernel's room for arguments and environment.
@@ -27,40 +30,48 @@ impl Task {
     /// Texts given for other types are converted where they can be read as such, so that a command line needs no
     /// types of its own.
     pub fn bind(&self, given: Map<String, Json>) -> Result<Json, Vec<InputProblem>> {
-        let mut problems = Vec::new();
-        for name in given.keys().filter(|name| !self.inputs.iter().any(|input| input.name == **name)) {
-            problems.push(self.unknown(name));
-        }
-        let mut given = given;
-        let mut bound = Map::new();
-        let mut bytes = 0;
-        for input in &self.inputs {
-            match one(input, given.remove(&input.name)) {
-                Ok(value) => {
-                    bytes += text_of(&value).map_or(0, |text| text.len());
-                    bound.insert(input.name.clone(), value);
-                }
-                Err(problem) => problems.push(problem),
-            }
-        }
-        if bytes > TOTAL_BYTES_MAX {
-            let message = format!("all inputs together have {bytes} bytes, the limit is {TOTAL_BYTES_MAX}");
-            let hint = Some("pass the name of a file instead".to_owned());
-            problems.push(InputProblem { input: String::new(), message, hint });
-        }
-        if problems.is_empty() { Ok(Json::Object(bound)) } else { Err(problems) }
+        let inputs: Vec<&Input> = self.inputs.iter().collect();
+        bind(&self.definition.name, &inputs, given)
     }
+}
 
-    fn unknown(&self, name: &str) -> InputProblem {
-        let names = || self.inputs.iter().map(|input| input.name.as_str());
-        let hint = did_you_mean(name, names()).or_else(|| {
-            let known =
-                if self.inputs.is_empty() { "it has none".to_owned() } else { format!("it has {}", either(names())) };
-            Some(known)
-        });
-        let message = format!("the task `{}` has no input `{}`", self.definition.name, brief(name));
-        InputProblem { input: name.to_owned(), message, hint }
+/// Everything that is wrong with what a job with these inputs is given.
+pub(super) fn problems(task: &str, inputs: &[&Input], given: Map<String, Json>) -> Vec<InputProblem> {
+    bind(task, inputs, given).err().unwrap_or_default()
+}
+
+fn bind(task: &str, inputs: &[&Input], mut given: Map<String, Json>) -> Result<Json, Vec<InputProblem>> {
+    let mut problems = Vec::new();
+    for name in given.keys().filter(|name| !inputs.iter().any(|input| input.name == **name)) {
+        problems.push(unknown(task, inputs, name));
     }
+    let mut bound = Map::new();
+    let mut bytes = 0;
+    for input in inputs {
+        match one(input, given.remove(&input.name)) {
+            Ok(value) => {
+                bytes += text_of(&value).map_or(0, |text| text.len());
+                bound.insert(input.name.clone(), value);
+            }
+            Err(problem) => problems.push(problem),
+        }
+    }
+    if bytes > TOTAL_BYTES_MAX {
+        let message = format!("all inputs together have {bytes} bytes, the limit is {TOTAL_BYTES_MAX}");
+        let hint = Some("pass the name of a file instead".to_owned());
+        problems.push(InputProblem { input: String::new(), message, hint });
+    }
+    if problems.is_empty() { Ok(Json::Object(bound)) } else { Err(problems) }
+}
+
+fn unknown(task: &str, inputs: &[&Input], name: &str) -> InputProblem {
+    let names = || inputs.iter().map(|input| input.name.as_str());
+    let hint = did_you_mean(name, names()).or_else(|| {
+        let known = if inputs.is_empty() { "it has none".to_owned() } else { format!("it has {}", either(names())) };
+        Some(known)
+    });
+    let message = format!("the task `{task}` has no input `{}`", brief(name));
+    InputProblem { input: name.to_owned(), message, hint }
 }
 
 impl Input {

@@ -4,7 +4,6 @@
 
 mod around;
 mod bind;
-mod cron;
 mod defaults;
 mod environment;
 mod fan_out;
@@ -27,7 +26,7 @@ use std::time::Duration;
 use engine::definition::{Definition, DefinitionParts, STEPS_MAX};
 
 pub use self::around::{Concurrency, Hook, Hooks, Missed, Trigger, WhenFull};
-pub use self::bind::{InputProblem, input_variables};
+pub use self::bind::{BODY_INPUT, InputProblem, input_variables};
 use self::defaults::{Defaults, limit};
 pub use self::environment::Environment;
 pub use self::given::given_inputs;
@@ -110,7 +109,7 @@ impl Parts {
             fields.get("priority").and_then(|n| values::integer("priority", -PRIORITY_MAX..=PRIORITY_MAX, n, sink));
         let concurrency = around::concurrency(&mut fields, sink);
         let hooks = around::hooks(&mut fields, sink);
-        let triggers = around::triggers(&mut fields, sink);
+        let triggers = around::triggers(&mut fields, name.unwrap_or_default(), &inputs, sink);
         let steps = read_steps(&mut fields, &inputs, options, sink);
         fields.close();
 

@@ -42,6 +42,11 @@ pub(super) fn variable(name: &str, span: Span, sink: &mut Sink) -> bool {
     check("variable", name, |c| c.is_ascii_alphanumeric() || c == '_', span, sink)
 }
 
+/// A secret's name is part of a variable's and of a file's.
+pub(super) fn secret(name: &str, span: Span, sink: &mut Sink) -> bool {
+    check("secret", name, |c| c.is_ascii_alphanumeric() || c == '_', span, sink)
+}
+
 /// Tags may begin with a digit and hold a few more signs, as in `gpu:a100` or `zone=eu-1`.
 pub fn is_tag(tag: &str) -> bool {
     let fits = tag.chars().all(|c| c.is_ascii_alphanumeric() || "_-.:/=".contains(c));
@@ -57,7 +62,7 @@ fn check(what: &str, name: &str, allowed: impl Fn(char) -> bool, span: Span, sin
         (format!("this {what} name is longer than {NAME_CHARS_MAX} characters"), None)
     } else {
         let hint = match what {
-            "variable" => "names begin with a letter or `_` and go on with letters, digits and `_`",
+            "variable" | "secret" => "names begin with a letter or `_` and go on with letters, digits and `_`",
             "task" => "names begin with a letter or `_` and go on with letters, digits, `_`, `-` and `.`",
             _ => "names begin with a letter or `_` and go on with letters, digits, `_` and `-`",
         };

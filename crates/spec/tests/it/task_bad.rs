@@ -478,12 +478,13 @@ fn hooks_triggers_concurrency() {
                 minute, hour, day, month, weekday, as in `0 3 * * *`
             t.yaml:5:51 error conflict: `secret` means nothing in a trigger with `cron`
                 leave it out
+            t.yaml:5:66 error missing_key: a webhook needs `secret`, the name of what signs its calls
+                without one, anybody who reaches the server could start this task
             t.yaml:5:78 error conflict: `timezone` means nothing in a trigger with `webhook`
                 leave it out
             t.yaml:5:95 error missing_key: a trigger needs `cron` or `webhook`
             t.yaml:3:1 warning not_supported: `concurrency` is not supported yet
             t.yaml:4:1 warning not_supported: `on_error` is not supported yet
-            t.yaml:5:1 warning not_supported: `triggers` is not supported yet
         "#]],
     );
 }

@@ -16,7 +16,13 @@ fn the_whole_surface_is_understood() {
     // The documented example names an input that it does not declare; with it declared all is well.
     let text = CONTRACT.replace("input:\n", "input:\n  targets: { type: list }\n");
     let (task, diagnostics) = spec::task::parse(&text, "release.yaml", &Options::default());
-    expect![[""]].assert_eq(&lines(&diagnostics));
+    expect![[r#"
+        release.yaml:57:5 warning bad_value: the input `version` is required
+            give it with `-i version=…`
+        release.yaml:61:5 warning bad_value: the input `version` is required
+            give it with `-i version=…`
+    "#]]
+    .assert_eq(&lines(&diagnostics));
     let task = task.expect("no errors");
     expect![[r#"
         release.yaml:6:1 warning not_supported: `concurrency` is not supported yet
@@ -27,11 +33,12 @@ fn the_whole_surface_is_understood() {
         release.yaml:48:5 warning not_supported: `cleanup` is not supported yet
         release.yaml:54:1 warning not_supported: `on_success` is not supported yet
         release.yaml:55:1 warning not_supported: `on_error` is not supported yet
-        release.yaml:56:1 warning not_supported: `triggers` is not supported yet
     "#]]
     .assert_eq(&lines(&task.not_supported));
     assert_eq!(task.hooks.on_success, [Hook::Task { task: "notify".to_owned(), with: None }]);
-    assert!(matches!(&task.triggers[1], Trigger::Webhook { name, secret: Some(_), .. } if name == "release"));
+    assert!(
+        matches!(&task.triggers[1], Trigger::Webhook { name, secret, .. } if name == "release" && secret == "RELEASE_HOOK")
+    );
     assert_eq!(task.concurrency.expect("it has one").group, "release");
 }
 

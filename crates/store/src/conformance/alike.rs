@@ -28,7 +28,12 @@ pub fn play(one: &mut dyn Store, other: &mut dyn Store, choices: &[u32]) {
 /// What a write came to, in a form that can be compared: messages are each store's own.
 #[derive(Debug, PartialEq, Eq)]
 enum Outcome {
-    Committed { conflicts: Vec<engine::JobId>, event_ids: Vec<Option<u64>>, mark_moved: bool },
+    Committed {
+        conflicts: Vec<engine::JobId>,
+        event_ids: Vec<Option<u64>>,
+        triggers_moved: Vec<String>,
+        mark_moved: bool,
+    },
     Done(String),
     Failed(&'static str),
 }
@@ -36,9 +41,12 @@ enum Outcome {
 impl From<Result<Committed, StoreError>> for Outcome {
     fn from(result: Result<Committed, StoreError>) -> Outcome {
         match result {
-            Ok(Committed { conflicts, event_ids, mark_moved }) => {
-                Outcome::Committed { conflicts: conflicts.into_iter().collect(), event_ids, mark_moved }
-            }
+            Ok(Committed { conflicts, event_ids, triggers_moved, mark_moved }) => Outcome::Committed {
+                conflicts: conflicts.into_iter().collect(),
+                event_ids,
+                triggers_moved: triggers_moved.into_iter().collect(),
+                mark_moved,
+            },
             Err(error) => Outcome::Failed(kind(&error)),
         }
     }

@@ -41,10 +41,15 @@ fn checks(one: &mut dyn Store, other: &mut dyn Store, known: &Known) {
     same!(one, other, held());
     same!(one, other, held_steps());
     let (one_reader, other_reader) = (one.reader(), other.reader());
+    same!(one_reader, other_reader, triggers());
+    for id in ["a", "b", "nobody"] {
+        same!(one_reader, other_reader, trigger(id));
+    }
     for now in [after(0), known.now, after(300), after(5_000), Time::MAX] {
         for limit in [0, 1, 3, 100] {
             same!(one, other, due(now, limit));
             same!(one, other, due_logs(now, limit));
+            same!(one, other, due_triggers(now, limit));
             same!(one_reader, other_reader, stale(now, limit));
         }
     }

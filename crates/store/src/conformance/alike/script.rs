@@ -13,11 +13,12 @@ use super::answers::Known;
 use crate::conformance::scene::{
     Life, after, approval, attempt_id, definition_row, fan_out, id, job_id, needs, plain, report, step, task, worker_id,
 };
+use crate::conformance::triggers;
 use crate::rows::{
     BeatRole, BeatRow, BreakerRow, FleetChange, HearingRow, IdempotencyRow, LateOutcome, LineageRow, NewWorker,
     OutboxRow, QuarantineRow, ServerId, ServerRow, TaskRow, TokenRow, WorkerHello,
 };
-use crate::{Batch, JobWrite, LogAppend, LogClose, LogDeadline, LogMark, Mark, Store};
+use crate::{Batch, JobWrite, LogAppend, LogClose, LogDeadline, LogMark, Mark, Store, TriggerWrite};
 
 /// Few of each, so that they meet.
 const JOBS_MAX: u64 = 6;
@@ -117,7 +118,8 @@ impl<'a> Script<'a> {
     fn batch(&mut self) -> Write {
         let mut batch = Batch { now: self.now, ..Batch::default() };
         for _ in 0..=self.choices.below(3) {
-            match self.choices.below(12) {
+            match self.choices.below(13) {
+                12 => self.trigger(&mut batch),
                 0 => self.submit(&mut batch),
                 1..=5 => self.happen(&mut batch),
                 6 | 7 => self.logs(&mut batch),
@@ -173,6 +175,18 @@ impl<'a> Script<'a> {
         }
         append(batch, new);
         self.drafts.push(life);
+    }
+
+    /// A trigger, seen as it is or as it was, and maybe with a job.
+    fn trigger(&mut self, batch: &mut Batch) {
+        let (id, version) = (["a", "b"][self.choices.index(2)], self.choices.below(4));
+        let next_at = self.choices.one_in(3).then(|| after(self.choices.below(400)));
+        let job = self.choices.one_in(3).then(|| job_id(1 + self.choices.below(JOBS_MAX)));
+        batch.triggers.push(TriggerWrite {
+            row: triggers::trigger(id, version + 1, next_at),
+            expected: (version > 0).then_some(version),
+            jobs: job.into_iter().collect(),
+        });
     }
 
     /// An event of some job, if it is in a state for it.

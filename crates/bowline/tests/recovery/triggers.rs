@@ -1,0 +1,138 @@
+//! Tasks that start by themselves, while real servers come and go on a clock that the test moves; and calls from outside.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use serde_json::Value;
+use sha2::Sha256;
+use testkit::{FakeClock, House, await_that};
+
+use crate::story::{each, pass};
+
+const HOUR: i64 = 3600;
+
+/// Every hour, at a minute that is far from now.
+fn hourly(minute: u64, missed: &str) -> String {
+    format!(
+        "name: tidy\nsteps:\n  a: {{ run: 'true' }}\ntriggers:\n  - {{ cron: '{minute} * * * *', missed: {missed} }}\n"
+    )
+}
+
+fn seconds() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs()
+}
+
+/// Half an hour from now.
+fn far_minute() -> u64 {
+    (seconds() / 60 + 30) % 60
+}
+
+fn trigger(house: &House) -> Value {
+    house.bowline(&["triggers", "--json"]).ok().json()["items"][0].clone()
+}
+
+/// As soon as the server has read its tasks.
+fn await_trigger(house: &House) -> Value {
+    await_that("the trigger is known", || {
+        let trigger = trigger(house);
+        trigger["id"].is_string().then_some(trigger)
+    })
+}
+
+fn jobs(house: &House) -> Vec<Value> {
+    house.bowline(&["jobs", "--json"]).ok().json()["items"].as_array().expect("items").clone()
+}
+
+#[test]
+fn a_run_that_was_due_while_the_server_was_down_is_made_up_for_or_skipped() {
+    each(&[("once", 1), ("skip", 0)], |(missed, made)| {
+        let mut house = House::new();
+        let Some(clock) = FakeClock::new(house.folder.path()) else { return };
+        house.env.extend(clock.variables());
+        house.write("tasks/tidy.yaml", &hourly(far_minute(), missed));
+        let server = house.start_server();
+        let before = await_trigger(&house);
+        assert_eq!(before["next"].as_array().map(Vec::len), Some(3), "{before:#}");
+        server.kill();
+        clock.step(3 * HOUR);
+        let _server = house.start_server();
+        let after = await_that("the trigger is seen to", || {
+            let after = trigger(&house);
+            (after["missed_times"].as_u64() > Some(0)).then_some(after)
+        });
+        assert_eq!(after["missed_times"], 3 - made, "{after:#}");
+        assert_eq!(jobs(&house).len() as u64, made);
+        assert!(after["next"][0].as_str() > before["next"][2].as_str(), "{after:#}");
+    });
+}
+
+#[test]
+fn a_new_trigger_needs_no_restart_and_comes_when_it_is_due() {
+    let mut house = House::new();
+    let Some(clock) = FakeClock::new(house.folder.path()) else { return };
+    house.env.extend(clock.variables());
+    // A few seconds before a full minute.
+    clock.step(52 - i64::try_from(seconds() % 60).expect("small"));
+    let _server = house.start_server();
+    house.write("tasks/tidy.yaml", &hourly(0, "skip").replace("'0 *", "'* *"));
+    await_trigger(&house);
+    let job = await_that("its time makes a job", || jobs(&house).first().cloned());
+    let created = job["created_at"].as_str().expect("a time");
+    let late = created.split(':').nth(2).and_then(|rest| rest.trim_end_matches('Z').parse::<f64>().ok());
+    assert!(late.is_some_and(|late| late < 1.0), "made at {created}");
+}
+
+#[test]
+fn a_pause_survives_a_restart() {
+    let mut house = House::new();
+    house.write("tasks/tidy.yaml", &hourly(far_minute(), "skip"));
+    let server = house.start_server();
+    await_trigger(&house);
+    house.bowline(&["triggers", "pause", "tidy:cron:1"]).ok();
+    server.kill();
+    let server = house.start_server();
+    let paused = await_trigger(&house);
+    assert_eq!((&paused["paused"], &paused["next"]), (&Value::Bool(true), &Value::Array(Vec::new())), "{paused:#}");
+    house.bowline(&["triggers", "resume", "tidy:cron:1"]).ok();
+    assert_eq!(trigger(&house)["next"].as_array().map(Vec::len), Some(3));
+    server.stop();
+}
+
+#[test]
+fn a_call_starts_a_task_once_if_it_is_signed() {
+    let mut house = House::new();
+    house.set("BOWLINE_SECRET_SHIP", "s3cret");
+    let task = "name: ship\ninput: { body: { type: object } }\nsteps:\n  a: { run: 'true' }\ntriggers: [{ webhook: ship, secret: SHIP }]\n";
+    house.write("tasks/ship.yaml", task);
+    let server = house.start_server();
+    await_trigger(&house);
+    let first = call(&house, "s3cret", "one");
+    assert!(first.starts_with("HTTP/1.1 202"), "{first}");
+    server.kill();
+    let _server = house.start_server();
+    let again = call(&house, "s3cret", "one");
+    assert!(again.starts_with("HTTP/1.1 202") && again.contains("\"repeated\":true"), "{again}");
+    assert!(call(&house, "guess", "two").starts_with("HTTP/1.1 401"));
+    pass(Duration::from_millis(100));
+    let jobs = jobs(&house);
+    assert_eq!(jobs.len(), 1, "{jobs:?}");
+}
+
+fn call(house: &House, key: &str, delivery: &str) -> String {
+    let body = r#"{"ref":"main"}"#;
+    let mac = Hmac::<Sha256>::new_from_slice(key.as_bytes()).expect("any key is good").chain_update(body);
+    let tag: String = mac.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    let head = format!(
+        "POST /hooks/ship HTTP/1.1\r\nhost: bowline\r\nconnection: close\r\nx-bowline-signature: sha256={tag}\r\n\
+         x-bowline-delivery: {delivery}\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    let address = house.url.strip_prefix("http://").expect("the server is up");
+    let mut stream = TcpStream::connect(address).expect("the server listens");
+    stream.write_all(format!("{head}{body}").as_bytes()).expect("the call goes out");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    answer
+}

@@ -1,0 +1,414 @@
+//! Triggers: rows that are looked at when their time has come, and make a job then.
+//!
+//! Where a trigger stands is a row. It and the job that it makes are written together, by whoever finds the row as it was;
+//! and the job's id follows from the trigger and the time. So there is one job for a time, whoever makes it, and however
+//! often: also where the commit is lost and all of it is decided again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::{JobId, Time};
+use planted::Bug;
+use store::rows::TriggerRow;
+use store::{Batch, Committed, Store, StoreError, TriggerWrite};
+
+use crate::schedule::{Book, Entry, Next, Ready, Schedule, Work, plan};
+
+use super::cache::LoadError;
+use super::command::{Command, Submit};
+use super::core::Core;
+use super::round::Round;
+
+/// Triggers that are seen to in one round; the rest follow in the next.
+const TRIGGERS_PER_ROUND: usize = 1_000;
+
+/// One that is due and in nobody's tasks for so long belongs to no task any more: a server that knew it would have fired it.
+const UNKNOWN_AFTER: Duration = Duration::from_secs(600);
+
+/// How long one whose job cannot be written is left alone.
+const ASIDE_FOR: Duration = Duration::from_secs(60);
+
+/// What this server knows of triggers; where they stand is in the rows alone.
+#[derive(Default)]
+pub(super) struct Schedules {
+    /// None before the tasks were read: then nothing is fired, and nothing is taken for gone.
+    book: Option<Arc<Book>>,
+    /// Those that went with their tasks, or with a change of them.
+    gone: BTreeSet<String>,
+    /// The rows may not be what the book says.
+    must_settle: bool,
+    aside: BTreeMap<String, Time>,
+}
+
+/// An operator's word on a trigger.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TriggerOrder {
+    Pause { id: String, by: String },
+    Resume { id: String },
+}
+
+impl TriggerOrder {
+    pub(super) fn id(&self) -> &str {
+        match self {
+            TriggerOrder::Pause { id, .. } | TriggerOrder::Resume { id } => id,
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TriggerError {
+    #[error("there is no such trigger")]
+    NoSuchTrigger,
+    #[error("internal error: {0}")]
+    Internal(String),
+}
+
+impl From<StoreError> for TriggerError {
+    fn from(error: StoreError) -> TriggerError {
+        TriggerError::Internal(error.to_string())
+    }
+}
+
+/// A trigger's row as this round leaves it.
+#[derive(Debug)]
+pub(super) struct Moved {
+    base: Option<u64>,
+    row: TriggerRow,
+    jobs: Vec<JobId>,
+}
+
+impl Round {
+    pub(super) fn trigger_writes(&mut self) -> Vec<TriggerWrite> {
+        let write = |moved: Moved| TriggerWrite { row: moved.row, expected: moved.base, jobs: moved.jobs };
+        std::mem::take(&mut self.triggers).into_values().map(write).collect()
+    }
+
+    /// Writes the row, with the job that comes of it. However often it changes in one round, it is one write. `base` is the
+    /// version that it had before the round.
+    fn move_trigger(&mut self, base: Option<u64>, row: TriggerRow, job: Option<JobId>) {
+        let jobs = self.triggers.remove(&row.id).map(|before| before.jobs).unwrap_or_default();
+        let jobs = jobs.into_iter().chain(job).collect();
+        let row = TriggerRow { version: base.map_or(1, |version| version + 1), ..row };
+        self.triggers.insert(row.id.clone(), Moved { base, row, jobs });
+    }
+}
+
+impl<S: Store> Core<S> {
+    /// The tasks have changed: what is new, changed or gone is seen to in this round.
+    pub(super) fn take_book(&mut self, book: &Arc<Book>) {
+        if let Some(old) = &self.schedules.book {
+            self.schedules.gone.extend(old.iter().map(|(id, _)| id.to_owned()));
+        }
+        self.schedules.gone.retain(|id| book.get(id).is_none());
+        self.schedules.book = Some(book.clone());
+        self.schedules.must_settle = true;
+        // What was due and not known is known now.
+        self.check_soon(self.tick.now);
+    }
+
+    /// What is remembered of rows may not be so any more.
+    pub(super) fn doubt_schedules(&mut self) {
+        self.schedules.must_settle = true;
+    }
+
+    /// Brings the rows in line with the tasks. Nothing is fired for times before a trigger was there, or said what it says.
+    pub(super) fn settle_schedules(&mut self, round: &mut Round) {
+        if !self.schedules.must_settle {
+            return;
+        }
+        let Some(book) = self.schedules.book.clone() else { return };
+        let rows = match self.store.reader().triggers() {
+            Ok(rows) => rows,
+            Err(error) => {
+                tracing::warn!(%error, "the triggers could not be read; they are tried again");
+                return self.check_soon(round.now + super::core::LOOK_AGAIN_SOON);
+            }
+        };
+        let mut rows: BTreeMap<String, TriggerRow> = rows.into_iter().map(|row| (row.id.clone(), row)).collect();
+        self.schedules.must_settle = false;
+        for (id, entry) in book.iter() {
+            // What somebody ordered in this round is settled in the next.
+            if round.triggers.contains_key(id) {
+                self.schedules.must_settle = true;
+                self.check_soon(round.now);
+                continue;
+            }
+            match rows.remove(id) {
+                None => round.move_trigger(None, begun(id, entry, round.now), None),
+                Some(row) if row.definition != entry.definition || is_dormant(&row, entry) => {
+                    let TriggerRow { paused_at, paused_by, last_at, last_job, missed, version, .. } = row;
+                    let new = begun(id, entry, round.now);
+                    let next_at = new.next_at.filter(|_| paused_at.is_none());
+                    let row = TriggerRow { paused_at, paused_by, next_at, last_at, last_job, missed, ..new };
+                    round.move_trigger(Some(version), row, None);
+                }
+                Some(_) => {}
+            }
+        }
+        for id in std::mem::take(&mut self.schedules.gone) {
+            if let Some(row) = rows.remove(&id).filter(|row| row.next_at.is_some()) {
+                round.move_trigger(Some(row.version), TriggerRow { next_at: None, ..row }, None);
+            }
+        }
+    }
+
+    /// Due triggers are commands like any other, so that one which cannot be written is found like any other.
+    pub(super) fn fire_due(&mut self, commands: &mut Vec<Command>, round: &mut Round) -> Result<(), StoreError> {
+        let now = round.now;
+        self.schedules.aside.retain(|_, until| *until > now);
+        for row in self.store.due_triggers(now, TRIGGERS_PER_ROUND)? {
+            // What this round has moved already is looked at in the next.
+            if round.triggers.contains_key(&row.id) {
+                continue;
+            }
+            if self.schedules.aside.contains_key(&row.id) || !self.sees_to_trigger(&row, round) {
+                round.leave_trigger();
+                continue;
+            }
+            let id = row.id.clone();
+            self.fire(row, round);
+            commands.push(Command::Fire(id));
+        }
+        Ok(())
+    }
+
+    /// Of several servers one is given the time to be first.
+    fn sees_to_trigger(&self, row: &TriggerRow, round: &Round) -> bool {
+        if planted::is(Bug::TriggerFiresTwice) {
+            return true;
+        }
+        let (Some(planned), Some(at), Some(book)) = (row.planned_at, row.next_at, &self.schedules.book) else {
+            return self.schedules.book.is_some();
+        };
+        let overdue = round.now.since(at);
+        match book.get(&row.id) {
+            Some(_) => self.siblings.sees_to(plan::job_id(&row.id, planned), overdue),
+            None => overdue >= UNKNOWN_AFTER,
+        }
+    }
+
+    /// The same in a piece of a batch that was split.
+    pub(super) fn fire_again(&mut self, id: &str, round: &mut Round) {
+        match self.store.reader().trigger(id) {
+            Ok(Some(row)) if row.next_at.is_some_and(|at| at <= round.now) => self.fire(row, round),
+            // Another server was faster, or its time has moved.
+            Ok(_) => {}
+            Err(error) => {
+                tracing::warn!(trigger = id, %error, "a trigger that is due could not be read; it is tried again");
+            }
+        }
+    }
+
+    fn fire(&mut self, row: TriggerRow, round: &mut Round) {
+        let Some(book) = self.schedules.book.clone() else { return };
+        let base = Some(row.version);
+        let (Some(planned), Some(Entry { work: Work::Cron { ready, .. }, .. })) = (row.planned_at, book.get(&row.id))
+        else {
+            tracing::info!(trigger = row.id, "a trigger belongs to no task any more");
+            return round.move_trigger(base, TriggerRow { next_at: None, ..row }, None);
+        };
+        // By what the row says: it may be newer than this server's tasks.
+        let times = Schedule::from_json(&row.definition).and_then(|schedule| schedule.times(&row.id));
+        let times = match times {
+            Ok(times) => times,
+            Err(error) => {
+                tracing::error!(trigger = row.id, error, "a trigger's schedule cannot be read; it rests");
+                return round.move_trigger(base, TriggerRow { next_at: None, last_error: Some(error), ..row }, None);
+            }
+        };
+        let outcome = times.come(planned, round.now);
+        if outcome.missed > 0 {
+            tracing::warn!(
+                trigger = row.id,
+                missed = outcome.missed,
+                "times of a trigger passed without a run of their own"
+            );
+        }
+        let id = if planted::is(Bug::TriggerFiresTwice) {
+            JobId(self.random.uuid(round.now))
+        } else {
+            plan::job_id(&row.id, planned)
+        };
+        let made = if outcome.fires { self.make(id, &row.id, ready, round) } else { Ok(None) };
+        let (job, last_error) = match made {
+            Ok(job) => (job, None),
+            Err(MakeError::Away(error)) => {
+                tracing::warn!(trigger = row.id, %error, "a trigger is tried again when the rows can be read");
+                return round.leave_trigger();
+            }
+            Err(MakeError::NotReady(error)) => {
+                tracing::error!(trigger = row.id, error, "a trigger could not make its job");
+                (None, Some(error))
+            }
+        };
+        let mut row = moved_on(row, outcome.next);
+        row.missed = row.missed.saturating_add(outcome.missed);
+        row.last_error = last_error;
+        if outcome.fires && row.last_error.is_none() {
+            (row.last_at, row.last_job) = (Some(round.now), Some(id));
+        }
+        let together = job.filter(|_| !planted::is(Bug::TriggerFiresTwice));
+        round.move_trigger(base, row, together);
+    }
+
+    /// None: the job was made before, and only the row does not say so.
+    fn make(
+        &mut self,
+        id: JobId,
+        trigger: &str,
+        ready: &Result<Ready, String>,
+        round: &mut Round,
+    ) -> Result<Option<JobId>, MakeError> {
+        let Ready { task, input } = ready.as_ref().map_err(|error| MakeError::NotReady(error.clone()))?;
+        match self.cache.load(id, &mut self.store, &self.definitions) {
+            Ok(_) => return Ok(None),
+            Err(LoadError::NotFound) => {}
+            Err(LoadError::Store(error @ StoreError::Unavailable { .. })) => return Err(MakeError::Away(error)),
+            Err(LoadError::Store(error)) => return Err(MakeError::NotReady(error.to_string())),
+        }
+        let submit = Submit {
+            definition: task.task.definition.clone(),
+            row: task.row.clone(),
+            children: task.children.clone(),
+            input: input.clone(),
+            submitted_by: submitted_by(trigger),
+            idempotency: None,
+            trigger: None,
+        };
+        self.new_job(id, &submit, round);
+        Ok(Some(id))
+    }
+
+    /// The job that a trigger would make cannot be written: its time is over without one.
+    pub(super) fn spoil(&mut self, id: &str, message: &str, round: &mut Round) {
+        self.schedules.aside.insert(id.to_owned(), round.now + ASIDE_FOR);
+        let Ok(Some(row)) = self.store.reader().trigger(id) else { return };
+        let times = Schedule::from_json(&row.definition).and_then(|schedule| schedule.times(id));
+        let next = times.ok().and_then(|times| times.after(round.now));
+        let (base, mut row) = (row.version, moved_on(row, next));
+        row.last_error = Some(message.to_owned());
+        round.move_trigger(Some(base), row, None);
+    }
+
+    /// A call made a job: the trigger's row says so. False if it is paused.
+    pub(super) fn called(&mut self, id: &str, job: JobId, round: &mut Round) -> Result<bool, StoreError> {
+        let Some((base, row)) = self.trigger_now(id, round)? else { return Ok(true) };
+        if row.paused_at.is_some() {
+            return Ok(false);
+        }
+        let row = TriggerRow { last_at: Some(round.now), last_job: Some(job), last_error: None, ..row };
+        round.move_trigger(base, row, Some(job));
+        Ok(true)
+    }
+
+    pub(super) fn order_trigger(
+        &mut self,
+        order: &TriggerOrder,
+        round: &mut Round,
+    ) -> Result<TriggerRow, TriggerError> {
+        let book = self.schedules.book.clone().unwrap_or_default();
+        let entry = book.get(order.id()).ok_or(TriggerError::NoSuchTrigger)?;
+        let (base, row) = self.trigger_now(order.id(), round)?.ok_or(TriggerError::NoSuchTrigger)?;
+        let row = match order {
+            // The first one's time and name stay.
+            TriggerOrder::Pause { .. } if row.paused_at.is_some() => return Ok(row),
+            TriggerOrder::Pause { by, .. } => {
+                tracing::info!(trigger = row.id, by, "a trigger is paused");
+                TriggerRow { paused_at: Some(round.now), paused_by: Some(by.clone()), next_at: None, ..row }
+            }
+            TriggerOrder::Resume { .. } if row.paused_at.is_none() => return Ok(row),
+            TriggerOrder::Resume { .. } => {
+                tracing::info!(trigger = row.id, "a trigger goes on");
+                resumed(row, entry, round.now)
+            }
+        };
+        round.move_trigger(base, row.clone(), None);
+        Ok(row)
+    }
+
+    /// The row as this round has it so far, and the version that it had before.
+    fn trigger_now(&self, id: &str, round: &Round) -> Result<Option<(Option<u64>, TriggerRow)>, StoreError> {
+        if let Some(moved) = round.triggers.get(id) {
+            return Ok(Some((moved.base, moved.row.clone())));
+        }
+        Ok(self.store.reader().trigger(id)?.map(|row| (Some(row.version), row)))
+    }
+
+    /// Another server moved these: whatever is due now is found in the rows.
+    pub(super) fn triggers_overtaken(&mut self, committed: &Committed, now: Time) {
+        if !committed.triggers_moved.is_empty() {
+            self.schedules.must_settle = true;
+            self.check_soon(now);
+        }
+    }
+}
+
+enum MakeError {
+    /// Nothing is wrong with it; the rows cannot be read.
+    Away(StoreError),
+    NotReady(String),
+}
+
+/// Who submitted a trigger's jobs.
+pub fn submitted_by(trigger: &str) -> String {
+    format!("trigger:{trigger}")
+}
+
+/// When the triggers of a batch want to be looked at.
+pub(super) fn next_times(batch: &Batch) -> impl Iterator<Item = Time> {
+    batch.triggers.iter().filter_map(|write| write.row.next_at)
+}
+
+/// A trigger that begins now.
+fn begun(id: &str, entry: &Entry, now: Time) -> TriggerRow {
+    let next = next_of(id, entry, now);
+    TriggerRow {
+        id: id.to_owned(),
+        version: 1,
+        task: entry.task.clone(),
+        kind: entry.kind().to_owned(),
+        definition: entry.definition.clone(),
+        paused_at: None,
+        paused_by: None,
+        planned_at: next.map(|next| next.planned),
+        next_at: next.map(|next| next.at),
+        last_at: None,
+        last_job: None,
+        last_error: None,
+        missed: 0,
+    }
+}
+
+fn next_of(id: &str, entry: &Entry, now: Time) -> Option<Next> {
+    match &entry.work {
+        // What cannot be read was refused when the task was.
+        Work::Cron { schedule, .. } => schedule.times(id).ok()?.after(now),
+        Work::Webhook(_) => None,
+    }
+}
+
+/// It rests though nobody paused it: its task was away.
+fn is_dormant(row: &TriggerRow, entry: &Entry) -> bool {
+    matches!(entry.work, Work::Cron { .. }) && row.next_at.is_none() && row.paused_at.is_none()
+}
+
+fn moved_on(row: TriggerRow, next: Option<Next>) -> TriggerRow {
+    TriggerRow { planned_at: next.map(|next| next.planned), next_at: next.map(|next| next.at), ..row }
+}
+
+/// Times that passed while it was paused were missed: the policy says what becomes of them.
+fn resumed(row: TriggerRow, entry: &Entry, now: Time) -> TriggerRow {
+    let mut row = TriggerRow { paused_at: None, paused_by: None, ..row };
+    let Work::Cron { schedule, .. } = &entry.work else { return row };
+    let (Ok(times), Some(planned)) = (schedule.times(&row.id), row.planned_at) else {
+        let next = next_of(&row.id, entry, now);
+        return moved_on(row, next);
+    };
+    let (missed, next) = times.resume(planned, now);
+    if missed > 0 {
+        tracing::warn!(trigger = row.id, missed, "times of a trigger passed while it was paused");
+    }
+    row.missed = row.missed.saturating_add(missed);
+    moved_on(row, next)
+}

@@ -1,0 +1,132 @@
+//! The triggers of all tasks as they are now. Made from the tasks whenever those change, and handed to the ledger.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+use spec::task::Trigger;
+
+use crate::tasks::{KnownTask, TaskRegistry};
+
+use super::text::{Missed, Schedule, Webhook};
+
+#[derive(Debug, Default)]
+pub struct Book {
+    entries: BTreeMap<String, Entry>,
+    /// Ids of webhooks' triggers by the names that they are called by.
+    hooks: BTreeMap<String, String>,
+}
+
+#[derive(Debug)]
+pub struct Entry {
+    pub task: String,
+    pub work: Work,
+    /// What it says, as its row has it.
+    pub definition: String,
+}
+
+#[derive(Debug)]
+pub enum Work {
+    Cron { schedule: Schedule, ready: Result<Ready, String> },
+    Webhook(Webhook),
+}
+
+/// A job that only has to be made.
+#[derive(Debug, Clone)]
+pub struct Ready {
+    pub task: Arc<KnownTask>,
+    pub input: Value,
+}
+
+impl Entry {
+    pub fn kind(&self) -> &'static str {
+        match self.work {
+            Work::Cron { .. } => "cron",
+            Work::Webhook(_) => "webhook",
+        }
+    }
+}
+
+impl Book {
+    /// Of all tasks that can be run.
+    pub fn of(tasks: &TaskRegistry) -> Book {
+        let mut book = Book::default();
+        for listing in tasks.all() {
+            if let Some(known) = listing.good.as_ref().filter(|known| !known.task.triggers.is_empty()) {
+                let whole = tasks.with_kin(known).map_err(|error| error.to_string());
+                book.add(known, &whole);
+            }
+        }
+        book
+    }
+
+    /// A task's triggers; `whole` is the task with all that its steps begin.
+    pub fn add(&mut self, known: &KnownTask, whole: &Result<Arc<KnownTask>, String>) {
+        let mut crons = 0;
+        for trigger in &known.task.triggers {
+            let (id, entry) = match trigger {
+                Trigger::Cron { expression, timezone, missed, jitter, with } => {
+                    crons += 1;
+                    let schedule = Schedule {
+                        cron: expression.clone(),
+                        timezone: timezone.clone(),
+                        missed: match missed {
+                            spec::task::Missed::Skip => Missed::Skip,
+                            spec::task::Missed::Once => Missed::Once,
+                        },
+                        jitter_ms: u64::try_from(jitter.as_millis()).unwrap_or(u64::MAX),
+                        with: given(with.as_ref()),
+                    };
+                    let definition = schedule.to_json();
+                    let ready = whole.clone().and_then(|task| ready(task, schedule.with.clone()));
+                    let work = Work::Cron { schedule, ready };
+                    // By place: who changes the expression means the same trigger.
+                    (
+                        format!("{}:cron:{crons}", known.name()),
+                        Entry { task: known.name().to_owned(), work, definition },
+                    )
+                }
+                Trigger::Webhook { name, secret, with } => {
+                    let hook = Webhook { name: name.clone(), secret: secret.clone(), with: given(with.as_ref()) };
+                    let id = format!("{}:webhook:{name}", known.name());
+                    self.hooks.entry(name.clone()).or_insert_with(|| id.clone());
+                    let definition = hook.to_json();
+                    (id, Entry { task: known.name().to_owned(), work: Work::Webhook(hook), definition })
+                }
+            };
+            self.entries.insert(id, entry);
+        }
+    }
+
+    pub fn get(&self, id: &str) -> Option<&Entry> {
+        self.entries.get(id)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Entry)> {
+        self.entries.iter().map(|(id, entry)| (id.as_str(), entry))
+    }
+
+    /// The trigger that calls to this name are for.
+    pub fn hook(&self, name: &str) -> Option<(&str, &Entry, &Webhook)> {
+        let (id, entry) = self.entries.get_key_value(self.hooks.get(name)?)?;
+        match &entry.work {
+            Work::Webhook(hook) => Some((id, entry, hook)),
+            Work::Cron { .. } => None,
+        }
+    }
+}
+
+fn given(with: Option<&Value>) -> Map<String, Value> {
+    with.and_then(Value::as_object).cloned().unwrap_or_default()
+}
+
+fn ready(task: Arc<KnownTask>, with: Map<String, Value>) -> Result<Ready, String> {
+    if let Some(first) = task.task.not_supported.first() {
+        return Err(format!("the task cannot be run yet: {}", first.message));
+    }
+    let told = |problems: Vec<spec::task::InputProblem>| {
+        problems.iter().map(|problem| problem.message.as_str()).collect::<Vec<_>>().join("; ")
+    };
+    let input = task.task.bind(with).map_err(told)?;
+    Ok(Ready { task, input })
+}

@@ -1,0 +1,126 @@
+//! Triggers over the API, and calls of webhooks.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use serde_json::{Value, json};
+use sha2::Sha256;
+
+use crate::client::{Answer, Request};
+use crate::site::Site;
+
+const KEY: &str = "s3cret";
+const SHIP: &str = "name: ship\ninput:\n  body: { type: object }\n  where: { type: string }\nsteps:\n  a: { run: 'true' }\n\
+    triggers:\n  - { webhook: ship, secret: SHIP_KEY, with: { where: east } }\n  - cron: '0 3 * * *'\n    timezone: Europe/Oslo\n";
+const HOOK: &str = "ship:webhook:ship";
+
+fn signature(key: &str, body: &str) -> String {
+    let mac = Hmac::<Sha256>::new_from_slice(key.as_bytes()).expect("any key is good").chain_update(body);
+    let tag: String = mac.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("sha256={tag}")
+}
+
+impl Site {
+    async fn shipping() -> Site {
+        let site = Site::start().await;
+        site.as_admin("PUT", "/api/tasks/ship").json(&json!({ "spec": SHIP })).send().await.is(200);
+        site
+    }
+
+    fn set_secret(&self, mode: u32) {
+        let folder = self.folder.path().join("secrets");
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let file = folder.join("SHIP_KEY");
+        std::fs::write(&file, format!("{KEY}\n")).expect("a secret");
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).expect("its owner may");
+    }
+
+    fn call(&self, body: &str) -> Request {
+        let call = self.request("POST", "/hooks/ship").header("x-bowline-signature", &signature(KEY, body));
+        call.body(body.as_bytes().to_vec())
+    }
+
+    async fn trigger(&self, id: &str) -> Value {
+        let triggers = self.get("/api/triggers").await.is(200);
+        let found = triggers["items"].as_array().expect("items").iter().find(|trigger| trigger["id"] == id).cloned();
+        found.unwrap_or_else(|| panic!("no {id} in {triggers:#}"))
+    }
+}
+
+fn job_of(answer: Answer, repeated: bool) -> String {
+    let answer = answer.is(202);
+    assert_eq!(answer["repeated"], repeated, "{answer}");
+    answer["job"].as_str().expect("an id").to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signed_call_starts_the_task_with_its_body() {
+    let site = Site::shipping().await;
+    site.set_secret(0o600);
+    let id = job_of(site.call(r#"{"ref":"main"}"#).send().await, false);
+    let job = site.get(&format!("/api/jobs/{id}")).await.is(200);
+    assert_eq!(job["input"], json!({ "body": { "ref": "main" }, "where": "east" }));
+    assert_eq!(job["submitted_by"], format!("trigger:{HOOK}"));
+    let trigger = site.trigger(HOOK).await;
+    assert_eq!((&trigger["last_job"], &trigger["path"]), (&json!(id), &json!("/hooks/ship")));
+    // As GitHub signs.
+    let body = r#"{"ref":"next"}"#;
+    let call = site.request("POST", "/hooks/ship").header("x-hub-signature-256", &signature(KEY, body));
+    job_of(call.body(body.as_bytes().to_vec()).send().await, false);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_cannot_sign_starts_nothing() {
+    let site = Site::shipping().await;
+    let unset = site.call("{}").send().await.is_error(503, "unavailable");
+    assert_eq!(unset["message"], "the secret `SHIP_KEY` is not set on the server");
+    site.set_secret(0o644);
+    let open = site.call("{}").send().await.is_error(503, "unavailable");
+    assert!(open["hint"].as_str().is_some_and(|hint| hint.contains("chmod 600")), "{open}");
+    site.set_secret(0o600);
+    let forged = site.request("POST", "/hooks/ship").header("x-bowline-signature", &signature("guess", "{}"));
+    forged.body(b"{}".to_vec()).send().await.is_error(401, "unauthorized");
+    site.request("POST", "/hooks/ship").body(b"{}".to_vec()).send().await.is_error(401, "unauthorized");
+    site.request("POST", "/hooks/other").body(b"{}".to_vec()).send().await.is_error(404, "not_found");
+    site.call("no JSON").send().await.is_error(400, "bad_request");
+    assert_eq!(site.get("/api/jobs").await.is(200)["items"], json!([]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_comes_twice_makes_one_job() {
+    let site = Site::shipping().await;
+    site.set_secret(0o600);
+    let named = |name: &'static str, body: &'static str| site.call(body).header("x-github-delivery", name).send();
+    let first = job_of(named("one", "{}").await, false);
+    assert_eq!(job_of(named("one", "{}").await, true), first);
+    assert_ne!(job_of(named("two", "{}").await, false), first, "another delivery of the same");
+    named("one", r#"{"n":1}"#).await.is_error(409, "idempotency_conflict");
+    // Without a name the body is one.
+    let first = job_of(site.call(r#"{"n":2}"#).send().await, false);
+    assert_eq!(job_of(site.call(r#"{"n":2}"#).send().await, true), first);
+    assert_ne!(job_of(site.call(r#"{"n":3}"#).send().await, false), first);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_paused_trigger_rests_and_says_so() {
+    let site = Site::shipping().await;
+    site.set_secret(0o600);
+    let nightly = "ship:cron:1";
+    let before = site.trigger(nightly).await;
+    assert_eq!(before["next"].as_array().map(Vec::len), Some(3), "{before}");
+    assert_eq!((&before["cron"], &before["timezone"]), (&json!("0 3 * * *"), &json!("Europe/Oslo")));
+    let paused = site.post(&format!("/api/triggers/{nightly}/pause"), &json!({})).await.is(200);
+    assert_eq!((&paused["paused"], &paused["next"]), (&json!(true), &json!([])));
+    assert_eq!(site.trigger(nightly).await, paused);
+    let task = site.get("/api/tasks/ship").await.is(200);
+    assert_eq!(task["triggers"][0], paused);
+    let resumed = site.post(&format!("/api/triggers/{nightly}/resume"), &json!({})).await.is(200);
+    assert_eq!(resumed, before);
+
+    site.post(&format!("/api/triggers/{HOOK}/pause"), &json!({})).await.is(200);
+    let refused = site.call("{}").send().await.is_error(409, "conflict");
+    assert_eq!(refused["message"], format!("the trigger {HOOK} is paused, and nothing was started"));
+    site.post(&format!("/api/triggers/{HOOK}/resume"), &json!({})).await.is(200);
+    job_of(site.call("{}").send().await, false);
+    site.post("/api/triggers/nobody/pause", &json!({})).await.is_error(404, "not_found");
+}

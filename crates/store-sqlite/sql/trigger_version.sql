@@ -1,0 +1,1 @@
+SELECT version FROM triggers WHERE id = ?1
