@@ -130,6 +130,13 @@ pub struct Job {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = "uuid")]
     pub parent: Option<Uuid>,
+    /// The job on whose end this one follows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = "uuid")]
+    pub hook_of: Option<Uuid>,
+    /// What followed on its end.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hooks: Vec<Hook>,
     /// The job that this one goes on from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = "uuid")]
@@ -159,9 +166,38 @@ pub struct JobSummary {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = "uuid")]
     pub parent: Option<Uuid>,
+    /// The job on whose end this one follows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = "uuid")]
+    pub hook_of: Option<Uuid>,
     /// What `bowline exec` ran, as one would type it, cut if it is long. Null for other jobs.
     #[serde(default)]
     pub command: Option<String>,
+}
+
+/// Something that followed on a job's end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Hook {
+    /// `on_success`, `on_error`, `on_cancel` or `on_recovered`.
+    pub on: String,
+    /// The job, or the delivery.
+    #[schema(value_type = String, format = "uuid")]
+    pub id: Uuid,
+    pub kind: HookKind,
+    /// The task's name, or the address.
+    pub target: String,
+    /// The job's state; or `waiting`, `delivered` or `dead`.
+    pub state: String,
+    /// Why the last try of a delivery was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum HookKind {
+    Task,
+    Webhook,
 }
 
 /// The first failure that counts, and whose it was.

@@ -8,7 +8,8 @@ pub mod event;
 pub mod health;
 pub mod job;
 pub mod log;
-pub mod page;
+pub mod outbox;
+mod page;
 pub mod query;
 pub mod recovery;
 pub mod state;
@@ -31,6 +32,7 @@ pub use job::{
 };
 pub use log::{LogLine, LogPage, Stream};
 pub use openapi::openapi;
+pub use outbox::{Delivery, DeliveryState};
 pub use page::Page;
 pub use query::{EventsQuery, JobQuery, JobsQuery, LogsQuery, Wait};
 pub use recovery::{RecoverRequest, Stale, StaleQuery};

@@ -43,6 +43,8 @@ pub fn openapi() -> utoipa::openapi::OpenApi {
         routes::get_dispatch,
         routes::pause_dispatch,
         routes::resume_dispatch,
+        routes::list_outbox,
+        routes::retry_outbox,
         routes::list_tasks,
         routes::get_task,
         routes::put_task,

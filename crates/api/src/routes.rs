@@ -9,6 +9,7 @@ use crate::job::{
     ApproveRequest, CancelRequest, Job, JobSummary, RejectRequest, ResolveRequest, RetryRequest, SubmitRequest,
 };
 use crate::log::LogPage;
+use crate::outbox::Delivery;
 use crate::page::Page;
 use crate::query::{EventsQuery, JobQuery, JobsQuery, LogsQuery};
 use crate::recovery::{RecoverRequest, Stale, StaleQuery};
@@ -223,6 +224,21 @@ pub(crate) fn pause_dispatch() {}
 #[utoipa::path(post, path = "/api/dispatch/resume", tag = "workers",
     responses((status = 200, description = "It goes on", body = Dispatch)))]
 pub(crate) fn resume_dispatch() {}
+
+/// Webhooks that nobody took
+///
+/// They are not tried any more. The newest first.
+#[utoipa::path(get, path = "/api/outbox", tag = "jobs",
+    responses((status = 200, description = "What was given up", body = Page<Delivery>)))]
+pub(crate) fn list_outbox() {}
+
+/// Try a webhook again that nobody took
+///
+/// One that is still tried, or arrived, stays as it is.
+#[utoipa::path(post, path = "/api/outbox/{id}/retry", tag = "jobs",
+    params(("id" = String, Path, description = "The delivery's id")),
+    responses((status = 200, description = "The delivery as it now is", body = Delivery)))]
+pub(crate) fn retry_outbox() {}
 
 /// Tasks that can be run by name, and those whose files have errors
 #[utoipa::path(get, path = "/api/tasks", tag = "tasks",

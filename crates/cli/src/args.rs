@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    attach, cancel, check, completions, dispatch, exec, graph, job, jobs, logs, recover, resolve, retry, review, run,
-    tasks, token, triggers, wait, why, worker_drain, worker_remove, workers,
+    attach, cancel, check, completions, dispatch, exec, graph, job, jobs, logs, outbox, recover, resolve, retry,
+    review, run, tasks, token, triggers, wait, why, worker_drain, worker_remove, workers,
 };
 use crate::connect::ConnectArgs;
 
@@ -64,6 +64,7 @@ pub enum ClientCommand {
     WorkerRemove(worker_remove::WorkerRemoveArgs),
     Dispatch(dispatch::DispatchArgs),
     Recover(recover::RecoverArgs),
+    Outbox(outbox::OutboxArgs),
     Token(token::TokenArgs),
     Tasks(tasks::TasksArgs),
     Triggers(triggers::TriggersArgs),

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use api::query::WAIT_MAX;
 use api::{
-    ApproveRequest, CancelRequest, CreateTokenRequest, CreatedToken, Dispatch, DrainRequest, ErrorAnswer, ErrorBody,
-    Health, Job, JobSummary, JobsQuery, LogPage, LogsQuery, Page, PutTaskRequest, RecoverRequest, RejectRequest,
-    Removal, ResolveRequest, RetryRequest, Stale, SubmitRequest, Task, TaskSummary, Token, Trigger, Wait, Why, Worker,
+    ApproveRequest, CancelRequest, CreateTokenRequest, CreatedToken, Delivery, Dispatch, DrainRequest, ErrorAnswer,
+    ErrorBody, Health, Job, JobSummary, JobsQuery, LogPage, LogsQuery, Page, PutTaskRequest, RecoverRequest,
+    RejectRequest, Removal, ResolveRequest, RetryRequest, Stale, SubmitRequest, Task, TaskSummary, Token, Trigger,
+    Wait, Why, Worker,
 };
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue, USER_AGENT};
@@ -185,6 +186,16 @@ impl Client {
     pub async fn recover_fail(&self, request: &RecoverRequest) -> Result<Page<Stale>, Error> {
         let body = to_json(request);
         self.exchange(self.request(Method::POST, "/api/recovery/fail", Some(&body)), ANSWER_TIMEOUT).await
+    }
+
+    /// Webhooks that nobody took.
+    pub async fn outbox(&self) -> Result<Page<Delivery>, Error> {
+        self.get("/api/outbox").await
+    }
+
+    pub async fn retry_outbox(&self, id: &str) -> Result<Delivery, Error> {
+        let path = format!("/api/outbox/{}/retry", coded(id));
+        self.exchange(self.request(Method::POST, &path, None), ANSWER_TIMEOUT).await
     }
 
     pub async fn dispatch(&self) -> Result<Dispatch, Error> {

@@ -35,6 +35,8 @@ pub struct Definition {
     /// Failed as `expired` if nothing has started by then.
     pub expires: Option<Duration>,
     pub priority: i32,
+    /// What follows on its end.
+    pub hooks: Vec<Hook>,
     steps: Vec<StepDef>,
     by_name: BTreeMap<Arc<str>, StepIx>,
     dependents: Vec<Vec<StepIx>>,
@@ -47,6 +49,7 @@ pub struct DefinitionParts {
     pub timeout: Option<Duration>,
     pub expires: Option<Duration>,
     pub priority: i32,
+    pub hooks: Vec<Hook>,
     pub steps: Vec<StepDef>,
 }
 
@@ -59,8 +62,8 @@ impl Definition {
                 return Err(GraphError::DuplicateName { name: step.name.clone() });
             }
         }
-        let DefinitionParts { name, timeout, expires, priority, steps } = parts;
-        Ok(Definition { name, timeout, expires, priority, steps, by_name, dependents })
+        let DefinitionParts { name, timeout, expires, priority, hooks, steps } = parts;
+        Ok(Definition { name, timeout, expires, priority, hooks, steps, by_name, dependents })
     }
 
     pub fn steps(&self) -> &[StepDef] {
@@ -79,6 +82,57 @@ impl Definition {
     pub fn dependents(&self, ix: StepIx) -> &[StepIx] {
         &self.dependents[ix.get()]
     }
+}
+
+/// What follows on a job's end.
+#[derive(Debug, Clone)]
+pub struct Hook {
+    pub on: Occasion,
+    pub work: HookWork,
+    /// The steps whose state or output its templates read.
+    pub uses: Vec<StepIx>,
+}
+
+/// How a job must have ended for a hook to follow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Occasion {
+    Success,
+    /// It failed, or its own timeout cancelled it, which is nobody's wish.
+    Error,
+    /// Somebody wanted it cancelled.
+    Cancel,
+    /// It succeeded although it lost touch with a worker on the way.
+    Recovered,
+}
+
+impl Occasion {
+    pub const ALL: [Occasion; 4] = [Occasion::Success, Occasion::Error, Occasion::Cancel, Occasion::Recovered];
+
+    /// The key of the task file.
+    pub fn word(self) -> &'static str {
+        match self {
+            Occasion::Success => "on_success",
+            Occasion::Error => "on_error",
+            Occasion::Cancel => "on_cancel",
+            Occasion::Recovered => "on_recovered",
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+pub enum HookWork {
+    /// A job of its own, for which nobody waits.
+    Task(Arc<ChildBody>),
+    /// Somebody outside is told.
+    Webhook(Arc<Webhook>),
+}
+
+/// Where a word is sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Webhook {
+    pub url: String,
+    /// The name of the secret that signs it; the installation's own key where there is none.
+    pub secret: Option<String>,
 }
 
 /// One node of the graph.

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::definition::{Items, RunBody, StepDef};
+use crate::failure::Failure;
 use crate::ids::{JobId, StepIx};
+use crate::job::JobState;
 use crate::state::StateName;
 
 /// Evaluates text of the task file. Implementations are deterministic and bounded in time and memory.
@@ -16,8 +18,8 @@ pub trait Evaluator {
     /// The step's program with its templates filled in.
     fn render(&self, body: &RunBody, step: &StepDef, scope: &Scope<'_>) -> Result<RunBody, String>;
 
-    /// What a child job is given, with the templates in its texts filled in.
-    fn fill(&self, with: &Value, step: &StepDef, scope: &Scope<'_>) -> Result<Value, String>;
+    /// What another job is given, with the templates in its texts filled in; `uses` are the steps that they read.
+    fn fill(&self, with: &Value, uses: &[StepIx], scope: &Scope<'_>) -> Result<Value, String>;
 
     /// What a fan-out goes over.
     fn items(&self, items: &Items, step: &StepDef, scope: &Scope<'_>) -> Result<Vec<Value>, String>;
@@ -34,10 +36,21 @@ pub struct Scope<'a> {
     pub failure: bool,
     /// The job was asked to cancel.
     pub cancelled: bool,
-    /// The steps named in [`StepDef::uses`].
+    /// The steps that the text reads.
     pub steps: &'a dyn Fn(StepIx) -> StepView<'a>,
     /// The item that a step of a fan-out is for.
     pub item: Option<&'a Value>,
+    /// How the job ended, for what follows on that.
+    pub outcome: Option<Outcome<'a>>,
+}
+
+/// The end of a job, as `job` shows it to a hook.
+#[derive(Clone, Copy)]
+pub struct Outcome<'a> {
+    pub state: JobState,
+    pub error: Option<&'a Failure>,
+    /// Whose error it is.
+    pub step: Option<&'a str>,
 }
 
 /// One earlier step, as `steps.NAME` shows it.

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::apply::Resolve;
 use crate::attempt::{Attempt, Loss, Report};
-use crate::definition::ChildTask;
+use crate::definition::{ChildTask, Occasion, Webhook};
 use crate::failure::Failure;
 use crate::ids::{AttemptId, Epoch, Fence, JobId, StepIx, WorkerId};
 use crate::job::{Header, JobState, Parent, Step, Unborn, Unlisted};
@@ -187,11 +187,26 @@ pub enum ChildOrder {
     },
 }
 
-/// A child job that is to be made.
+/// What follows on a job's end. It stands or falls with that.
+#[derive(Debug, Clone, PartialEq)]
+pub enum HookOrder {
+    Begin(Birth),
+    /// A word to somebody outside; its id is the same whenever it is decided.
+    Tell {
+        id: JobId,
+        on: Occasion,
+        webhook: Arc<Webhook>,
+    },
+}
+
+/// A job that another one begins.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Birth {
     pub id: JobId,
-    pub parent: Parent,
+    /// The step that waits for it.
+    pub parent: Option<Parent>,
+    /// The job on whose end it, or the job that began it, follows.
+    pub hook_of: Option<JobId>,
     pub task: Arc<ChildTask>,
     pub input: Arc<Value>,
     /// Who wanted the job that begins it.
@@ -206,6 +221,7 @@ pub struct Changes {
     pub attempts: Vec<Attempt>,
     pub notes: Vec<Note>,
     pub children: Vec<ChildOrder>,
+    pub hooks: Vec<HookOrder>,
     pub effects: Vec<Effect>,
 }
 
@@ -248,6 +264,8 @@ pub enum About {
     CancelAsked,
     /// Another job goes on where this one ended.
     Continued,
+    /// What followed on its end, or could not.
+    Hook,
 }
 
 /// How it is known that a worker will not come back.

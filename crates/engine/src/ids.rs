@@ -52,6 +52,12 @@ impl JobId {
         JobId(Uuid::from_u64_pair(first, mixed))
     }
 
+    /// The id of the job that follows on this one's end, and of the word that is sent then: the same one whenever it is decided.
+    pub fn hook(self, number: usize) -> JobId {
+        // No job has so many steps.
+        self.child(StepIx(u32::MAX), u32::try_from(number).expect("a task has few hooks"))
+    }
+
     /// Whether both may belong to one family of jobs that began each other.
     pub fn may_be_kin(self, other: JobId) -> bool {
         self.0.as_u64_pair().0 == other.0.as_u64_pair().0

@@ -20,6 +20,8 @@ pub struct Job {
     pub id: JobId,
     /// The step that began it, which waits for its end.
     pub parent: Option<Parent>,
+    /// The job on whose end it follows. Nothing follows on its own.
+    pub hook_of: Option<JobId>,
     pub definition: Arc<Definition>,
     pub input: Arc<Value>,
     /// The identity of whoever wanted it.
@@ -53,6 +55,8 @@ pub struct Header {
     pub held_since: Option<Time>,
     /// Something of it, or of a child, was given up and may still run: nothing may follow on it without a word.
     pub strays: bool,
+    /// It lost touch with a worker, or lost one, on the way.
+    pub recovered: bool,
     /// Attempts of jobs of the same family that are not on record, and that workers have.
     pub unborn: Vec<Unborn>,
     /// None once the job is final.

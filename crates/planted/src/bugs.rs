@@ -95,6 +95,8 @@ bugs! {
     PowerCutVoids "power-cut-voids" 0 "a start whose claim went with the power counts as never made"
     LogCompleteTooEarly "log-complete-too-early" 0 "a log counts as whole as soon as its end is known, whatever is still to be sent"
     KeptNotAskedFor "kept-not-asked-for" 0 "after commits were lost, workers are not asked for what they have put away"
+    HooksForgotten "hooks-forgotten" 42 "a job ends, and what follows on that is left to memory, which is gone"
+    SentBeforeItArrives "sent-before-it-arrives" 42 "a word counts as delivered when it is sent, and is never sent again"
     ChildEndNotTold "child-end-not-told" 0 "a child job ends, and the step that waits for it does not hear of it"
     ChildNotCalledOff "child-not-called-off" 0 "a job that is cancelled leaves the jobs that it began running"
     TiesIgnored "ties-ignored" 0 "a job and its child are written apart: where one has moved, the other is written all the same"

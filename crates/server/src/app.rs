@@ -26,7 +26,7 @@ pub struct App {
     pub definitions: Arc<Definitions>,
     pub tasks: Arc<TaskRegistry>,
     pub access: Arc<Access>,
-    pub secrets: Secrets,
+    pub secrets: Arc<Secrets>,
     pub metrics: Arc<Metrics>,
     pub clock: Arc<Clock>,
     pub names: WorkerNames,

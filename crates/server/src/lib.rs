@@ -10,6 +10,7 @@ pub mod access;
 pub mod app;
 pub mod bus;
 pub mod clock;
+pub mod courier;
 pub mod dispatch;
 pub mod explain;
 pub mod http;

@@ -31,6 +31,7 @@ pub struct Metrics {
     pub mass_losses: Counter,
     pub strangers: Counter,
     pub amnesia: Counter,
+    pub undeliverable: Counter,
     pub queued: Gauge,
     pub connected: Gauge,
     pub batch_rows: Histogram,
@@ -62,6 +63,7 @@ impl Default for Metrics {
         let mass_losses = counter("mass_losses", "Times that most workers were lost at once");
         let strangers = counter("unknown_attempts", "Attempts that workers have and the database does not know");
         let amnesia = counter("lost_commits", "Times that commits were found to be lost");
+        let undeliverable = counter("undeliverable", "Words to the outside that were never taken and are given up");
         let sweeps = counter("sweeps", "Sweeps over everything that is open");
         let sweep_failures = counter("sweep_failures", "Phases of sweeps that failed and are tried again");
         let last_sweep_ms = Gauge::default();
@@ -100,6 +102,7 @@ impl Default for Metrics {
             mass_losses,
             strangers,
             amnesia,
+            undeliverable,
             queued,
             connected,
             batch_rows,

@@ -10,7 +10,7 @@ use protocol::link::LinkSettings;
 use spec::config::server::ServerConfig;
 use store::{Store, StoreError};
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::access::{Access, AccessError, AdminTokenError, NewToken, Secrets};
@@ -22,7 +22,7 @@ use crate::metrics::Metrics;
 use crate::random::Random;
 use crate::settings::DefinitionSettings;
 use crate::tasks::{self, TaskRegistry};
-use crate::{http, link};
+use crate::{courier, http, link};
 
 /// A server that accepts requests.
 pub struct Server {
@@ -44,6 +44,8 @@ pub enum StartError {
     Thread(#[source] std::io::Error),
     #[error("the system gave no random bytes: {0}")]
     Random(#[from] getrandom::Error),
+    #[error("cannot make the key that signs webhooks, in `secrets` of the data folder: {0}")]
+    Key(#[source] std::io::Error),
     #[error(transparent)]
     AdminToken(#[from] AdminTokenError),
 }
@@ -77,6 +79,8 @@ pub async fn start<S: Store + 'static>(
         Random::from_seed(seed),
         clock.tick(),
     )?;
+    let (post, parcels) = mpsc::unbounded_channel();
+    let core = core.with_post(post);
     let (ledger, thread) = ledger::start(core, clock.clone()).map_err(StartError::Thread)?;
 
     let (stop, shutdown) = watch::channel(false);
@@ -88,6 +92,9 @@ pub async fn start<S: Store + 'static>(
     let folder = tasks.map(Path::to_owned);
     let tasks = Arc::new(TaskRegistry::new(settings, folder, &reader.tasks()?, clock.now()));
     tokio::spawn(tasks::watch(tasks.clone(), ledger.clone(), clock.clone(), shutdown.clone()));
+    let secrets = Arc::new(Secrets::new(data));
+    secrets.ensure_own_key().map_err(StartError::Key)?;
+    tokio::spawn(courier::run(parcels, ledger.clone(), secrets.clone(), shutdown.clone()));
     let app = Arc::new(App {
         ledger,
         reader,
@@ -95,7 +102,7 @@ pub async fn start<S: Store + 'static>(
         definitions,
         tasks,
         access,
-        secrets: Secrets::new(data),
+        secrets,
         names: http::WorkerNames::default(),
         recovery_window: config.recovery.window(),
         link,

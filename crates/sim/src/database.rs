@@ -12,6 +12,7 @@ mod trouble;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
+use store::read::OutboxView;
 use store::rows::{NewWorker, QueuedStep, ServerRow, StoredJob, TaskRow, TokenRow, TriggerRow, WorkerRow};
 use store::{Batch, Committed, Due, DueLog, Enrolled, HeldStep, Reader, Store, StoreError};
 use store_memory::MemoryDatabase;
@@ -172,6 +173,14 @@ impl Store for Handle {
 
     fn due_triggers(&mut self, now: Time, limit: usize) -> Result<Vec<TriggerRow>, StoreError> {
         self.reach()?.due_triggers(now, limit)
+    }
+
+    fn due_outbox(&mut self, now: Time, limit: usize) -> Result<Vec<OutboxView>, StoreError> {
+        self.reach()?.due_outbox(now, limit)
+    }
+
+    fn next_outbox(&mut self) -> Result<Option<Time>, StoreError> {
+        self.reach()?.next_outbox()
     }
 
     fn next_check(&mut self) -> Result<Option<Time>, StoreError> {

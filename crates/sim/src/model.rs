@@ -449,7 +449,7 @@ mod tests {
         let mut last = step("b", vec![NeedPlan { step: 0, on: vec!["success"] }]);
         change(&mut last);
         let (name, steps) = ("job".to_owned(), vec![step("a", Vec::new()), last]);
-        JobPlan { at: Duration::ZERO, name, timeout: None, expires: None, priority: 0, steps }
+        JobPlan { at: Duration::ZERO, name, timeout: None, expires: None, priority: 0, steps, hooks: Vec::new() }
     }
 
     fn ended(reason: Option<Reason>) -> AttemptStory {

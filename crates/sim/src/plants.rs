@@ -166,6 +166,7 @@ fn provocation(bug: Bug) -> Provocation {
         Bug::RefusalsCount => plain(&["disk-full"]),
         Bug::ErrorDropsJob => plain(&["refusals"]),
         Bug::ConflictIgnored | Bug::TiesIgnored => plain(&["conflicts"]),
+        Bug::SentBeforeItArrives => plain(&["kill-server"]),
         Bug::ReportedOnce | Bug::ForgottenOnReport => plain(&["kill-server", "cut", "kill-worker"]),
         Bug::GoBeforeCommit => plain(&["die-before-grant"]),
         Bug::ForgetBeforeCommit => plain(&["die-before-end"]),
@@ -187,6 +188,7 @@ fn provocation(bug: Bug) -> Provocation {
         | Bug::HoldForgotten
         | Bug::FailFastForgets
         | Bug::ChildEndNotTold
+        | Bug::HooksForgotten
         | Bug::FenceRepeats => plain(&["kill-worker"]),
     }
 }

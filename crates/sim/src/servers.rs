@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use server::bus::Bus;
 use server::clock::{Reading, Tick, follow};
 use server::dispatch::LinkId;
-use server::ledger::{Command, Commit, Core, LinkEvent, LinkOut, LinkSender, LogFrame};
+use server::ledger::{self, Command, Commit, Core, Delivered, LinkEvent, LinkOut, LinkSender, LogFrame, TRY_WITHIN};
 use server::link::{Inbound, Machine, Silence};
 use server::metrics::Metrics;
 use server::random::Random;
@@ -81,6 +81,8 @@ pub(crate) struct ServerProcess {
     /// The database is away, and the same batch is tried again after this pause.
     retry: Option<Duration>,
     pub replies: Vec<Reply>,
+    /// Words to the outside.
+    post: mpsc::UnboundedReceiver<ledger::Parcel>,
 }
 
 struct Socket {
@@ -102,6 +104,7 @@ pub(crate) enum ServerEvent {
     /// Whether this link has been silent for too long.
     Listen(ConnId),
     Parcel(ConnId, Parcel),
+    Delivered(Delivered),
 }
 
 impl World {
@@ -145,6 +148,8 @@ impl World {
             self.agenda.after(Duration::from_secs(2), Event::StartServer(at));
             return;
         };
+        let (post, parcels) = mpsc::unbounded_channel();
+        let core = core.with_post(post);
         self.tell(|| format!("server {at} starts, life {life}"));
         if life == 1 {
             self.database.begin();
@@ -164,6 +169,7 @@ impl World {
             wake_at: Duration::MAX,
             retry: None,
             replies: Vec::new(),
+            post: parcels,
         };
         self.servers[at].process = Some(process);
         self.tell_triggers(at);
@@ -226,6 +232,7 @@ impl World {
             ServerEvent::Knock(conn) => self.knock(at, conn),
             ServerEvent::Listen(conn) => self.listen(at, conn),
             ServerEvent::Parcel(conn, parcel) => self.hear(at, conn, parcel),
+            ServerEvent::Delivered(delivered) => self.command(at, Command::Delivered(delivered)),
         }
     }
 
@@ -321,6 +328,7 @@ impl World {
             return;
         }
         self.send_what_was_said(at);
+        self.carry_outside(at);
         self.collect_replies(at);
         let Some(process) = &mut self.servers[at].process else { return };
         if !process.inbox.is_empty() && !process.turn_is_due {
@@ -350,6 +358,27 @@ impl World {
             if ends {
                 self.close_socket(at, conn);
             }
+        }
+    }
+
+    /// Whoever is outside takes a word, or does not, and may not be heard when it says so.
+    fn carry_outside(&mut self, at: usize) {
+        let Some(process) = &mut self.servers[at].process else { return };
+        let parcels: Vec<ledger::Parcel> = std::iter::from_fn(|| process.post.try_recv().ok()).collect();
+        for parcel in parcels {
+            let (arrives, heard) =
+                if self.at_peace { (true, true) } else { (self.outside.chance(0.8), self.outside.chance(0.8)) };
+            let takes = self.outside.duration(Duration::from_millis(1), Duration::from_secs(2));
+            let pause = if heard { takes } else { TRY_WITHIN };
+            self.tell(|| {
+                format!("server {at} → outside: {} of {}, try {}", parcel.letter.on, parcel.job, parcel.tries)
+            });
+            if arrives {
+                self.check(|checks| checks.arrived(parcel.id, &parcel.letter.text));
+            }
+            let outcome = if arrives && heard { Ok(()) } else { Err("nobody answers".to_owned()) };
+            let delivered = Delivered { id: parcel.id, tries: parcel.tries, outcome };
+            self.later_at_server(at, pause, ServerEvent::Delivered(delivered));
         }
     }
 

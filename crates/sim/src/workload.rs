@@ -2,6 +2,7 @@
 //! line, so that a runner reads it there and the model here.
 
 mod gates;
+mod hooks;
 mod schedules;
 
 use std::fmt::Write as _;
@@ -15,6 +16,7 @@ use crate::setup::Setup;
 
 pub use gates::GatePlan;
 pub(crate) use gates::{PEOPLE, SUBMITTER};
+pub use hooks::{HookPlan, HookWork, On};
 pub use schedules::SchedulePlan;
 pub(crate) use schedules::book;
 
@@ -30,6 +32,9 @@ pub struct JobPlan {
     pub expires: Option<Duration>,
     pub priority: i32,
     pub steps: Vec<StepPlan>,
+    /// What follows on its end, in the order of occasions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hooks: Vec<HookPlan>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -214,6 +219,8 @@ impl JobPlan {
         jobs.iter_mut().for_each(|job| job.roll_children(&mut dice, 1));
         let mut dice = Dice::new(seed, "gates");
         jobs.iter_mut().flat_map(|job| &mut job.steps).for_each(|step| step.roll_gate(&mut dice));
+        let mut dice = Dice::new(seed, "hooks");
+        jobs.iter_mut().for_each(|job| job.roll_hooks(&mut dice, 1));
         jobs
     }
 
@@ -224,12 +231,11 @@ impl JobPlan {
         }
     }
 
-    /// This job and all that its steps begin, near and far.
+    /// This job and all that its steps begin, or that follows on its end, near and far.
     pub(crate) fn with_children(&self) -> Vec<&JobPlan> {
         let mut all = vec![self];
-        all.extend(
-            self.steps.iter().filter_map(|step| step.child.as_ref()).flat_map(|child| child.job.with_children()),
-        );
+        let begun = self.steps.iter().filter_map(|step| step.child.as_ref()).map(|child| &child.job);
+        all.extend(begun.chain(self.following()).flat_map(JobPlan::with_children));
         all
     }
 
@@ -242,6 +248,7 @@ impl JobPlan {
             expires: dice.chance(0.05).then(|| roll_time(5, 300, dice)),
             priority: dice.between(0, 4) as i32 - 2,
             steps,
+            hooks: Vec::new(),
         }
     }
 
@@ -264,6 +271,7 @@ impl JobPlan {
         for step in &self.steps {
             step.write(&self.steps, &mut text);
         }
+        self.write_hooks(&mut text);
         text
     }
 }
@@ -359,6 +367,7 @@ impl StepPlan {
             expires: dice.chance(0.1).then(|| roll_time(5, 300, dice)),
             priority: dice.between(0, 4) as i32 - 2,
             steps,
+            hooks: Vec::new(),
         };
         if levels > 0 {
             job.roll_children(dice, levels - 1);

@@ -47,6 +47,8 @@ pub struct World {
     pub(crate) checks: Arc<Mutex<Checks>>,
     pub(crate) story: Story,
     pub(crate) dice: Dice,
+    /// What becomes of words to the outside.
+    pub(crate) outside: Dice,
     pub(crate) next_link: u64,
     pub(crate) next_life: u64,
     pub(crate) at_peace: bool,
@@ -149,6 +151,7 @@ impl World {
             checks,
             story,
             dice: Dice::new(seed, "world"),
+            outside: Dice::new(seed, "outside"),
             next_link: 0,
             next_life: 0,
             at_peace: false,
@@ -230,6 +233,10 @@ impl World {
     /// Every job has been over for so long that whatever follows from that is done too.
     fn is_quiet(&mut self, now: Duration) -> bool {
         if self.over_since.is_none() && self.users.all_is_over(&self.checks.lock().expect("no checker panics")) {
+            self.over_since = Some(now);
+        }
+        if self.over_since.is_some() && self.database.store().next_outbox().is_ok_and(|next| next.is_some()) {
+            // Somebody is still to hear of it.
             self.over_since = Some(now);
         }
         self.over_since.is_some_and(|since| now > since + SETTLE)

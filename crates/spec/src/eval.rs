@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
+use engine::StepIx;
 use engine::definition::{Items, Program, RunBody, StepDef};
 use engine::eval::{Evaluator, Scope};
 use minijinja::value::{Serde, Value};
@@ -29,7 +30,7 @@ impl Evaluator for Templates {
             "cancelled()" => Ok(scope.cancelled),
             "always()" | "true" => Ok(true),
             "false" => Ok(false),
-            _ => guarded(|| condition(expression, context(step, scope))),
+            _ => guarded(|| condition(expression, context(&step.uses, scope))),
         }
     }
 
@@ -37,11 +38,11 @@ impl Evaluator for Templates {
         if !body.templated {
             return Ok(body.clone());
         }
-        guarded(|| Filler { context: context(step, scope), bytes_left: TEXT_BYTES_MAX }.body(body))
+        guarded(|| Filler { context: context(&step.uses, scope), bytes_left: TEXT_BYTES_MAX }.body(body))
     }
 
-    fn fill(&self, with: &Json, step: &StepDef, scope: &Scope<'_>) -> Result<Json, String> {
-        let mut filler = Filler { context: context(step, scope), bytes_left: TEXT_BYTES_MAX };
+    fn fill(&self, with: &Json, uses: &[StepIx], scope: &Scope<'_>) -> Result<Json, String> {
+        let mut filler = Filler { context: context(uses, scope), bytes_left: TEXT_BYTES_MAX };
         guarded(|| filler.value("with", with))
     }
 
@@ -49,11 +50,11 @@ impl Evaluator for Templates {
         match items {
             Items::Matrix(axes) => Ok(combinations(axes)),
             Items::List(list) => {
-                let mut filler = Filler { context: context(step, scope), bytes_left: ITEMS_BYTES_MAX };
+                let mut filler = Filler { context: context(&step.uses, scope), bytes_left: ITEMS_BYTES_MAX };
                 guarded(|| list.iter().map(|item| filler.value("for_each", item)).collect())
             }
             Items::Text(text) => {
-                let mut filler = Filler { context: context(step, scope), bytes_left: ITEMS_BYTES_MAX };
+                let mut filler = Filler { context: context(&step.uses, scope), bytes_left: ITEMS_BYTES_MAX };
                 list_of(guarded(|| filler.value("for_each", &Json::from(&**text)))?)
             }
         }
@@ -118,13 +119,13 @@ fn condition(expression: &str, context: Value) -> Result<bool, String> {
 }
 
 /// What expressions see: `input`, `steps` (those that the step uses), `job`, `task`, and the four functions.
-fn context(step: &StepDef, scope: &Scope<'_>) -> Value {
-    let steps = Value::from_pairs(step.uses.iter().map(|&ix| step_value(scope, ix)));
+fn context(uses: &[StepIx], scope: &Scope<'_>) -> Value {
+    let steps = Value::from_pairs(uses.iter().map(|&ix| step_value(scope, ix)));
     let Scope { success, failure, cancelled, .. } = *scope;
     Value::from_pairs([
         ("input", Value::from(Serde(scope.input))),
         ("steps", steps),
-        ("job", Value::from_pairs([("id", Value::from(scope.job.to_string()))])),
+        ("job", job_value(scope)),
         ("task", Value::from_pairs([("name", Value::from(scope.task))])),
         ("success", Value::from_function(move || success)),
         ("failure", Value::from_function(move || failure)),
@@ -135,7 +136,24 @@ fn context(step: &StepDef, scope: &Scope<'_>) -> Value {
     ])
 }
 
-fn step_value(scope: &Scope<'_>, ix: engine::StepIx) -> (String, Value) {
+/// `job.id`; and once it is over `job.state` and `job.error`, which is nothing where all went well.
+fn job_value(scope: &Scope<'_>) -> Value {
+    let mut fields = vec![("id", Value::from(scope.job.to_string()))];
+    if let Some(outcome) = &scope.outcome {
+        let error = outcome.error.map(|error| {
+            Value::from_pairs([
+                ("code", Value::from(error.kind.code())),
+                ("message", Value::from(error.message.as_str())),
+                ("step", outcome.step.map_or(Value::from(()), Value::from)),
+            ])
+        });
+        fields.push(("state", Value::from(outcome.state.word())));
+        fields.push(("error", error.unwrap_or(Value::from(()))));
+    }
+    Value::from_pairs(fields)
+}
+
+fn step_value(scope: &Scope<'_>, ix: StepIx) -> (String, Value) {
     let view = (scope.steps)(ix);
     let fields = Value::from_pairs([
         ("state", Value::from(view.state.word())),

@@ -1,10 +1,13 @@
 //! One batch: in the order in which SQLite writes it, so that it is refused for the same reasons.
 
-use store::plan::{Plan, PlannedJob};
-use store::rows::{AttemptRow, EventRow, JobRow, StepRow};
-use store::{Batch, Committed, StoreError};
+use std::collections::BTreeSet;
 
-use crate::tables::{AttemptRecord, MetaRow, Tables, countable, refused};
+use store::plan::{Plan, PlannedJob};
+use store::rows::{AttemptRow, EventRow, JobRow, OutboxMove, StepRow};
+use store::{Batch, Committed, StoreError};
+use uuid::Uuid;
+
+use crate::tables::{AttemptRecord, MetaRow, OutboxRecord, Tables, countable, refused};
 use crate::{beats, logs, servers, workers};
 
 pub(crate) fn write(tables: &mut Tables, batch: &Batch) -> Result<Committed, StoreError> {
@@ -24,6 +27,7 @@ pub(crate) fn write(tables: &mut Tables, batch: &Batch) -> Result<Committed, Sto
         tables.idempotency.put((row.token, row.key.clone()), row.clone());
     }
     outbox(tables, batch, &plan)?;
+    let outbox_moved = outbox_moves(tables, batch);
     evidence(tables, batch, &plan)?;
     logs::write(tables, batch)?;
     beats::write(tables, &batch.beats)?;
@@ -35,7 +39,13 @@ pub(crate) fn write(tables: &mut Tables, batch: &Batch) -> Result<Committed, Sto
         servers::put(tables, server)?;
     }
     settings(tables, batch);
-    Ok(Committed { conflicts: plan.conflicts, event_ids, triggers_moved: plan.triggers_moved, mark_moved })
+    Ok(Committed {
+        conflicts: plan.conflicts,
+        event_ids,
+        triggers_moved: plan.triggers_moved,
+        mark_moved,
+        outbox_moved,
+    })
 }
 
 /// The first text under a hash stays.
@@ -55,6 +65,7 @@ fn jobs(tables: &mut Tables, plan: &Plan<'_>) -> Result<(), StoreError> {
             None => last.row.clone(),
             Some(old) => JobRow {
                 parent: old.parent,
+                hook_of: old.hook_of,
                 task: old.task.clone(),
                 definition: old.definition,
                 input: old.input.clone(),
@@ -122,9 +133,27 @@ fn outbox(tables: &mut Tables, batch: &Batch, plan: &Plan<'_>) -> Result<(), Sto
         if tables.outbox.contains(&row.id) {
             return Err(refused(format!("{} is in the outbox already", row.id)));
         }
-        tables.outbox.put(row.id, row.clone());
+        let waiting =
+            OutboxRecord { row: row.clone(), tries: 0, next_at: Some(row.created_at), delivered_at: None, error: None };
+        tables.outbox.put(row.id, waiting);
     }
     Ok(())
+}
+
+/// Those that somebody else was faster with.
+fn outbox_moves(tables: &mut Tables, batch: &Batch) -> BTreeSet<Uuid> {
+    let mut moved = BTreeSet::new();
+    for OutboxMove { id, expected, tries, next_at, delivered_at, error } in &batch.outbox_moves {
+        let written = tables.outbox.update(id, |record| {
+            let (tries, next_at, delivered_at, error) = (*tries, *next_at, *delivered_at, error.clone());
+            let row = OutboxRecord { row: record.row.clone(), tries, next_at, delivered_at, error };
+            (record.tries == *expected && record.delivered_at.is_none()).then_some(row)
+        });
+        if !written {
+            moved.insert(*id);
+        }
+    }
+    moved
 }
 
 /// What changes no state: late ends of attempts that were given up, and events that could not be handled.

@@ -1,17 +1,18 @@
 //! What each kind of row is found by: its key, and the orders that the queries of a database need.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
 use store::rows::{
-    BeatRole, BeatRow, BreakerRow, DefinitionRow, EventRow, HearingRow, IdempotencyRow, JobRow, LineageRow, OutboxRow,
+    BeatRole, BeatRow, BreakerRow, DefinitionRow, EventRow, HearingRow, IdempotencyRow, JobRow, LineageRow,
     QuarantineRow, ServerId, ServerRow, StepRow, TaskRow, TokenRow, TriggerRow, WorkerRow,
 };
 use uuid::Uuid;
 
 use crate::table::Row;
-use crate::tables::{AttemptRecord, ChunkRow, Counter, LogRow, MarkRow, MetaRow, PastBeat, WorkerRecord};
+use crate::tables::{AttemptRecord, ChunkRow, Counter, LogRow, MarkRow, MetaRow, OutboxRecord, PastBeat, WorkerRecord};
 
 /// Rows that are found by their keys alone.
 macro_rules! plain {
@@ -25,7 +26,6 @@ macro_rules! plain {
 
 plain! {
     DefinitionRow: [u8; 32];
-    OutboxRow: Uuid;
     IdempotencyRow: (Uuid, String);
     QuarantineRow: u64;
     ChunkRow: (AttemptId, u64);
@@ -43,6 +43,8 @@ pub(crate) struct JobIndex {
     pub(crate) due: BTreeSet<(Time, JobId)>,
     pub(crate) by_state: BTreeMap<&'static str, BTreeSet<JobId>>,
     pub(crate) by_task: BTreeMap<String, BTreeSet<JobId>>,
+    /// By the job on whose end they follow, the oldest first.
+    pub(crate) hooks: BTreeSet<(JobId, Time, JobId)>,
     /// By the job that began them, the oldest first.
     pub(crate) children: BTreeSet<(JobId, Time, JobId)>,
 }
@@ -55,6 +57,9 @@ impl Row for JobRow {
         index.due.extend(self.check_at.map(|at| (at, *id)));
         index.by_state.entry(self.state).or_default().insert(*id);
         index.children.extend(self.parent.map(|parent| (parent.job, self.created_at, *id)));
+        if let (Some(job), None) = (self.hook_of, self.parent) {
+            index.hooks.insert((job, self.created_at, *id));
+        }
         match index.by_task.get_mut(&self.task) {
             Some(jobs) => drop(jobs.insert(*id)),
             None => drop(index.by_task.insert(self.task.clone(), BTreeSet::from([*id]))),
@@ -67,6 +72,9 @@ impl Row for JobRow {
         }
         if let Some(parent) = self.parent {
             index.children.remove(&(parent.job, self.created_at, *id));
+        }
+        if let Some(job) = self.hook_of {
+            index.hooks.remove(&(job, self.created_at, *id));
         }
         if let Some(jobs) = index.by_state.get_mut(self.state) {
             jobs.remove(id);
@@ -182,6 +190,35 @@ pub(crate) struct Families {
     pub(crate) stands_in: BTreeMap<JobId, JobId>,
     /// By their first job, in the order in which they went on for it.
     pub(crate) places: BTreeMap<(JobId, u32), JobId>,
+}
+
+impl Row for OutboxRecord {
+    type Key = Uuid;
+    type Index = OutboxIndex;
+
+    fn enter(&self, id: &Uuid, index: &mut OutboxIndex) {
+        index.by_job.insert((self.row.job, self.row.created_at, *id));
+        index.due.extend(self.next_at.map(|at| (at, *id)));
+        if self.is_dead() {
+            index.dead.insert((Reverse(self.row.created_at), *id));
+        }
+    }
+
+    fn leave(&self, id: &Uuid, index: &mut OutboxIndex) {
+        index.by_job.remove(&(self.row.job, self.row.created_at, *id));
+        if let Some(at) = self.next_at {
+            index.due.remove(&(at, *id));
+        }
+        index.dead.remove(&(Reverse(self.row.created_at), *id));
+    }
+}
+
+#[derive(Debug, Default, Clone)]
+pub(crate) struct OutboxIndex {
+    pub(crate) due: BTreeSet<(Time, Uuid)>,
+    pub(crate) by_job: BTreeSet<(JobId, Time, Uuid)>,
+    /// Given up, the newest first.
+    pub(crate) dead: BTreeSet<(Reverse<Time>, Uuid)>,
 }
 
 impl Row for LogRow {

@@ -7,7 +7,7 @@ use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
 use store::codec::Corrupt;
 use store::read::{
     AttemptGlance, AttemptView, EventView, Family, JobSummary, Kin, Lineage, LogChunk, LogMarkView, LogState,
-    StaleAttempt, StepGlance,
+    OutboxView, StaleAttempt, StepGlance,
 };
 use store::rows::{
     BeatRole, BeatRow, BreakerRow, EventRow, HearingRow, IdempotencyRow, JobRow, LineageRow, LoadedJob, LoadedStep,
@@ -18,7 +18,7 @@ use uuid::Uuid;
 
 use crate::database::MemoryDatabase;
 use crate::indexes::StepPlace;
-use crate::tables::{AttemptRecord, MarkRow, Tables};
+use crate::tables::{AttemptRecord, MarkRow, OutboxRecord, Tables};
 
 /// Reads from any thread.
 #[derive(Debug)]
@@ -48,14 +48,18 @@ impl Reader for MemoryReader {
         self.look(|t| {
             let found = |begun: bool| {
                 let range = t.jobs.range(JobId(low)..=JobId(high));
-                range.filter(move |(_, row)| row.parent.is_some() == begun).map(|(id, _)| *id)
+                range
+                    .filter(move |(_, row)| (row.parent.is_some() || row.hook_of.is_some()) == begun)
+                    .map(|(id, _)| *id)
             };
             found(false).chain(found(true)).take(limit).collect()
         })
     }
 
     fn last_job(&self) -> Result<Option<JobId>, StoreError> {
-        self.look(|t| t.jobs.iter().rev().find(|(_, row)| row.parent.is_none()).map(|(id, _)| *id))
+        self.look(|t| {
+            t.jobs.iter().rev().find(|(_, row)| row.parent.is_none() && row.hook_of.is_none()).map(|(id, _)| *id)
+        })
     }
 
     fn jobs(&self, filter: &JobFilter) -> Result<Page<JobSummary>, StoreError> {
@@ -103,6 +107,32 @@ impl Reader for MemoryReader {
             let of_parent = t.jobs.index().children.range((job, Time(i64::MIN), JobId(Uuid::nil()))..);
             of_parent.take_while(|(parent, ..)| *parent == job).map(|(.., id)| *id).take(limit).collect()
         })
+    }
+
+    fn hooks(&self, job: JobId, limit: usize) -> Result<Vec<JobId>, StoreError> {
+        self.look(|t| {
+            let of_job = t.jobs.index().hooks.range((job, Time(i64::MIN), JobId(Uuid::nil()))..);
+            of_job.take_while(|(of, ..)| *of == job).map(|(.., id)| *id).take(limit).collect()
+        })
+    }
+
+    fn outbox_of(&self, job: JobId, limit: usize) -> Result<Vec<OutboxView>, StoreError> {
+        self.look(|t| {
+            let of_job = t.outbox.index().by_job.range((job, Time(i64::MIN), Uuid::nil())..);
+            let of_job = of_job.take_while(|(of, ..)| *of == job).take(limit);
+            of_job.filter_map(|(.., id)| t.outbox.get(id)).map(OutboxRecord::view).collect()
+        })
+    }
+
+    fn dead_outbox(&self, limit: usize) -> Result<Vec<OutboxView>, StoreError> {
+        self.look(|t| {
+            let dead = t.outbox.index().dead.iter().take(limit);
+            dead.filter_map(|(_, id)| t.outbox.get(id)).map(OutboxRecord::view).collect()
+        })
+    }
+
+    fn outbox(&self, id: Uuid) -> Result<Option<OutboxView>, StoreError> {
+        self.look(|t| t.outbox.get(&id).map(OutboxRecord::view))
     }
 
     fn definition_of(&self, job: JobId) -> Result<Option<[u8; 32]>, StoreError> {
@@ -293,6 +323,7 @@ fn loaded_job(row: &JobRow) -> LoadedJob {
     LoadedJob {
         id: row.id,
         parent: row.parent,
+        hook_of: row.hook_of,
         version: row.version,
         state: row.state.to_owned(),
         input: row.input.clone(),
@@ -340,6 +371,7 @@ fn job_summary(row: &JobRow) -> JobSummary {
         error_step: row.error_step.clone(),
         submitted_by: row.submitted_by.clone(),
         parent: row.parent,
+        hook_of: row.hook_of,
     }
 }
 

@@ -67,7 +67,7 @@ impl<'a> Rows<'a> {
     }
 
     pub fn outbox(&self) -> impl Iterator<Item = &OutboxRow> {
-        self.tables.outbox.iter().map(|(_, row)| row)
+        self.tables.outbox.iter().map(|(_, record)| &record.row)
     }
 
     pub fn quarantine(&self) -> impl Iterator<Item = &QuarantineRow> {

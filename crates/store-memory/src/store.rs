@@ -4,6 +4,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
+use store::read::OutboxView;
 use store::rows::{NewWorker, QueuedStep, ServerRow, StoredJob, TaskRow, TokenRow, TriggerRow, WorkerRow};
 use store::{Batch, Committed, Due, DueLog, Enrolled, HeldStep, Reader, Store, StoreError};
 use uuid::Uuid;
@@ -11,7 +12,7 @@ use uuid::Uuid;
 use crate::database::MemoryDatabase;
 use crate::indexes::StepPlace;
 use crate::reader::{self, MemoryReader};
-use crate::tables::{Counter, FENCES_COUNTER, MetaRow, Tables, countable, refused};
+use crate::tables::{Counter, FENCES_COUNTER, MetaRow, OutboxRecord, Tables, countable, refused};
 use crate::{beats, commit, servers, workers};
 
 /// Named by the schema of a database that has one; taken here too.
@@ -86,6 +87,16 @@ impl Store for MemoryStore {
         let tables = self.database.lock();
         let due = tables.triggers.index().iter().take_while(|(at, _)| *at <= now).take(limit);
         Ok(due.filter_map(|(_, id)| tables.triggers.get(id).cloned()).collect())
+    }
+
+    fn due_outbox(&mut self, now: Time, limit: usize) -> Result<Vec<OutboxView>, StoreError> {
+        let tables = self.database.lock();
+        let due = tables.outbox.index().due.iter().take_while(|(at, _)| *at <= now).take(limit);
+        Ok(due.filter_map(|(_, id)| tables.outbox.get(id)).map(OutboxRecord::view).collect())
+    }
+
+    fn next_outbox(&mut self) -> Result<Option<Time>, StoreError> {
+        Ok(self.database.lock().outbox.index().due.first().map(|(at, _)| *at))
     }
 
     fn next_check(&mut self) -> Result<Option<Time>, StoreError> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use engine::{AttemptId, Time, WorkerId};
 use store::StoreError;
-use store::read::LogState;
+use store::read::{LogState, OutboxView};
 use store::rows::{
     AttemptRow, BeatRow, BreakerRow, DefinitionRow, EventRow, HearingRow, IdempotencyRow, JobRow, LineageRow,
     OutboxRow, QuarantineRow, ServerRow, StepRow, TaskRow, TokenRow, TriggerRow, WorkerRow,
@@ -30,7 +30,7 @@ pub(crate) struct Tables {
     pub(crate) steps: Table<StepRow>,
     pub(crate) attempts: Table<AttemptRecord>,
     pub(crate) events: Table<EventRow>,
-    pub(crate) outbox: Table<OutboxRow>,
+    pub(crate) outbox: Table<OutboxRecord>,
     pub(crate) idempotency: Table<IdempotencyRow>,
     pub(crate) quarantine: Table<QuarantineRow>,
     pub(crate) lineage: Table<LineageRow>,
@@ -55,6 +55,37 @@ pub(crate) struct Tables {
 pub struct AttemptRecord {
     pub row: AttemptRow,
     pub late_outcome: Option<(String, Time)>,
+}
+
+/// Something to be delivered, and how far that got.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct OutboxRecord {
+    pub(crate) row: OutboxRow,
+    pub(crate) tries: u32,
+    pub(crate) next_at: Option<Time>,
+    pub(crate) delivered_at: Option<Time>,
+    pub(crate) error: Option<String>,
+}
+
+impl OutboxRecord {
+    pub(crate) fn is_dead(&self) -> bool {
+        self.next_at.is_none() && self.delivered_at.is_none()
+    }
+
+    pub(crate) fn view(&self) -> OutboxView {
+        let OutboxRow { id, job, kind, body, created_at } = self.row.clone();
+        OutboxView {
+            id,
+            job,
+            kind: kind.to_owned(),
+            body,
+            created_at,
+            tries: self.tries,
+            next_at: self.next_at,
+            delivered_at: self.delivered_at,
+            error: self.error.clone(),
+        }
+    }
 }
 
 /// Where an attempt's log stands.

@@ -119,8 +119,14 @@ impl Bench {
             stop: StopPolicy { signal: 15, grace: Duration::from_secs(10) },
             protection: Protection::default(),
         };
-        let parts =
-            DefinitionParts { name: Arc::from("noop"), timeout: None, expires: None, priority: 0, steps: vec![step] };
+        let parts = DefinitionParts {
+            name: Arc::from("noop"),
+            timeout: None,
+            expires: None,
+            priority: 0,
+            hooks: Vec::new(),
+            steps: vec![step],
+        };
         let definition = Arc::new(Definition::new(parts).expect("a graph without faults"));
         let meta = JobMeta { definition: [7; 32], input: Arc::from("{}") };
         Bench { definition, meta, next: 0 }
@@ -198,7 +204,7 @@ impl Evaluator for Nothing {
         Ok(body.clone())
     }
 
-    fn fill(&self, with: &serde_json::Value, _: &StepDef, _: &Scope<'_>) -> Result<serde_json::Value, String> {
+    fn fill(&self, with: &serde_json::Value, _: &[StepIx], _: &Scope<'_>) -> Result<serde_json::Value, String> {
         Ok(with.clone())
     }
 

@@ -1,4 +1,4 @@
 SELECT id, task, state, created_at, started_at, ended_at, error_code, error_message, error_step, submitted_by,
-       parent_job, parent_step
+       parent_job, parent_step, hook_of
 FROM jobs WHERE id < ?1
 ORDER BY id DESC LIMIT ?2

@@ -3,10 +3,13 @@
 //! Versions are looked at before anything is written, so a job that moved is left out whole. The statements behind
 //! [`jobs`], [`steps`] and [`attempts`] are the only ones in the project that write states.
 
+use std::collections::BTreeSet;
+
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 use store::plan::Plan;
-use store::rows::{AttemptRow, EventRow, FleetChange, StepRow};
+use store::rows::{AttemptRow, EventRow, FleetChange, OutboxMove, StepRow};
 use store::{Batch, Committed, StoreError};
+use uuid::Uuid;
 
 use crate::error::translate;
 use crate::values::{micros, signed};
@@ -35,6 +38,7 @@ fn write(connection: &mut Connection, batch: &Batch) -> Result<Committed, Failur
     let event_ids = events(&tx, &batch.events, &plan)?;
     idempotency(&tx, batch, &plan)?;
     outbox(&tx, batch, &plan)?;
+    let outbox_moved = outbox_moves(&tx, batch)?;
     evidence(&tx, batch, &plan)?;
     logs::write(&tx, batch)?;
     beats::write(&tx, &batch.beats)?;
@@ -50,7 +54,13 @@ fn write(connection: &mut Connection, batch: &Batch) -> Result<Committed, Failur
     servers::put(&tx, batch.server.as_ref())?;
     breaker(&tx, batch)?;
     tx.commit()?;
-    Ok(Committed { conflicts: plan.conflicts, event_ids, triggers_moved: plan.triggers_moved, mark_moved })
+    Ok(Committed {
+        conflicts: plan.conflicts,
+        event_ids,
+        triggers_moved: plan.triggers_moved,
+        mark_moved,
+        outbox_moved,
+    })
 }
 
 fn plan<'a>(tx: &Transaction<'_>, batch: &'a Batch) -> Result<Plan<'a>, Failure> {
@@ -101,6 +111,7 @@ fn jobs(tx: &Transaction<'_>, plan: &Plan<'_>) -> Result<(), Failure> {
             row.data,
             row.parent.as_ref().map(|parent| parent.job.0.as_bytes()),
             row.parent.map(|parent| parent.step.0),
+            row.hook_of.as_ref().map(|job| job.0.as_bytes()),
             job.expected.map(signed).transpose()?,
         ])?;
         if written != 1 {
@@ -208,6 +219,20 @@ fn outbox(tx: &Transaction<'_>, batch: &Batch, plan: &Plan<'_>) -> Result<(), Fa
         add.execute(params![row.id.as_bytes(), row.job.0.as_bytes(), row.kind, row.body, row.created_at.0])?;
     }
     Ok(())
+}
+
+/// Those that somebody else was faster with.
+fn outbox_moves(tx: &Transaction<'_>, batch: &Batch) -> Result<BTreeSet<Uuid>, Failure> {
+    let mut update = tx.prepare_cached(sql::MOVE_OUTBOX)?;
+    let mut moved = BTreeSet::new();
+    for row in &batch.outbox_moves {
+        let OutboxMove { id, expected, tries, next_at, delivered_at, error } = row;
+        let row = params![id.as_bytes(), expected, tries, micros(*next_at), micros(*delivered_at), error];
+        if update.execute(row)? == 0 {
+            moved.insert(*id);
+        }
+    }
+    Ok(moved)
 }
 
 /// What changes no state: late ends of attempts that were given up, and events that could not be handled.

@@ -44,6 +44,8 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     // An older build would end a child job and not tell its parent.
     Migration { version: 9, name: "children", sql: include_str!("../migrations/0009_children.sql"), min_reader: 9 },
     Migration { version: 10, name: "triggers", sql: include_str!("../migrations/0010_triggers.sql"), min_reader: 9 },
+    // An older build would end a job and forget what follows on that.
+    Migration { version: 11, name: "hooks", sql: include_str!("../migrations/0011_hooks.sql"), min_reader: 11 },
 ];
 
 pub(crate) fn run(connection: &mut Connection, path: &str, migrations: &[Migration]) -> Result<(), StoreError> {

@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use store::codec::Corrupt;
 use store::read::{
     AttemptGlance, AttemptView, EventView, Family, JobSummary, Kin, Lineage, LogChunk, LogMarkView, LogState,
-    StaleAttempt, StepGlance,
+    OutboxView, StaleAttempt, StepGlance,
 };
 use store::rows::{
     BeatRow, BreakerRow, DefinitionRow, HearingRow, IdempotencyRow, LoadedJob, LoadedStep, ServerId, ServerRow,
@@ -122,6 +122,24 @@ impl Reader for SqliteReader {
             let mut children = c.prepare_cached(sql::CHILDREN)?;
             children.query_map(params![job.0.as_bytes(), clamped(limit)], |row| values::job(row, 0))?.collect()
         })
+    }
+
+    fn hooks(&self, job: JobId, limit: usize) -> Result<Vec<JobId>, StoreError> {
+        let asked = params![job.0.as_bytes(), clamped(limit)];
+        self.look(|c| c.prepare_cached(sql::HOOKS)?.query_map(asked, |row| values::job(row, 0))?.collect())
+    }
+
+    fn outbox_of(&self, job: JobId, limit: usize) -> Result<Vec<OutboxView>, StoreError> {
+        let asked = params![job.0.as_bytes(), clamped(limit)];
+        self.look(|c| c.prepare_cached(sql::OUTBOX_OF_JOB)?.query_map(asked, outbox_view)?.collect())
+    }
+
+    fn dead_outbox(&self, limit: usize) -> Result<Vec<OutboxView>, StoreError> {
+        self.look(|c| c.prepare_cached(sql::DEAD_OUTBOX)?.query_map([clamped(limit)], outbox_view)?.collect())
+    }
+
+    fn outbox(&self, id: Uuid) -> Result<Option<OutboxView>, StoreError> {
+        self.look(|c| c.prepare_cached(sql::OUTBOX)?.query_row([id.as_bytes()], outbox_view).optional())
     }
 
     fn definition_of(&self, job: JobId) -> Result<Option<[u8; 32]>, StoreError> {
@@ -330,10 +348,25 @@ fn find_job(connection: &Connection, id: JobId) -> rusqlite::Result<Option<Found
     Ok(Some(Found { job, definition, steps }))
 }
 
+pub(crate) fn outbox_view(row: &Row<'_>) -> rusqlite::Result<OutboxView> {
+    Ok(OutboxView {
+        id: values::uuid(row, 0)?,
+        job: values::job(row, 1)?,
+        kind: row.get(2)?,
+        body: row.get(3)?,
+        created_at: values::time(row, 4)?,
+        tries: row.get(5)?,
+        next_at: values::maybe_time(row, 6)?,
+        delivered_at: values::maybe_time(row, 7)?,
+        error: row.get(8)?,
+    })
+}
+
 fn loaded_job(id: JobId, row: &Row<'_>) -> rusqlite::Result<(LoadedJob, Option<DefinitionRow>)> {
     let job = LoadedJob {
         id,
         parent: values::parent(row, 10)?,
+        hook_of: values::maybe_job(row, 12)?,
         version: values::unsigned(row, 0)?,
         state: row.get(1)?,
         input: row.get(2)?,
@@ -373,6 +406,7 @@ fn job_summary(row: &Row<'_>) -> rusqlite::Result<JobSummary> {
         error_step: row.get(8)?,
         submitted_by: row.get(9)?,
         parent: values::parent(row, 10)?,
+        hook_of: values::maybe_job(row, 12)?,
     })
 }
 

@@ -35,9 +35,11 @@ statements! {
     CHILDREN = "children";
     DEFINITION_OF_JOB = "definition_of_job";
     DROP_CLOSING_MARK = "drop_closing_mark";
+    DEAD_OUTBOX = "dead_outbox";
     DRAIN_WORKER = "drain_worker";
     DUE_JOBS = "due_jobs";
     DUE_LOGS = "due_logs";
+    DUE_OUTBOX = "due_outbox";
     DUE_STEPS = "due_steps";
     DUE_TRIGGERS = "due_triggers";
     END_BEAT_STRETCH = "end_beat_stretch";
@@ -49,6 +51,7 @@ statements! {
     HEARING = "hearing";
     HELD = "held";
     HELD_STEPS = "held_steps";
+    HOOKS = "hooks";
     IDEMPOTENCY = "idempotency";
     JOB = "job";
     JOBS = "jobs";
@@ -65,10 +68,14 @@ statements! {
     LOG_MARKS = "log_marks";
     LOG_STATE = "log_state";
     META = "meta";
+    MOVE_OUTBOX = "move_outbox";
     NEXT_CHECK_OF_JOBS = "next_check_of_jobs";
     NEXT_CHECK_OF_LOGS = "next_check_of_logs";
     NEXT_CHECK_OF_STEPS = "next_check_of_steps";
     NEXT_CHECK_OF_TRIGGERS = "next_check_of_triggers";
+    NEXT_OUTBOX = "next_outbox";
+    OUTBOX = "outbox";
+    OUTBOX_OF_JOB = "outbox_of_job";
     PLACE_OF_GRANTED = "place_of_granted";
     PLACE_OF_OFFERED = "place_of_offered";
     PRUNE_BEATS = "prune_beats";

@@ -45,6 +45,10 @@ pub(crate) fn parent(row: &Row<'_>, index: usize) -> Result<Option<Parent>> {
     Ok(job.zip(step).map(|(job, step)| Parent { job: JobId(Uuid::from_bytes(job)), step: StepIx(step) }))
 }
 
+pub(crate) fn maybe_job(row: &Row<'_>, index: usize) -> Result<Option<JobId>> {
+    Ok(maybe_uuid(row, index)?.map(JobId))
+}
+
 pub(crate) fn attempt(row: &Row<'_>, index: usize) -> Result<AttemptId> {
     uuid(row, index).map(AttemptId)
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
+use store::read::OutboxView;
 use store::rows::{NewWorker, QueuedStep, ServerRow, StoredJob, TaskRow, TokenRow, TriggerRow, WorkerRow};
 use store::{Batch, Committed, Due, DueLog, Enrolled, HeldStep, Reader, Store, StoreError};
 use uuid::Uuid;
@@ -128,6 +129,15 @@ impl Store for SqliteStore {
     fn due_triggers(&mut self, now: Time, limit: usize) -> Result<Vec<TriggerRow>, StoreError> {
         let asked = params![now.0, clamped(limit)];
         self.run(|c| c.prepare_cached(sql::DUE_TRIGGERS)?.query_map(asked, triggers::trigger_row)?.collect())
+    }
+
+    fn due_outbox(&mut self, now: Time, limit: usize) -> Result<Vec<OutboxView>, StoreError> {
+        let asked = params![now.0, clamped(limit)];
+        self.run(|c| c.prepare_cached(sql::DUE_OUTBOX)?.query_map(asked, reader::outbox_view)?.collect())
+    }
+
+    fn next_outbox(&mut self) -> Result<Option<Time>, StoreError> {
+        self.run(|c| c.prepare_cached(sql::NEXT_OUTBOX)?.query_row([], |row| values::maybe_time(row, 0)))
     }
 
     fn next_check(&mut self) -> Result<Option<Time>, StoreError> {

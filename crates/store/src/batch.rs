@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use engine::{AttemptId, Epoch, Fence, Heard, JobId, Time, WorkerId};
+use uuid::Uuid;
 
 use crate::rows::{
     AttemptRow, BeatRow, BreakerRow, DefinitionRow, EventRow, FleetChange, HearingRow, IdempotencyRow, JobRow,
-    LateOutcome, LineageRow, OutboxRow, QuarantineRow, ServerRow, StepRow, TriggerRow, WorkerHello,
+    LateOutcome, LineageRow, OutboxMove, OutboxRow, QuarantineRow, ServerRow, StepRow, TriggerRow, WorkerHello,
 };
 
 /// Everything that the ledger decided in one round. Rows of one job stand or fall together.
@@ -20,6 +21,8 @@ pub struct Batch {
     pub attempts: Vec<AttemptRow>,
     pub events: Vec<EventRow>,
     pub outbox: Vec<OutboxRow>,
+    /// How far deliveries got; each is left out alone if somebody else was faster.
+    pub outbox_moves: Vec<OutboxMove>,
     pub idempotency: Vec<IdempotencyRow>,
     pub late_outcomes: Vec<LateOutcome>,
     pub quarantine: Vec<QuarantineRow>,
@@ -144,6 +147,8 @@ pub struct Committed {
     pub triggers_moved: BTreeSet<String>,
     /// The mark was left out, because there is another one than it was made after.
     pub mark_moved: bool,
+    /// Rows of the outbox that somebody else was faster with.
+    pub outbox_moved: BTreeSet<Uuid>,
 }
 
 impl Batch {
@@ -154,6 +159,7 @@ impl Batch {
             && self.attempts.is_empty()
             && self.events.is_empty()
             && self.outbox.is_empty()
+            && self.outbox_moves.is_empty()
             && self.idempotency.is_empty()
             && self.late_outcomes.is_empty()
             && self.quarantine.is_empty()

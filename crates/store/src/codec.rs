@@ -36,6 +36,7 @@ pub fn job_row(job: &Job, meta: &JobMeta) -> JobRow {
     JobRow {
         id: job.id,
         parent: job.parent,
+        hook_of: job.hook_of,
         version: header.version,
         state: header.state.word(),
         task: job.definition.name.to_string(),
@@ -168,6 +169,7 @@ pub fn event_row(job: JobId, note: &Note) -> EventRow {
         }
         About::CancelAsked => row.kind = "cancel_asked",
         About::Continued => row.kind = "continued",
+        About::Hook => row.kind = "hook",
     }
     row
 }
@@ -219,6 +221,7 @@ pub fn load(stored: &StoredJob, definition: Arc<Definition>) -> Result<(Job, Job
     let meta = JobMeta { definition: stored.definition.hash, input: Arc::from(stored.job.input.as_str()) };
     let submitted_by = Arc::from(stored.job.submitted_by.as_str());
     let (parent, input, created_at) = (stored.job.parent, Arc::new(input), stored.job.created_at);
-    let job = Job { id, parent, definition, input, submitted_by, created_at, header, steps };
+    let hook_of = stored.job.hook_of;
+    let job = Job { id, parent, hook_of, definition, input, submitted_by, created_at, header, steps };
     Ok((job, meta))
 }

@@ -14,6 +14,7 @@ pub mod events;
 pub mod jobs;
 pub mod listing;
 pub mod logs;
+pub mod outbox;
 pub mod servers;
 pub mod triggers;
 
@@ -78,6 +79,9 @@ macro_rules! conformance_tests {
             logs::marks_stand_between_lines,
             logs::a_log_is_closed_in_time_and_opened_again,
             logs::a_whole_log_has_no_deadline,
+            outbox::a_delivery_goes_on_from_where_it_was,
+            outbox::what_is_given_up_is_listed_until_it_is_tried_again,
+            outbox::a_job_that_follows_on_another_knows_it,
             beats::beats_add_up,
             beats::a_break_begins_a_new_stretch,
             beats::the_longest_silent_is_the_most_stale,

@@ -45,6 +45,12 @@ pub trait Store: Send {
     /// Triggers whose time has come, the earliest first.
     fn due_triggers(&mut self, now: Time, limit: usize) -> Result<Vec<rows::TriggerRow>, StoreError>;
 
+    /// What is to be delivered by now, the earliest first.
+    fn due_outbox(&mut self, now: Time, limit: usize) -> Result<Vec<read::OutboxView>, StoreError>;
+
+    /// When the next delivery is due.
+    fn next_outbox(&mut self) -> Result<Option<Time>, StoreError>;
+
     /// The earliest check time of all jobs, steps, logs and triggers.
     fn next_check(&mut self) -> Result<Option<Time>, StoreError>;
 

@@ -34,6 +34,17 @@ pub trait Reader: Send + Sync {
     /// The jobs that steps of this one began, the oldest first, at most `limit`.
     fn children(&self, job: JobId, limit: usize) -> Result<Vec<JobId>, StoreError>;
 
+    /// The jobs that followed on this one's end, the oldest first, at most `limit`.
+    fn hooks(&self, job: JobId, limit: usize) -> Result<Vec<JobId>, StoreError>;
+
+    /// The words that were to be sent on this job's end, the oldest first, at most `limit`.
+    fn outbox_of(&self, job: JobId, limit: usize) -> Result<Vec<OutboxView>, StoreError>;
+
+    /// Those that were given up, the newest first, at most `limit`.
+    fn dead_outbox(&self, limit: usize) -> Result<Vec<OutboxView>, StoreError>;
+
+    fn outbox(&self, id: Uuid) -> Result<Option<OutboxView>, StoreError>;
+
     /// The hash of the definition that the job was submitted with.
     fn definition_of(&self, job: JobId) -> Result<Option<[u8; 32]>, StoreError>;
 
@@ -137,6 +148,23 @@ pub struct JobSummary {
     pub submitted_by: String,
     /// The step of another job that began it.
     pub parent: Option<Parent>,
+    /// The job on whose end it follows.
+    pub hook_of: Option<JobId>,
+}
+
+/// Something to be delivered outside, and how far that got.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutboxView {
+    pub id: Uuid,
+    pub job: JobId,
+    pub kind: String,
+    pub body: String,
+    pub created_at: Time,
+    pub tries: u32,
+    /// None once it is delivered or given up.
+    pub next_at: Option<Time>,
+    pub delivered_at: Option<Time>,
+    pub error: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

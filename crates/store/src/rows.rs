@@ -21,6 +21,8 @@ pub struct JobRow {
     pub id: JobId,
     /// The step of another job that began it.
     pub parent: Option<Parent>,
+    /// The job on whose end it follows.
+    pub hook_of: Option<JobId>,
     pub version: u64,
     pub state: &'static str,
     pub task: String,
@@ -97,7 +99,7 @@ pub struct EventRow {
     pub job: JobId,
     pub ix: Option<StepIx>,
     pub at: Time,
-    /// `step`, `offer`, `attempt`, `job`, `approved`, `cancel_asked`, `continued`.
+    /// `step`, `offer`, `attempt`, `job`, `approved`, `cancel_asked`, `continued`, `hook`.
     pub kind: &'static str,
     pub verb: Option<&'static str>,
     pub from: Option<&'static str>,
@@ -114,6 +116,20 @@ pub struct OutboxRow {
     pub kind: &'static str,
     pub body: String,
     pub created_at: Time,
+}
+
+/// A delivery goes on from where it was: nothing if the row has another number of tries by now, or arrived.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutboxMove {
+    pub id: Uuid,
+    /// Tries so far, as they were read.
+    pub expected: u32,
+    pub tries: u32,
+    /// When it is tried, or tried again; none once it is delivered or given up.
+    pub next_at: Option<Time>,
+    pub delivered_at: Option<Time>,
+    /// Why the last try was none.
+    pub error: Option<String>,
 }
 
 /// A submit that may be repeated.
@@ -193,6 +209,7 @@ pub struct StoredJob {
 pub struct LoadedJob {
     pub id: JobId,
     pub parent: Option<Parent>,
+    pub hook_of: Option<JobId>,
     pub version: u64,
     pub state: String,
     pub input: String,

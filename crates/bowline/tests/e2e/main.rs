@@ -8,6 +8,7 @@ mod commands;
 mod crashes;
 mod fences;
 mod graphs;
+mod hooks;
 mod input;
 mod manners;
 mod output;

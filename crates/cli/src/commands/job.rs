@@ -1,5 +1,6 @@
 //! `bowline job`: one job in full.
 
+use api::job::{Hook, HookKind};
 use api::{Job, Step, StepState};
 use clap::Args;
 use client::Client;
@@ -79,6 +80,8 @@ fn head(job: &Job) -> String {
     }
     if let Some(parent) = job.parent {
         lines.push(format!("begun by job {parent}"));
+    } else if let Some(job) = job.hook_of {
+        lines.push(format!("follows  job {job}"));
     }
     if let Some(old) = job.continues {
         lines.push(format!("continues job {old}"));
@@ -89,6 +92,17 @@ fn head(job: &Job) -> String {
     if let Some(error) = &job.error {
         lines.push(format!("error    {} ({})", error.message, error.code));
     }
+    lines.extend(job.hooks.iter().map(hook));
     lines.push(String::new());
     lines.join("\n")
+}
+
+/// What followed on the end: `on_error  page (job …): success`.
+fn hook(hook: &Hook) -> String {
+    let what = match hook.kind {
+        HookKind::Task => format!("{} (job {})", hook.target, hook.id),
+        HookKind::Webhook => hook.target.clone(),
+    };
+    let problem = hook.error.as_ref().map(|error| format!(", last time {error}")).unwrap_or_default();
+    format!("{}  {what}: {}{problem}", hook.on, hook.state)
 }

@@ -59,7 +59,12 @@ pub(crate) async fn run(client: &Client, args: &JobsArgs) -> Result<Exit, CliErr
             job.state.to_string(),
             when(Some(job.created_at)),
             took(job.started_at, job.ended_at),
-            job.command.as_deref().map(brief).or_else(|| job.parent.map(begun_by)).unwrap_or_default(),
+            job.command
+                .as_deref()
+                .map(brief)
+                .or_else(|| job.parent.map(begun_by))
+                .or_else(|| job.hook_of.map(follows))
+                .unwrap_or_default(),
             job.error.as_ref().map(|error| error.message.clone()).unwrap_or_default(),
         ]
     });
@@ -73,6 +78,11 @@ pub(crate) async fn run(client: &Client, args: &JobsArgs) -> Result<Exit, CliErr
 /// What stands for a command where another job began this one.
 fn begun_by(parent: impl std::fmt::Display) -> String {
     format!("begun by {parent}")
+}
+
+/// The same where it follows on the end of another.
+fn follows(job: impl std::fmt::Display) -> String {
+    format!("follows {job}")
 }
 
 /// Enough to tell commands apart.

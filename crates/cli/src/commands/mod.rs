@@ -10,6 +10,7 @@ pub(crate) mod graph;
 pub(crate) mod job;
 pub(crate) mod jobs;
 pub(crate) mod logs;
+pub(crate) mod outbox;
 pub(crate) mod recover;
 pub(crate) mod resolve;
 pub(crate) mod retry;
@@ -48,6 +49,7 @@ pub(crate) async fn run(command: ClientCommand, before: &ConnectArgs) -> Result<
         ClientCommand::WorkerDrain(args) => worker_drain::run(&args.connect.client(before)?, &args).await,
         ClientCommand::WorkerRemove(args) => worker_remove::run(&args.connect.client(before)?, &args).await,
         ClientCommand::Recover(args) => recover::run(before, &args).await,
+        ClientCommand::Outbox(args) => outbox::run(before, &args).await,
         ClientCommand::Dispatch(args) => dispatch::run(before, &args).await,
         ClientCommand::Token(args) => token::run(before, &args).await,
         ClientCommand::Tasks(args) => tasks::run(before, &args).await,

@@ -43,7 +43,7 @@ impl Draft<'_> {
             return Err(failed(FailureKind::UnknownTask, problem));
         };
         let needs = self.needs_outcome(self.step(ix).item.as_ref().map_or(ix, |item| item.of));
-        let fill = |scope: &crate::eval::Scope<'_>| self.ctx.evaluator.fill(&body.with, self.def(ix), scope);
+        let fill = |scope: &crate::eval::Scope<'_>| self.ctx.evaluator.fill(&body.with, &self.def(ix).uses, scope);
         let given = self.with_scope(ix, &needs, fill).map_err(|problem| failed(FailureKind::Template, problem))?;
         let input = task.inputs.bind(given).map_err(|problem| {
             failed(FailureKind::InvalidInput, format!("the task `{}` does not take its input: {problem}", body.task))
@@ -75,9 +75,9 @@ impl Draft<'_> {
     }
 
     fn bear(&mut self, id: JobId, ix: StepIx, task: Arc<ChildTask>, input: Value) {
-        let parent = Parent { job: self.job.id, step: ix };
-        let (input, submitted_by) = (Arc::new(input), self.job.submitted_by.clone());
-        self.children.push(ChildOrder::Begin(Birth { id, parent, task, input, submitted_by }));
+        let parent = Some(Parent { job: self.job.id, step: ix });
+        let (input, submitted_by, hook_of) = (Arc::new(input), self.job.submitted_by.clone(), self.job.hook_of);
+        self.children.push(ChildOrder::Begin(Birth { id, parent, hook_of, task, input, submitted_by }));
     }
 
     fn not_begun(&mut self, ix: StepIx, verb: Verb, failure: Failure) -> Result<(), Rejection> {

@@ -69,6 +69,7 @@ pub fn carry_on(
         return Err(Rejection::MayStillRun { steps: in_doubt });
     }
     let mut job = blank(id, old.definition.clone(), old.input.clone(), by, ctx);
+    job.hook_of = old.hook_of;
     let mut draft = Draft::new(&job, *ctx);
     draft.touch_all();
     let origin = format!("taken over from job {}", old.id);

@@ -8,7 +8,7 @@ use planted::Bug;
 use crate::attempt::Attempt;
 use crate::deadline;
 use crate::definition::StepDef;
-use crate::event::{About, Changes, ChildOrder, Effect, Note, OfferNews, Rejection};
+use crate::event::{About, Changes, ChildOrder, Effect, HookOrder, Note, OfferNews, Rejection};
 use crate::failure::{Failure, FailureKind};
 use crate::ids::{StepIx, WorkerId};
 use crate::job::{CancelCause, Header, Job, JobError, JobState, Step};
@@ -25,6 +25,7 @@ pub(super) struct Draft<'a> {
     attempts: Vec<Attempt>,
     notes: Vec<Note>,
     pub(super) children: Vec<ChildOrder>,
+    pub(super) hooks: Vec<HookOrder>,
     effects: Vec<Effect>,
     /// Steps whose last need has just become final.
     pub(super) ready: VecDeque<StepIx>,
@@ -42,6 +43,7 @@ impl<'a> Draft<'a> {
             attempts: Vec::new(),
             notes: Vec::new(),
             children: Vec::new(),
+            hooks: Vec::new(),
             effects: Vec::new(),
             ready: VecDeque::new(),
             ended_items: VecDeque::new(),
@@ -99,6 +101,7 @@ impl<'a> Draft<'a> {
         if target == StateName::Running && !to.is_fanned_out() && self.header.started_at.is_none() {
             self.header.started_at = Some(self.ctx.now);
         }
+        self.header.recovered |= target == StateName::Recovering;
         let step = self.steps.entry(ix).or_insert_with(|| self.job.step(ix).clone());
         self.header.counts.moved(&step.state, &to);
         step.state = to;
@@ -170,6 +173,7 @@ impl<'a> Draft<'a> {
         if to.is_final() {
             self.header.ended_at = Some(now);
             self.header.check = None;
+            self.fire_hooks();
         } else {
             let expires = self.job.definition.expires;
             self.header.check = Some(deadline::of_job(&self.header, self.job.created_at, expires, now));
@@ -181,6 +185,7 @@ impl<'a> Draft<'a> {
             attempts: self.attempts,
             notes: self.notes,
             children: self.children,
+            hooks: self.hooks,
             effects: self.effects,
         }
     }

@@ -240,6 +240,7 @@ impl Draft<'_> {
     /// of that, whoever closes the row.
     pub(super) fn attempt_lost(&mut self, ix: StepIx, error: Option<Failure>, confirmed: bool) {
         if let Some(live) = self.step(ix).state.live().copied() {
+            self.header.recovered = true;
             let confirmed = confirmed || self.ground_by_now(ix) == Some(Ground::LeaseOver);
             if !confirmed {
                 // Who may be repeated beside a stray copy is not waited for.

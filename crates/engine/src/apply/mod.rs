@@ -12,6 +12,7 @@ mod continuation;
 mod draft;
 mod fan_out;
 mod holds;
+mod hooks;
 mod loss;
 mod release;
 mod resolve;
@@ -75,7 +76,7 @@ pub fn submit(
 /// The same for a job that another one begins.
 pub fn bear(birth: &Birth, ctx: &Ctx<'_>) -> (Job, Changes) {
     let blank = blank(birth.id, birth.task.definition.clone(), birth.input.clone(), birth.submitted_by.clone(), ctx);
-    start(Job { parent: Some(birth.parent), ..blank }, ctx)
+    start(Job { parent: birth.parent, hook_of: birth.hook_of, ..blank }, ctx)
 }
 
 fn start(mut job: Job, ctx: &Ctx<'_>) -> (Job, Changes) {
@@ -101,10 +102,11 @@ fn blank(id: JobId, definition: Arc<Definition>, input: Arc<Value>, submitted_by
         timeout_at: definition.timeout.map(|d| ctx.now + d),
         held_since: None,
         strays: false,
+        recovered: false,
         unborn: Vec::new(),
         check: None,
     };
-    Job { id, parent: None, definition, input, submitted_by, created_at: ctx.now, header, steps }
+    Job { id, parent: None, hook_of: None, definition, input, submitted_by, created_at: ctx.now, header, steps }
 }
 
 /// Decides what `event` does to `job`.

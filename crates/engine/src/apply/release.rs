@@ -83,15 +83,7 @@ impl Draft<'_> {
     }
 
     pub(super) fn with_scope<T>(&self, ix: StepIx, needs: &NeedsOutcome, f: impl FnOnce(&Scope<'_>) -> T) -> T {
-        let view = |other: StepIx| {
-            let step = self.step(other);
-            StepView {
-                name: &self.def(other).name,
-                state: step.state.name(),
-                output: &step.output,
-                error_code: step.error.as_ref().map(|e| e.kind.code()),
-            }
-        };
+        let view = |other: StepIx| self.view(other);
         f(&Scope {
             job: self.job.id,
             task: &self.job.definition.name,
@@ -101,7 +93,18 @@ impl Draft<'_> {
             cancelled: self.header.cancel.is_some(),
             steps: &view,
             item: self.step(ix).item.as_ref().map(|item| &*item.value),
+            outcome: None,
         })
+    }
+
+    pub(super) fn view(&self, ix: StepIx) -> StepView<'_> {
+        let step = self.step(ix);
+        StepView {
+            name: &self.def(ix).name,
+            state: step.state.name(),
+            output: &step.output,
+            error_code: step.error.as_ref().map(|e| e.kind.code()),
+        }
     }
 
     /// The step is to run: fill in its templates, then let protection rules have their say.

@@ -23,7 +23,7 @@ use crate::ledger::{Ledger, LedgerDown};
 pub use admin::{AdminTokenError, FILE_NAME as ADMIN_TOKEN_FILE};
 use known::Known;
 use secret::Secret;
-pub use secrets::{SecretError, Secrets};
+pub use secrets::{OWN_KEY, SecretError, Secrets};
 
 pub struct Access {
     ledger: Ledger,

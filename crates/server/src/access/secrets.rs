@@ -2,12 +2,15 @@
 //! folder `secrets` of its data, which nobody but its owner may read.
 
 use std::fs;
-use std::io;
-use std::os::unix::fs::PermissionsExt as _;
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 const PREFIX: &str = "BOWLINE_SECRET_";
 const FOLDER: &str = "secrets";
+
+/// Signs words to the outside that name no secret of their own.
+pub const OWN_KEY: &str = "WEBHOOK_KEY";
 
 #[derive(Debug)]
 pub struct Secrets {
@@ -40,6 +43,28 @@ impl SecretError {
 impl Secrets {
     pub fn new(data: &Path) -> Secrets {
         Secrets { folder: data.join(FOLDER) }
+    }
+
+    /// The key that signs what has no secret of its own; made with the first start. Servers that share a database are given one.
+    pub fn ensure_own_key(&self) -> io::Result<()> {
+        let file = self.folder.join(OWN_KEY);
+        if std::env::var_os(format!("{PREFIX}{OWN_KEY}")).is_some() || file.exists() {
+            return Ok(());
+        }
+        let mut bytes = [0; 32];
+        getrandom::fill(&mut bytes).map_err(io::Error::other)?;
+        let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
+        // Under another name first: half a key would be one.
+        let draft = self.folder.join(format!(".{OWN_KEY}.{}", std::process::id()));
+        fs::OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&draft)?
+            .write_all(text.as_bytes())?;
+        fs::rename(draft, file)
     }
 
     /// Read anew each time, so that a changed one holds at once. The line end of a file is not part of it.
@@ -76,5 +101,16 @@ mod tests {
         assert!(matches!(secrets.get("HOOK"), Err(SecretError::ReadByOthers { .. })));
         mode(0o600);
         assert_eq!(secrets.get("HOOK").expect("it is one now"), b"s3cret");
+    }
+
+    #[test]
+    fn the_own_key_is_made_once() {
+        let data = tempfile::tempdir().expect("a temporary folder");
+        let secrets = Secrets::new(data.path());
+        secrets.ensure_own_key().expect("a folder to write to");
+        let key = secrets.get(OWN_KEY).expect("only its owner may read it");
+        assert_eq!(key.len(), 64);
+        secrets.ensure_own_key().expect("it is there");
+        assert_eq!(secrets.get(OWN_KEY).expect("still"), key);
     }
 }

@@ -32,11 +32,14 @@ pub(super) fn resolve(app: &App, text: &str) -> Result<JobId, ApiError> {
         [] => Err(no_such_job(text)),
         [id] => Ok(*id),
         // The jobs that one begins begin as it does.
-        [id, next, ..] if next.may_be_kin(*id) && app.reader.job(*next)?.is_some_and(|j| j.job.parent.is_some()) => {
-            Ok(*id)
-        }
+        [id, next, ..] if next.may_be_kin(*id) && is_begun(app, *next)? => Ok(*id),
         several => Err(ambiguous(text, several)),
     }
+}
+
+/// Nobody submitted it.
+fn is_begun(app: &App, id: JobId) -> Result<bool, ApiError> {
+    Ok(app.reader.job(id)?.is_some_and(|stored| stored.job.parent.is_some() || stored.job.hook_of.is_some()))
 }
 
 pub(super) fn no_such_job(text: &str) -> ApiError {

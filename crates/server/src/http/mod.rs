@@ -30,6 +30,7 @@ mod fleet;
 mod health;
 mod hooks;
 mod names;
+mod outbox;
 mod page;
 mod recovery;
 mod tasks;
@@ -85,6 +86,8 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/api/dispatch", get(fleet::dispatch))
         .route("/api/dispatch/pause", post(fleet::pause))
         .route("/api/dispatch/resume", post(fleet::resume))
+        .route("/api/outbox", get(outbox::list))
+        .route("/api/outbox/{id}/retry", post(outbox::retry))
         .route("/api/tasks", get(tasks::list))
         .route("/api/tasks/{name}", get(tasks::get).put(tasks::put))
         .route("/api/triggers", get(triggers::list))

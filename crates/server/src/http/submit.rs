@@ -87,7 +87,8 @@ pub(super) async fn with_kin(
     task: Arc<KnownTask>,
     settings: Option<DefinitionSettings>,
 ) -> Result<Arc<KnownTask>, ApiError> {
-    if kin::begins(&task.task.definition).next().is_none() {
+    let definition = &task.task.definition;
+    if kin::begins(definition).chain(kin::follows(definition)).next().is_none() {
         return Ok(task);
     }
     let tasks = app.tasks.kin_of(&task.task.definition).map_err(|error| {

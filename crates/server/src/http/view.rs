@@ -12,7 +12,7 @@ use store::read::AttemptView;
 use crate::app::App;
 
 use super::error::ApiError;
-use super::{command, ids};
+use super::{command, ids, outbox};
 
 /// One job with its steps and attempts.
 pub(super) fn job(app: &App, id: JobId) -> Result<Job, ApiError> {
@@ -48,6 +48,8 @@ pub(super) fn job(app: &App, id: JobId) -> Result<Job, ApiError> {
         submitted_by: job.submitted_by.to_string(),
         last_event,
         parent: job.parent.map(|parent| parent.job.0),
+        hook_of: job.hook_of.map(|job| job.0),
+        hooks: outbox::hooks(app, &job)?,
         continues: lineage.continues.map(|job| job.0),
         resolved_by: lineage.resolved_by.map(|job| job.0),
         steps,
@@ -80,6 +82,7 @@ pub(super) fn summary(app: &App, row: store::read::JobSummary) -> Result<JobSumm
         }),
         submitted_by: row.submitted_by,
         parent: row.parent.map(|parent| parent.job.0),
+        hook_of: row.hook_of.map(|job| job.0),
     })
 }
 

@@ -26,6 +26,8 @@ pub struct Census {
     pub ended: usize,
     pub log_positions: usize,
     pub words: usize,
+    /// Words to the outside that are on their way.
+    pub parcels: usize,
 }
 
 impl<S: Store> Core<S> {
@@ -44,6 +46,7 @@ impl<S: Store> Core<S> {
             ended: links().map(|link| link.ended.len()).sum(),
             log_positions: links().map(|link| link.logs.len()).sum(),
             words: links().map(|link| link.words.len()).sum(),
+            parcels: self.outbox.under_way(),
         }
     }
 }

@@ -33,7 +33,7 @@ impl<S: Store> Core<S> {
     pub(super) fn order_children(&mut self, parent: JobId, changes: &Changes, round: &mut Round) {
         for order in &changes.children {
             match order {
-                ChildOrder::Begin(birth) => self.bear(birth, round),
+                ChildOrder::Begin(birth) => self.bear(parent, birth, round),
                 ChildOrder::CallOff { .. } if planted::is(Bug::ChildNotCalledOff) => {}
                 ChildOrder::CallOff { child, by, force } => {
                     round.tie(parent, *child);
@@ -48,15 +48,16 @@ impl<S: Store> Core<S> {
         }
     }
 
-    fn bear(&mut self, birth: &Birth, round: &mut Round) {
+    /// Makes a job because of another one.
+    pub(super) fn bear(&mut self, by: JobId, birth: &Birth, round: &mut Round) {
         let meta = JobMeta { definition: birth.task.hash, input: birth.input.to_string().into() };
         self.definitions.remember(birth.task.hash, birth.task.definition.clone());
-        round.tie(birth.parent.job, birth.id);
+        round.tie(by, birth.id);
         let (ctx, _) = self.ctx(round.clocks);
         let (job, changes) = engine::bear(birth, &ctx);
         self.enter(Cached { job, meta }, &changes, round);
         // It may have run before, in a time that the database has lost.
-        self.adopt_unborn(birth.parent.job, birth.id, round);
+        self.adopt_unborn(by, birth.id, round);
     }
 
     /// A job is over: whoever began it hears of it in the same transaction.

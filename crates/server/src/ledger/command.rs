@@ -20,6 +20,7 @@ use crate::schedule::Book;
 
 use super::again::{Again, AgainError, Settled};
 use super::fleet::{FleetAnswer, FleetError, FleetOrder};
+use super::outbox::Delivered;
 use super::recover::RecoverOrder;
 
 /// One thing to do. Commands that arrive together are decided together and committed together.
@@ -47,6 +48,8 @@ pub enum Command {
     Changed,
     /// A look at who is connected.
     Inspect(Look),
+    /// What became of a delivery.
+    Delivered(Delivered),
     /// A check time has come; made by the ledger itself.
     Check(Due),
     /// A trigger's time has come; made by the ledger itself.

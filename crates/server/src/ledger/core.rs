@@ -30,6 +30,7 @@ use super::knock::Knock;
 use super::links::Link;
 use super::losses::CutOff;
 use super::notice::Noticed;
+use super::outbox::{Outbox, Post};
 use super::round::Round;
 use super::schedules::{self, Schedules};
 use super::siblings::{self, Siblings};
@@ -85,6 +86,7 @@ pub struct Core<S> {
     pub(super) must_look_around: bool,
     pub(super) noticed: Noticed,
     pub(super) schedules: Schedules,
+    pub(super) outbox: Outbox,
     /// Commits were lost, not long ago.
     pub(super) amnesia: Option<Amnesia>,
     /// The last loss that this server has seen to.
@@ -195,6 +197,7 @@ impl<S: Store> Core<S> {
             must_look_around: false,
             noticed: Noticed::default(),
             schedules: Schedules::default(),
+            outbox: Outbox::default(),
             amnesia: None,
             known_loss: None,
             unsaid_loss: None,
@@ -221,6 +224,13 @@ impl<S: Store> Core<S> {
     #[must_use]
     pub fn with_scaler(mut self, scaler: impl Scaler + 'static) -> Core<S> {
         self.scaler = Box::new(scaler);
+        self
+    }
+
+    /// Who carries what is to be delivered outside. Without one it waits.
+    #[must_use]
+    pub fn with_post(mut self, post: Post) -> Core<S> {
+        self.outbox.employ(post);
         self
     }
 
@@ -295,6 +305,7 @@ impl<S: Store> Core<S> {
                 self.check_due(&mut kept, &mut round);
             }
             self.dispatch(&mut round);
+            self.post_due(&mut round);
         }
         self.prepare(kept, round);
     }
@@ -360,8 +371,13 @@ impl<S: Store> Core<S> {
     pub fn wake_at(&self) -> Time {
         let clocks = self.hearing.clocks(self.tick.now);
         let mark = self.hearing.next_mark(&self.hearing_rules);
-        let next =
-            self.next_check.min(mark).min(self.next_notice()).min(self.next_knock(&clocks)).min(self.sweep_wake_at());
+        let next = self
+            .next_check
+            .min(mark)
+            .min(self.next_notice())
+            .min(self.next_knock(&clocks))
+            .min(self.sweep_wake_at())
+            .min(self.outbox.wake_at());
         self.beats.flush_at().into_iter().fold(next, Time::min)
     }
 
@@ -438,6 +454,7 @@ impl<S: Store> Core<S> {
             }
             Command::Link(LinkEvent::LogDropped { link, ticket }) => self.log_dropped(*link, *ticket, round),
             Command::Link(LinkEvent::Closed { link }) => self.link_closed(*link, round),
+            Command::Delivered(delivered) => self.delivered(delivered, round),
             Command::Check(due) => self.check(*due, round),
             Command::Swept(swept) => self.swept(*swept, round),
             Command::WithStore(_) | Command::Changed | Command::Inspect(_) => {}
@@ -533,6 +550,7 @@ impl<S: Store> Core<S> {
             self.next_check = round.look_again_at().into_iter().fold(next, Time::min);
         }
         self.heard(&round, committed);
+        self.post(&round, &batch, committed);
         self.metrics.committed(&batch, finished(&batch).count());
         self.publish(&batch, committed);
         let again = self.answer(commands, round, committed);
@@ -634,6 +652,7 @@ impl<S: Store> Core<S> {
             Command::Fleet(order, _) => (None, None, format!("{order:?}")),
             Command::Trigger(order, _) => (None, None, format!("{order:?}")),
             Command::Fire(id) => (None, None, format!("trigger {id}")),
+            Command::Delivered(delivered) => (None, None, format!("{delivered:?}")),
             Command::Check(due) => (Some(due.job), due.step, format!("{due:?}")),
             Command::Swept(swept) => (Some(swept.place.job), Some(swept.place.step), format!("{swept:?}")),
             Command::Triggers(..) | Command::WithStore(_) | Command::Changed | Command::Inspect(_) => {
@@ -745,6 +764,9 @@ impl<S: Store> Core<S> {
             && let Ok(Some(next)) = self.store.next_check()
         {
             self.check_soon(next);
+        }
+        if round.listened.is_some() {
+            self.look_for_post();
         }
     }
 

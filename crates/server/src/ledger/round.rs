@@ -14,8 +14,8 @@ use serde_json::Value;
 use store::codec::{self, JobMeta};
 use store::read::StaleAttempt;
 use store::rows::{
-    AttemptRow, BreakerRow, DefinitionRow, FleetChange, IdempotencyRow, LateOutcome, LineageRow, QuarantineRow,
-    ServerRow, TriggerRow, WorkerHello,
+    AttemptRow, BreakerRow, DefinitionRow, FleetChange, IdempotencyRow, LateOutcome, LineageRow, OutboxMove, OutboxRow,
+    QuarantineRow, ServerRow, TriggerRow, WorkerHello,
 };
 use store::{Batch, Committed, JobWrite, LogAppend, LogClose, LogDeadline, LogMark, Mark, Store, StoreError};
 
@@ -29,6 +29,7 @@ use super::effects::Indexes;
 use super::fleet::{FleetAnswer, FleetError};
 use super::hearing::Listened;
 use super::notice::LOOK_EVERY;
+use super::outbox::Parcel;
 use super::schedules::{Moved, TriggerError};
 use super::told::{self, Told};
 
@@ -71,6 +72,12 @@ pub(super) struct Round {
     pub whole: BTreeSet<AttemptId>,
     pub log_deadlines: Vec<LogDeadline>,
     pub log_closes: Vec<LogClose>,
+    pub outbox: Vec<OutboxRow>,
+    pub outbox_moves: Vec<OutboxMove>,
+    /// Deliveries that begin once it is on record that they do.
+    pub parcels: Vec<Parcel>,
+    /// What is to be delivered was looked at.
+    pub posted: bool,
     pub beats: store::Beats,
     pub seen: BTreeMap<WorkerId, Time>,
     pub hellos: Vec<WorkerHello>,
@@ -146,6 +153,10 @@ impl Round {
             whole: BTreeSet::new(),
             log_deadlines: Vec::new(),
             log_closes: Vec::new(),
+            outbox: Vec::new(),
+            outbox_moves: Vec::new(),
+            parcels: Vec::new(),
+            posted: false,
             beats: store::Beats::default(),
             seen: BTreeMap::new(),
             lineage: Vec::new(),
@@ -272,6 +283,8 @@ impl Round {
         batch.marks = std::mem::take(&mut self.marks);
         batch.log_deadlines = std::mem::take(&mut self.log_deadlines);
         batch.log_closes = std::mem::take(&mut self.log_closes);
+        batch.outbox = std::mem::take(&mut self.outbox);
+        batch.outbox_moves = std::mem::take(&mut self.outbox_moves);
         batch.beats = std::mem::take(&mut self.beats);
         batch.seen = emptied(&mut self.seen, |seen| seen);
         batch.lineage = std::mem::take(&mut self.lineage);
@@ -334,6 +347,7 @@ impl<S: Store> Core<S> {
             self.adopt_unlisted(id, before, round);
         }
         self.order_children(id, &changes, round);
+        self.order_hooks(id, &changes, round);
         if ends {
             self.tell_parent(id, round);
         }
@@ -437,6 +451,7 @@ impl<S: Store> Core<S> {
         }
         self.cache.insert(made);
         self.order_children(id, changes, round);
+        self.order_hooks(id, changes, round);
         if changes.header.state.is_final() {
             self.tell_parent(id, round);
         }
@@ -561,6 +576,8 @@ impl<S: Store> Core<S> {
                 Command::WithStore(_)
                 | Command::Changed
                 | Command::Inspect(_)
+                // Where it could not be written, it is tried again when its time is over.
+                | Command::Delivered(_)
                 | Command::Check(_)
                 | Command::Fire(_)
                 | Command::Swept(_) => {}

@@ -1,4 +1,5 @@
-//! What a job needs to know of other tasks when it is submitted: the texts of all that its steps begin, near and far.
+//! What a job needs to know of other tasks when it is submitted: the texts of all that its steps begin, near and far, and of
+//! all that follows on the end of any of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -29,7 +30,8 @@ pub(super) fn closure(
 ) -> Result<BTreeMap<String, String>, KinError> {
     let mut search = Search { find, path: vec![definition.name.to_string()], found: BTreeMap::new() };
     search.descend(definition)?;
-    Ok(search.found.into_iter().map(|(name, found)| (name, found.text)).collect())
+    search.follow(definition)?;
+    Ok(search.found.into_iter().map(|(name, found)| (name, found.task.row.source.clone())).collect())
 }
 
 struct Search<'a> {
@@ -40,7 +42,7 @@ struct Search<'a> {
 }
 
 struct Found {
-    text: String,
+    task: Arc<KnownTask>,
     /// How many levels there are below it.
     levels: usize,
 }
@@ -58,6 +60,19 @@ impl Search<'_> {
         Ok(levels)
     }
 
+    /// What follows on the end of any of them; nothing follows on that in turn.
+    fn follow(&mut self, outermost: &Definition) -> Result<(), KinError> {
+        let begun: Vec<Arc<KnownTask>> = self.found.values().map(|found| found.task.clone()).collect();
+        let own = begun.iter().map(|task| &*task.task.definition).chain([outermost]);
+        for definition in own {
+            for name in kin::follows(definition) {
+                self.path = vec![definition.name.to_string(), name.to_owned()];
+                self.levels_of(name, definition)?;
+            }
+        }
+        Ok(())
+    }
+
     fn levels_of(&mut self, name: &str, by: &Definition) -> Result<usize, KinError> {
         let known = self.found.get(name).map(|found| found.levels);
         // The outermost one is no level below another. A circle is too deep as well.
@@ -70,7 +85,7 @@ impl Search<'_> {
         }
         let task = good(&by.name, name, self.find)?;
         let levels = self.descend(&task.task.definition)?;
-        self.found.insert(name.to_owned(), Found { text: task.row.source.clone(), levels });
+        self.found.insert(name.to_owned(), Found { task, levels });
         Ok(levels)
     }
 }

@@ -120,7 +120,7 @@ fn app(folder: &Path, rules: Rules, shutdown: watch::Receiver<bool>) -> App {
     App {
         access: Arc::new(Access::new(ledger.clone(), reader.clone(), clock.clone())),
         tasks: Arc::new(tasks),
-        secrets: Secrets::new(folder),
+        secrets: Secrets::new(folder).into(),
         names: server::http::WorkerNames::default(),
         recovery_window: Rules::default().recovery_window,
         link: LINK,

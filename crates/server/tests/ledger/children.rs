@@ -53,7 +53,7 @@ fn calling<S: Store>(desk: &mut Desk<S>, yaml: &str) -> (JobId, JobId) {
 }
 
 /// Whatever else is in the mail: the offer is taken through accept and go.
-fn start<S: Store>(desk: &mut Desk<S>, w: &mut Mailbox) -> AttemptSpec {
+pub(crate) fn start<S: Store>(desk: &mut Desk<S>, w: &mut Mailbox) -> AttemptSpec {
     let offered = w.take().into_iter().find_map(|message| match message {
         ServerMessage::Offer { spec, .. } => Some(*spec),
         _ => None,

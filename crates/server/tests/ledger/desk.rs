@@ -16,8 +16,8 @@ use server::clock::Tick;
 use server::dispatch::LinkId;
 use server::ledger::{
     Again, AgainError, Command, Commit, Core, CoreConfig, Definitions, EventError, FleetAnswer, FleetError, FleetOrder,
-    Forsake, IdempotencyKey, LinkEvent, LinkOut, LinkSender, LogFrame, RecoverOrder, Settled, Submit, SubmitError,
-    Submitted, SweepRules, TriggerError, TriggerOrder,
+    Forsake, IdempotencyKey, LinkEvent, LinkOut, LinkSender, LogFrame, Post, RecoverOrder, Settled, Submit,
+    SubmitError, Submitted, SweepRules, TriggerError, TriggerOrder,
 };
 use server::metrics::Metrics;
 use server::random::Random;
@@ -117,6 +117,11 @@ impl<S: Store> Desk<S> {
         change(&mut config);
         let core = Some(core(store, &config, Tick { now, mono: Duration::ZERO }));
         Desk { core, now, started: now, config, reader, path, links: 0, session: 7, _folder: folder }
+    }
+
+    /// Somebody delivers what is to be delivered.
+    pub(crate) fn employ(&mut self, post: Post) {
+        self.core = self.core.take().map(|core| core.with_post(post));
     }
 
     /// What the server's two clocks say.

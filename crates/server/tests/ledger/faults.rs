@@ -11,6 +11,7 @@ use protocol::link::{
 use server::clock::Clock;
 use server::dispatch::Roster;
 use server::ledger::{self, Command, Commit, Ledger, LedgerDown, SubmitError, Submitted};
+use store::read::OutboxView;
 use store::rows::{self, QueuedStep, ServerRow, StoredJob, WorkerRow};
 use store::{Batch, Committed, Due, DueLog, Enrolled, HeldStep, Reader, Store, StoreError};
 use store_sqlite::SqliteStore;
@@ -104,8 +105,19 @@ impl<S: Store> Store for Faulty<S> {
     fn due(&mut self, now: Time, limit: usize) -> Result<Vec<Due>, StoreError> {
         self.inner.due(now, limit)
     }
+    fn due_outbox(&mut self, now: Time, limit: usize) -> Result<Vec<OutboxView>, StoreError> {
+        self.inner.due_outbox(now, limit)
+    }
+
+    fn next_outbox(&mut self) -> Result<Option<Time>, StoreError> {
+        self.inner.next_outbox()
+    }
+
     fn due_logs(&mut self, now: Time, limit: usize) -> Result<Vec<DueLog>, StoreError> {
         self.inner.due_logs(now, limit)
+    }
+    fn due_triggers(&mut self, now: Time, limit: usize) -> Result<Vec<rows::TriggerRow>, StoreError> {
+        self.inner.due_triggers(now, limit)
     }
     fn next_check(&mut self) -> Result<Option<Time>, StoreError> {
         self.inner.next_check()

@@ -12,6 +12,7 @@ mod dispatch;
 mod faults;
 mod fleet;
 mod hearing;
+mod hooks;
 mod identity;
 mod lives;
 mod logs;

@@ -18,6 +18,7 @@ mod logs;
 mod orphans;
 mod past;
 mod plans;
+mod post;
 mod proof;
 mod pulse;
 mod reasons;
@@ -63,6 +64,7 @@ use logs::Logs;
 use orphans::Orphans;
 use past::{Before, Past};
 use plans::Plans;
+use post::Post;
 use rows::{JobSeen, Place, Rows};
 use schedules::Schedules;
 use silence::Silence;
@@ -120,6 +122,7 @@ pub(crate) struct Checks {
     gates: Gates,
     schedules: Schedules,
     liveness: Liveness,
+    post: Post,
     past: Past,
     /// Whether some server was up when the last commits were lost.
     remembers: bool,
@@ -148,6 +151,7 @@ impl Checks {
             gates: Gates::default(),
             schedules: Schedules::new(&setup.schedules),
             liveness: Liveness::new(setup),
+            post: Post::default(),
             past: Past::default(),
             remembers: true,
         }
@@ -187,6 +191,11 @@ impl Checks {
     /// Whether more than one person's yes may be wanted for this step.
     pub(crate) fn has_gate(&self, job: JobId, step: StepIx) -> bool {
         self.plans.step(&self.rows, Place { job, step }).is_some_and(|plan| plan.gate.is_some())
+    }
+
+    /// A word to the outside is there.
+    pub(crate) fn arrived(&mut self, id: Uuid, text: &str) {
+        self.post.arrived(id, text, &mut self.found);
     }
 
     pub(crate) fn reject_asked(&mut self, job: JobId, step: StepIx) {
@@ -417,6 +426,7 @@ impl Checks {
         }
         self.logs.at_the_end(rows, &self.lives, reader, folders, found);
         self.ends.at_the_end(rows, &self.plans, (&self.lives, &self.gates), found);
+        self.post.at_the_end(rows, &self.plans, reader, found);
     }
 }
 
@@ -460,6 +470,7 @@ impl Witness for Checks {
     }
 
     fn forgotten(&mut self, batches: usize) {
+        self.post.forgot();
         self.past.has_lost |= batches > 0;
         let mut lost = Duration::ZERO;
         for before in (0..batches).map_while(|_| self.past.pop()).collect::<Vec<_>>() {

@@ -45,6 +45,8 @@ pub(crate) struct JobSeen {
     pub continues: bool,
     /// The step that began it.
     pub parent: Option<Place>,
+    /// The job on whose end it follows.
+    pub hook_of: Option<JobId>,
     pub input: String,
     pub error_code: Option<&'static str>,
     pub error_step: Option<String>,
@@ -249,6 +251,7 @@ impl Rows {
             is_final,
             continues: self.roots.contains_key(&row.id),
             parent,
+            hook_of: row.hook_of,
             input: row.input.clone(),
             error_code: row.error_code,
             error_step: row.error_step.clone(),

@@ -17,7 +17,7 @@ pub(crate) fn committed(rows: &Rows, batch: &Batch, accepted: &Accepted<'_>, fou
     let goes_on = |job| batch.lineage.iter().any(|line| line.job == job);
     let submitted = |row: &&JobRow| {
         let by_itself = row.submitted_by.starts_with("trigger:");
-        rows.job(row.id).is_none() && !goes_on(row.id) && row.parent.is_none() && !by_itself
+        rows.job(row.id).is_none() && !goes_on(row.id) && row.parent.is_none() && row.hook_of.is_none() && !by_itself
     };
     for row in accepted.jobs().filter(submitted) {
         let earlier = rows.jobs.iter().find(|(_, job)| job.task == row.task && !job.continues);

@@ -44,6 +44,7 @@ impl Scene {
             expires: None,
             priority: 0,
             steps: vec![step],
+            hooks: Vec::new(),
         };
         let checks = Checks::new(&Setup::of(1), &[job]);
         let mut scene = Scene { checks, now: SECOND, version: 0, job: "pending", step: "pending" };
@@ -124,6 +125,7 @@ impl Scene {
         let open = !is_final(self.job);
         JobRow {
             parent: None,
+            hook_of: None,
             id: JOB,
             version: self.version,
             state: self.job,
@@ -465,6 +467,7 @@ fn explained(change: impl FnOnce(&mut StepWhy)) -> Scene {
         data: String::new(),
     };
     let job = LoadedJob {
+        hook_of: None,
         parent: None,
         id: JOB,
         version: 1,

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use engine::{AttemptId, JobId, StepIx, Time};
 use store::read::{
-    AttemptGlance, AttemptView, EventView, Family, JobSummary, Lineage, LogChunk, LogMarkView, LogState, StaleAttempt,
-    StepGlance,
+    AttemptGlance, AttemptView, EventView, Family, JobSummary, Lineage, LogChunk, LogMarkView, LogState, OutboxView,
+    StaleAttempt, StepGlance,
 };
 use store::rows::{
     BeatRow, BreakerRow, HearingRow, IdempotencyRow, ServerRow, StoredJob, TaskRow, TokenRow, TriggerRow, WorkerRow,
@@ -54,6 +54,22 @@ impl Reader for Look {
 
     fn family(&self, job: JobId, limit: usize) -> Result<Family, StoreError> {
         self.reach()?.family(job, limit)
+    }
+
+    fn hooks(&self, job: JobId, limit: usize) -> Result<Vec<JobId>, StoreError> {
+        self.reach()?.hooks(job, limit)
+    }
+
+    fn outbox_of(&self, job: JobId, limit: usize) -> Result<Vec<OutboxView>, StoreError> {
+        self.reach()?.outbox_of(job, limit)
+    }
+
+    fn dead_outbox(&self, limit: usize) -> Result<Vec<OutboxView>, StoreError> {
+        self.reach()?.dead_outbox(limit)
+    }
+
+    fn outbox(&self, id: Uuid) -> Result<Option<OutboxView>, StoreError> {
+        self.reach()?.outbox(id)
     }
 
     fn children(&self, job: JobId, limit: usize) -> Result<Vec<JobId>, StoreError> {

@@ -123,6 +123,7 @@ fn mark(n: u32) -> Batch {
 
 fn write(id: JobId, expected: Option<u64>, version: u64) -> Batch {
     let row = JobRow {
+        hook_of: None,
         parent: None,
         id,
         version,

@@ -116,6 +116,7 @@ impl Script {
             expires: None,
             priority: 0,
             steps: vec![plain_step()],
+            hooks: Vec::new(),
         };
         Script {
             config: String::new(),
@@ -181,6 +182,7 @@ impl Script {
                 expires: None,
                 priority: 0,
                 steps: vec![doing],
+                hooks: Vec::new(),
             };
             step.child = Some(Box::new(ChildPlan { job, given: 0 }));
         })

@@ -50,6 +50,7 @@ impl SchedulePlan {
             expires: None,
             priority: 0,
             steps: vec![step],
+            hooks: Vec::new(),
         };
         SchedulePlan {
             job,

@@ -1,4 +1,4 @@
-//! What stands around the steps: hooks, triggers, concurrency. Nothing acts on hooks and concurrency yet.
+//! What stands around the steps: triggers, concurrency. Nothing acts on concurrency yet.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 use super::bind::{self, BODY_INPUT};
 use super::input::Input;
 use super::name;
-use super::shape::{CONCURRENCY, CONCURRENCY_MAX, HOOK, MISSED, TRIGGER, WHEN_FULL};
+use super::shape::{CONCURRENCY, CONCURRENCY_MAX, MISSED, TRIGGER, WHEN_FULL};
 use crate::cron::{Cron, CronError, nearest_zone};
 use crate::diagnostic::{Code, Finding, Sink};
 use crate::lower::json::to_json;
@@ -19,21 +19,6 @@ const LIST_MAX: usize = 100;
 
 /// Beyond a day nobody could say which run is which.
 const JITTER_MAX: Duration = Duration::from_secs(24 * 3600);
-
-/// What is started when a job ends.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Hooks {
-    pub on_success: Vec<Hook>,
-    pub on_error: Vec<Hook>,
-    pub on_cancel: Vec<Hook>,
-    pub on_recovered: Vec<Hook>,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub enum Hook {
-    Task { task: String, with: Option<Json> },
-    Webhook { url: String },
-}
 
 /// What starts a job by itself.
 #[derive(Debug, Clone, PartialEq)]
@@ -72,54 +57,6 @@ pub enum WhenFull {
     Queue,
     Reject,
     CancelOldest,
-}
-
-pub(super) fn hooks(fields: &mut Fields<'_>, sink: &mut Sink) -> Hooks {
-    Hooks {
-        on_success: hook_list(fields.entry("on_success"), sink),
-        on_error: hook_list(fields.entry("on_error"), sink),
-        on_cancel: hook_list(fields.entry("on_cancel"), sink),
-        on_recovered: hook_list(fields.entry("on_recovered"), sink),
-    }
-}
-
-fn hook_list(entry: Option<&Entry>, sink: &mut Sink) -> Vec<Hook> {
-    let Some(entry) = entry else { return Vec::new() };
-    sink.not_supported(entry.key.span, &format!("`{}`", entry.key.text));
-    bounded_list(entry, sink).into_iter().filter_map(|item| hook(item, sink)).collect()
-}
-
-fn hook(node: &Node, sink: &mut Sink) -> Option<Hook> {
-    let mut fields = Fields::open(node, &HOOK, sink)?;
-    let (task, with, webhook) = (fields.entry("task"), fields.entry("with"), fields.entry("webhook"));
-    fields.close();
-    match (task, webhook) {
-        (Some(task), None) => {
-            let task_name = values::filled_text("task", &task.value, sink)?;
-            name::task(task_name, task.value.span, sink);
-            Some(Hook::Task { task: task_name.to_owned(), with: with.and_then(|e| given(e, sink)) })
-        }
-        (None, Some(webhook)) => {
-            if let Some(with) = with {
-                sink.add(Finding::error(Code::Conflict, with.key.span, "`with` means nothing for a webhook"));
-            }
-            let url = values::filled_text("webhook", &webhook.value, sink)?;
-            if !url.starts_with("http://") && !url.starts_with("https://") {
-                let message = "`webhook` must be an address that begins with https:// or http://";
-                sink.add(Finding::error(Code::BadValue, webhook.value.span, message));
-            }
-            Some(Hook::Webhook { url: url.to_owned() })
-        }
-        (Some(task), Some(webhook)) => {
-            let message = "a hook has `task` or `webhook`, not both";
-            sink.add(Finding::error(Code::Conflict, webhook.key.span, message).related(task.key.span, "the other"));
-            None
-        }
-        (None, None) => {
-            sink.add(Finding::error(Code::MissingKey, node.span, "a hook needs `task` or `webhook`"));
-            None
-        }
-    }
 }
 
 pub(super) fn triggers(fields: &mut Fields<'_>, task: &str, inputs: &[Input], sink: &mut Sink) -> Vec<Trigger> {
@@ -261,7 +198,7 @@ fn given(entry: &Entry, sink: &mut Sink) -> Option<Json> {
     None
 }
 
-fn bounded_list<'n>(entry: &'n Entry, sink: &mut Sink) -> Vec<&'n Node> {
+pub(super) fn bounded_list<'n>(entry: &'n Entry, sink: &mut Sink) -> Vec<&'n Node> {
     let items = values::list(&entry.key.text, &entry.value, sink).unwrap_or_default();
     if items.len() > LIST_MAX {
         let message = format!("`{}` has more than {LIST_MAX} items", entry.key.text);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use engine::definition::{Definition, Work};
+use engine::definition::{Definition, HookWork, Work};
 use engine::graph::find_cycle;
 
 /// The tasks that steps of this one begin, in the order of the file.
@@ -10,6 +10,14 @@ pub fn begins(definition: &Definition) -> impl Iterator<Item = &str> {
     definition.steps().iter().filter_map(|step| match &step.work {
         Work::Child(body) => Some(&*body.task),
         Work::Run(_) | Work::Approve => None,
+    })
+}
+
+/// The tasks that follow on its end. They are in no circle: nothing follows on them in turn.
+pub fn follows(definition: &Definition) -> impl Iterator<Item = &str> {
+    definition.hooks.iter().filter_map(|hook| match &hook.work {
+        HookWork::Task(body) => Some(&*body.task),
+        HookWork::Webhook(_) => None,
     })
 }
 

@@ -9,6 +9,7 @@ mod environment;
 mod fan_out;
 mod given;
 mod graph;
+mod hooks;
 mod input;
 pub mod kin;
 mod kind;
@@ -23,9 +24,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::definition::{Definition, DefinitionParts, STEPS_MAX};
+use engine::definition::{Definition, DefinitionParts, Hook, STEPS_MAX};
 
-pub use self::around::{Concurrency, Hook, Hooks, Missed, Trigger, WhenFull};
+pub use self::around::{Concurrency, Missed, Trigger, WhenFull};
 pub use self::bind::{BODY_INPUT, InputProblem, input_variables};
 use self::defaults::{Defaults, limit};
 pub use self::environment::Environment;
@@ -51,7 +52,6 @@ pub struct Task {
     pub description: Option<String>,
     /// In the order of the file.
     pub inputs: Vec<Input>,
-    pub hooks: Hooks,
     pub triggers: Vec<Trigger>,
     pub concurrency: Option<Concurrency>,
     /// What is understood but does nothing yet. A task that has any must not be started.
@@ -89,7 +89,6 @@ struct Parts {
     definition: Definition,
     description: Option<String>,
     inputs: Vec<Input>,
-    hooks: Hooks,
     triggers: Vec<Trigger>,
     concurrency: Option<Concurrency>,
 }
@@ -108,9 +107,9 @@ impl Parts {
         let priority =
             fields.get("priority").and_then(|n| values::integer("priority", -PRIORITY_MAX..=PRIORITY_MAX, n, sink));
         let concurrency = around::concurrency(&mut fields, sink);
-        let hooks = around::hooks(&mut fields, sink);
         let triggers = around::triggers(&mut fields, name.unwrap_or_default(), &inputs, sink);
         let steps = read_steps(&mut fields, &inputs, options, sink);
+        let hooks = read_hooks(&mut fields, &inputs, sink);
         fields.close();
 
         let parts = DefinitionParts {
@@ -118,10 +117,11 @@ impl Parts {
             timeout,
             expires,
             priority: priority.and_then(|p| i32::try_from(p).ok()).unwrap_or(0),
+            hooks,
             steps: steps?.into_iter().map(|step| step.definition).collect(),
         };
         match Definition::new(parts) {
-            Ok(definition) => Some(Parts { definition, description, inputs, hooks, triggers, concurrency }),
+            Ok(definition) => Some(Parts { definition, description, inputs, triggers, concurrency }),
             Err(error) => {
                 sink.add(Finding::error(Code::Conflict, Span::new(0, 0, 0), error.to_string()));
                 None
@@ -130,8 +130,8 @@ impl Parts {
     }
 
     fn into_task(self, not_supported: Vec<Diagnostic>) -> Task {
-        let Parts { definition, description, inputs, hooks, triggers, concurrency } = self;
-        Task { definition: Arc::new(definition), description, inputs, hooks, triggers, concurrency, not_supported }
+        let Parts { definition, description, inputs, triggers, concurrency } = self;
+        Task { definition: Arc::new(definition), description, inputs, triggers, concurrency, not_supported }
     }
 }
 
@@ -169,8 +169,15 @@ fn read_steps(fields: &mut Fields<'_>, inputs: &[Input], options: &Options, sink
     Some(steps)
 }
 
+/// What follows on the end; its texts may name every step.
+fn read_hooks(fields: &mut Fields<'_>, inputs: &[Input], sink: &mut Sink) -> Vec<Hook> {
+    let entries = fields.get("steps").and_then(Node::entries).unwrap_or_default();
+    let names = StepNames::new(entries.iter().map(|entry| entry.key.text.as_str()));
+    hooks::hooks(fields, &input::names(inputs), &names, sink)
+}
+
 /// Whether any variable of the task has something to fill in.
 fn check_task_env(env: &Env<'_>, inputs: &HashMap<String, bool>, sink: &mut Sink) -> bool {
-    let mut texts = Texts { inputs, steps: None, fan_out: false, uses: Vec::new() };
+    let mut texts = Texts { inputs, steps: None, fan_out: false, outcome: false, uses: Vec::new() };
     env.values().filter(|node| texts.template(node, sink)).count() > 0
 }

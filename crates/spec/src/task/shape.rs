@@ -51,9 +51,13 @@ pub(crate) static TASK: Shape = Shape {
             "the steps, by name, as in `steps: { hello: { run: echo hello } }`",
         ),
         Key::new("on_success", HOOKS, "what is started when a job succeeded"),
-        Key::new("on_error", HOOKS, "what is started when a job failed"),
-        Key::new("on_cancel", HOOKS, "what is started when a job was cancelled"),
-        Key::new("on_recovered", HOOKS, "what is started when a job came back after its worker was cut off"),
+        Key::new("on_error", HOOKS, "what is started when a job failed, or took longer than its timeout"),
+        Key::new("on_cancel", HOOKS, "what is started when somebody cancelled a job"),
+        Key::new(
+            "on_recovered",
+            HOOKS,
+            "what is started when a job succeeded although it lost touch with a worker on the way",
+        ),
         Key::new("triggers", Kind::List(&Kind::Shape(&TRIGGER)), "what starts a job by itself"),
     ],
     synonyms: &[
@@ -269,6 +273,7 @@ pub(crate) static HOOK: Shape = Shape {
         Key::new("task", Kind::Text, "the task to start"),
         Key::new("with", Kind::Map(&Kind::Any), "its input"),
         Key::new("webhook", Kind::Text, "the address to call"),
+        Key::new("secret", Kind::Text, "the name of the secret that signs the call; the server's own key if not said"),
     ],
     synonyms: &[("url", "webhook")],
 };

@@ -62,7 +62,8 @@ impl<'a> StepReader<'a> {
     pub(super) fn read(&mut self, entry: &'a Entry, sink: &mut Sink) -> Option<StepRead> {
         let kind = kind::choose(&entry.key, &entry.value, sink);
         let mut fields = Fields::open(&entry.value, &STEP, sink)?;
-        let mut texts = Texts { inputs: self.inputs, steps: Some(self.names), fan_out: false, uses: Vec::new() };
+        let mut texts =
+            Texts { inputs: self.inputs, steps: Some(self.names), fan_out: false, outcome: false, uses: Vec::new() };
         let fan_out = fan_out::read(&mut fields, &mut texts, sink);
         texts.fan_out = fan_out.is_some();
         let mut said = self.defaults.clone();

@@ -17,6 +17,8 @@ pub(super) struct Texts<'a> {
     /// None for the texts of the task itself.
     pub(super) steps: Option<&'a StepNames<'a>>,
     pub(super) fan_out: bool,
+    /// The job is over.
+    pub(super) outcome: bool,
     pub(super) uses: Vec<(StepIx, Span)>,
 }
 
@@ -51,7 +53,8 @@ impl Texts<'_> {
     }
 
     fn names(&self, functions: bool, sink: &Sink) -> Names<'_> {
-        Names { inputs: self.inputs, steps: self.steps, item: self.fan_out, functions, hints: !sink.is_full() }
+        let (item, outcome) = (self.fan_out, self.outcome);
+        Names { inputs: self.inputs, steps: self.steps, item, outcome, functions, hints: !sink.is_full() }
     }
 
     fn note(&mut self, node: &Node, checked: Checked, sink: &mut Sink) {

@@ -49,6 +49,8 @@ pub(crate) struct Names<'a> {
     pub(crate) steps: Option<&'a StepNames<'a>>,
     /// Inside a fan-out.
     pub(crate) item: bool,
+    /// How the job ended: only in what follows on that.
+    pub(crate) outcome: bool,
     /// `success()` and its like: only in `if`.
     pub(crate) functions: bool,
     /// Whether hints that cost a walk over all steps are wanted.
@@ -244,6 +246,7 @@ impl<'a> Walk<'a> {
         match root.id {
             "input" => self.input(&links),
             "steps" => self.step(&links, range),
+            "job" if self.names.outcome => self.field("job", &["id", "state", "error"], &links, range),
             "job" => self.field("job", &["id"], &links, range),
             "task" => self.field("task", &["name"], &links, range),
             "item" if self.names.item => {}

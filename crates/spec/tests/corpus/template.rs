@@ -71,6 +71,7 @@ fn evaluate(task: &Task, ends: &str, input: Map<String, Value>, output: &Value) 
         cancelled: ends.contains('c'),
         steps: &view,
         item: None,
+        outcome: None,
     };
     let step = &steps[1];
     if let Condition::Expression(expression) = &step.condition {

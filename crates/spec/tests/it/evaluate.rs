@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use engine::definition::{Condition, Program, RunBody, StepDef, Work};
-use engine::eval::{Evaluator, Scope, StepView};
-use engine::{JobId, StateName, StepIx};
+use engine::definition::{Condition, HookWork, Program, RunBody, StepDef, Work};
+use engine::eval::{Evaluator, Outcome, Scope, StepView};
+use engine::{Failure, FailureKind, JobId, JobState, StateName, StepIx};
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 use spec::eval::Templates;
@@ -36,6 +36,11 @@ impl Case {
     }
 
     fn with<T>(&self, act: impl FnOnce(&Scope<'_>) -> T) -> T {
+        self.at_the_end(None, act)
+    }
+
+    /// The same, once the job is over.
+    fn at_the_end<T>(&self, outcome: Option<Outcome<'_>>, act: impl FnOnce(&Scope<'_>) -> T) -> T {
         let view = |ix: StepIx| StepView {
             name: &self.names[ix.get()],
             state: StateName::Failed,
@@ -51,6 +56,7 @@ impl Case {
             cancelled: false,
             steps: &view,
             item: Some(&self.item),
+            outcome,
         })
     }
 }
@@ -227,7 +233,7 @@ fn given(step: &str) -> Result<Value, String> {
     let case = Case::new(step);
     let Work::Child(body) = &case.step.work else { panic!("it begins a job") };
     assert_eq!(&*body.task, "other");
-    case.with(|scope| Templates.fill(&body.with, &case.step, scope))
+    case.with(|scope| Templates.fill(&body.with, &case.step.uses, scope))
 }
 
 /// A text that is one template keeps the type of what it gives; what is no text stays as it is.
@@ -239,4 +245,30 @@ fn what_a_child_job_is_given() {
     let problem =
         given("task: other, with: { v: '{{ steps.build.output.nope }}' }").expect_err("there is no such output");
     assert!(problem.contains("`with`") && problem.contains("there is no such value"), "{problem}");
+}
+
+/// A hook sees every step, and how the job ended.
+#[test]
+fn what_follows_on_an_end_is_given_how_it_was() {
+    let text = "name: t\nsteps: { build: { run: x }, s: { run: y } }\non_error:\n- task: page\n  with:\n    \
+                text: '{{ job.id }} is {{ job.state }}: {{ job.error.code }} at {{ job.error.step }}'\n    \
+                sha: '{{ steps.s.output.sha }}'\n    whole: '{{ job.error }}'\n";
+    let (task, problems) = spec::task::parse(text, "t.yaml", &spec::task::Options::default());
+    assert_eq!(problems.len(), 0, "{problems:?}");
+    let hooks = &task.expect("a good task").definition.hooks;
+    assert_eq!(hooks[0].uses, [StepIx(1)]);
+    let HookWork::Task(body) = &hooks[0].work else { panic!("a task follows") };
+    let failure = Failure::new(FailureKind::ExitCode(3), "it exited with 3");
+    let fill = |error: Option<&Failure>| {
+        let outcome = Outcome { state: JobState::Failed, error, step: error.map(|_| "b") };
+        let case = Case::new("run: x");
+        case.at_the_end(Some(outcome), |scope| Templates.fill(&body.with, &hooks[0].uses, scope))
+    };
+    let id = JobId(uuid::Uuid::nil());
+    let expected = json!({
+        "text": format!("{id} is failed: exit_code at b"), "sha": "abc",
+        "whole": { "code": "exit_code", "message": "it exited with 3", "step": "b" },
+    });
+    assert_eq!(fill(Some(&failure)), Ok(expected));
+    assert!(fill(None).is_err(), "there is no code of nothing");
 }

@@ -484,7 +484,6 @@ fn hooks_triggers_concurrency() {
                 leave it out
             t.yaml:5:95 error missing_key: a trigger needs `cron` or `webhook`
             t.yaml:3:1 warning not_supported: `concurrency` is not supported yet
-            t.yaml:4:1 warning not_supported: `on_error` is not supported yet
         "#]],
     );
 }

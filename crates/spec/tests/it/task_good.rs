@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use engine::definition::{Condition, Effects, OnDisconnect, Patience, Program, Protection, Work};
+use engine::definition::{Condition, Effects, HookWork, Occasion, OnDisconnect, Patience, Program, Protection, Work};
 use expect_test::expect;
-use spec::task::{Environment, Hook, Options, Trigger};
+use spec::task::{Environment, Options, Trigger};
 
 use crate::{check, lines, task};
 
@@ -31,11 +31,11 @@ fn the_whole_surface_is_understood() {
         release.yaml:31:5 warning not_supported: `docker` is not supported yet
         release.yaml:34:5 warning not_supported: `pod` is not supported yet
         release.yaml:48:5 warning not_supported: `cleanup` is not supported yet
-        release.yaml:54:1 warning not_supported: `on_success` is not supported yet
-        release.yaml:55:1 warning not_supported: `on_error` is not supported yet
     "#]]
     .assert_eq(&lines(&task.not_supported));
-    assert_eq!(task.hooks.on_success, [Hook::Task { task: "notify".to_owned(), with: None }]);
+    let hooks: Vec<(Occasion, bool)> =
+        task.definition.hooks.iter().map(|hook| (hook.on, matches!(hook.work, HookWork::Webhook(_)))).collect();
+    assert_eq!(hooks, [(Occasion::Success, false), (Occasion::Error, false), (Occasion::Error, true)]);
     assert!(
         matches!(&task.triggers[1], Trigger::Webhook { name, secret, .. } if name == "release" && secret == "RELEASE_HOOK")
     );

@@ -31,6 +31,8 @@ struct StoredHeader {
     held_since: Option<i64>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     strays: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    recovered: bool,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     unborn: Vec<StoredUnborn>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -96,6 +98,7 @@ pub(super) fn encode(header: &Header) -> String {
         timeout_at: header.timeout_at.map(|t| t.0),
         held_since: header.held_since.map(|t| t.0),
         strays: header.strays,
+        recovered: header.recovered,
         unborn: header.unborn.iter().map(encode_unborn).collect(),
         check: header.check.as_ref().map(Into::into),
     };
@@ -133,6 +136,7 @@ pub(super) fn decode(row: &LoadedJob) -> Result<Header, String> {
         timeout_at: stored.timeout_at.map(Time),
         held_since: stored.held_since.map(Time),
         strays: stored.strays,
+        recovered: stored.recovered,
         unborn: stored.unborn.into_iter().map(decode_unborn).collect(),
         check: stored.check.map(StoredDeadline::decode).transpose()?,
     })

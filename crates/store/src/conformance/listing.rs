@@ -66,6 +66,7 @@ pub fn filters_narrow_it(fixture: &mut dyn Fixture) {
         error_step: Some("only".to_owned()),
         submitted_by: "ada".to_owned(),
         parent: None,
+        hook_of: None,
     };
     assert_eq!(page.items, [expected]);
 }

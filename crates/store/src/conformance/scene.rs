@@ -169,7 +169,8 @@ pub(super) fn commit(store: &mut dyn Store, batch: &Batch) -> Committed {
 
 pub(super) fn task(name: &str, steps: Vec<StepDef>) -> Arc<Definition> {
     let expires = Some(Duration::from_secs(86_400));
-    let parts = DefinitionParts { name: Arc::from(name), timeout: None, expires, priority: 3, steps };
+    let parts =
+        DefinitionParts { name: Arc::from(name), timeout: None, expires, priority: 3, hooks: Vec::new(), steps };
     Arc::new(Definition::new(parts).expect("a graph without faults"))
 }
 
@@ -246,7 +247,7 @@ impl Evaluator for Literal {
         Ok(RunBody { templated: false, ..body.clone() })
     }
 
-    fn fill(&self, with: &serde_json::Value, _: &StepDef, _: &Scope<'_>) -> Result<serde_json::Value, String> {
+    fn fill(&self, with: &serde_json::Value, _: &[StepIx], _: &Scope<'_>) -> Result<serde_json::Value, String> {
         Ok(with.clone())
     }
 

@@ -22,7 +22,7 @@ pub(super) fn small() -> impl Strategy<Value = Arc<Definition>> {
             // Edges lead backwards only, so there is no circle.
             step.needs.retain(|need| need.step.get() < index);
         }
-        let parts = DefinitionParts { name: "any".into(), timeout, expires, priority: 0, steps };
+        let parts = DefinitionParts { name: "any".into(), timeout, expires, priority: 0, hooks: Vec::new(), steps };
         Arc::new(Definition::new(parts).expect("edges lead backwards"))
     })
 }

@@ -358,7 +358,7 @@ fn a_parent_hears_how_its_job_ended() {
     let (birth, parent) = born("a[child:x]");
     let mut child = world("work -> other", "go work; end work 0; go other; end other 0").job;
     assert_eq!(child.word_for_parent(), None, "it has no parent");
-    child.parent = Some(birth.parent);
+    child.parent = birth.parent;
     let (told, word) = child.word_for_parent().expect("it is over");
     assert_eq!(told, parent.id);
     let output = json!({ "work": { "sha": "abc" }, "other": { "sha": "abc" } });
@@ -418,7 +418,7 @@ fn a_parent_hears_of_what_may_still_run() {
     let (birth, _) = born("a[child:x]");
     for (story, strays) in [("go w; lost w; next", true), ("go w; gone w runner", false)] {
         let mut child = world("w", story).job;
-        child.parent = Some(birth.parent);
+        child.parent = birth.parent;
         let Some((_, Event::ChildEnded { strays: told, .. })) = child.word_for_parent() else { panic!("it is over") };
         assert_eq!(told, strays, "{story}");
     }

@@ -10,6 +10,7 @@ mod graph;
 mod handover;
 mod hearing;
 mod holds;
+mod hooks;
 mod jobs;
 mod recovery;
 mod removal;

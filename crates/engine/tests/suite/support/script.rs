@@ -17,7 +17,7 @@
 use std::fmt::Write as _;
 
 use engine::attempt::{Loss, Outcome, Report, Stopped, Usage};
-use engine::event::{About, Changes, ChildEnd, ChildOrder, Effect, Event, NoReturn, Rejection, Ticket};
+use engine::event::{About, Changes, ChildEnd, ChildOrder, Effect, Event, HookOrder, NoReturn, Rejection, Ticket};
 use engine::{AttemptId, Epoch, Failure, FailureKind, JobId, Resolution, Resolve, State, StepIx};
 use expect_test::Expect;
 use serde_json::{Value, json};
@@ -247,6 +247,9 @@ fn facts(world: &World, changes: &Changes) -> Vec<String> {
             About::Job { from, to } => format!("job: {from} -> {to}"),
             About::Approved { step } => format!("{}: {}", name(*step), note.reason),
             About::Continued => "job: continued".to_owned(),
+            About::Hook => (0..4).fold(format!("job: {}", note.reason), |text, number| {
+                text.replace(&world.job.id.hook(number).to_string(), &format!("H{number}"))
+            }),
             About::CancelAsked => format!("job: cancel {}", note.reason),
         });
     }
@@ -257,9 +260,18 @@ fn facts(world: &World, changes: &Changes) -> Vec<String> {
     }
     for order in &changes.children {
         facts.push(match order {
-            ChildOrder::Begin(birth) => format!("* begin a job for {} with {}", name(birth.parent.step), birth.input),
+            ChildOrder::Begin(birth) => {
+                let parent = birth.parent.expect("a step begins it");
+                format!("* begin a job for {} with {}", name(parent.step), birth.input)
+            }
             ChildOrder::CallOff { force: false, .. } => "* call a job off".to_owned(),
             ChildOrder::CallOff { force: true, .. } => "* call a job off by force".to_owned(),
+        });
+    }
+    for order in &changes.hooks {
+        facts.push(match order {
+            HookOrder::Begin(birth) => format!("* begin a job with {}", birth.input),
+            HookOrder::Tell { on, webhook, .. } => format!("* tell {} of {}", webhook.url, on.word()),
         });
     }
     let on = |ticket: &Ticket| name(ticket.step);

@@ -8,20 +8,27 @@ use std::time::Duration;
 
 use engine::StepIx;
 use engine::definition::{
-    ChildBody, ChildTask, Condition, Definition, DefinitionParts, Effects, Ends, FanOut, Inputs, Items, Need,
-    OnDisconnect, Patience, Program, Protection, RunBody, StepDef, StopPolicy, Work,
+    ChildBody, ChildTask, Condition, Definition, DefinitionParts, Effects, Ends, FanOut, Hook, HookWork, Inputs, Items,
+    Need, Occasion, OnDisconnect, Patience, Program, Protection, RunBody, StepDef, StopPolicy, Webhook, Work,
 };
 use engine::retry::{RetryOn, RetryPolicy};
 use serde_json::Value;
 
 /// The parts of a task, from its graph; the job's own limits are words too: `timeout:60s`, `expires:60s`.
 pub(crate) fn task(text: &str) -> Arc<Definition> {
-    let mut parts =
-        DefinitionParts { name: "demo".into(), timeout: None, expires: None, priority: 0, steps: Vec::new() };
+    let mut parts = DefinitionParts {
+        name: "demo".into(),
+        timeout: None,
+        expires: None,
+        priority: 0,
+        hooks: Vec::new(),
+        steps: Vec::new(),
+    };
     for statement in split_outside_brackets(text) {
         let words = tokens(statement);
         match words.as_slice() {
             [one] if one.starts_with("timeout:") => parts.timeout = Some(duration(&one["timeout:".len()..])),
+            [one] if one.starts_with("on_") => parts.hooks.push(hook(one)),
             [one] if one.starts_with("expires:") => parts.expires = Some(duration(&one["expires:".len()..])),
             _ => chain(&words, &mut parts.steps),
         }
@@ -138,6 +145,19 @@ fn set(step: &mut StepDef, key: &str, value: &str, named: Option<StepIx>) {
     }
 }
 
+/// `on_error:x` is a job that is given `x`, `on_error:http://a` a word to somebody outside.
+fn hook(word: &str) -> Hook {
+    let (on, value) = word.split_once(':').expect("a hook has a value");
+    let on = Occasion::ALL.into_iter().find(|known| known.word() == on).expect("an occasion");
+    let work = if value.starts_with("http") {
+        HookWork::Webhook(Arc::new(Webhook { url: value.to_owned(), secret: None }))
+    } else {
+        let Work::Child(body) = child(value) else { unreachable!("it is a job") };
+        HookWork::Task(body)
+    };
+    Hook { on, work, uses: Vec::new() }
+}
+
 /// A child job of one step, given this value; there is no task `none`, and nobody takes `refused`.
 pub(crate) fn child(with: &str) -> Work {
     Work::Child(Arc::new(ChildBody {
@@ -154,6 +174,7 @@ pub(crate) fn child_task(hash: [u8; 32]) -> ChildTask {
         timeout: None,
         expires: None,
         priority: 0,
+        hooks: Vec::new(),
         steps: vec![plain_step("work")],
     };
     let definition = Arc::new(Definition::new(parts).expect("one step is a sound graph"));

@@ -1,8 +1,8 @@
 //! An evaluator small enough to be right at sight.
 
-use engine::StateName;
 use engine::definition::{Items, Program, RunBody, StepDef};
 use engine::eval::{Evaluator, Scope};
+use engine::{StateName, StepIx};
 use serde_json::Value;
 
 /// Knows the four functions, `state NAME WORD`, `true`, `false`; everything else is an error.
@@ -43,12 +43,16 @@ impl Evaluator for Toy {
     }
 
     /// The same places as in a program.
-    fn fill(&self, with: &Value, _step: &StepDef, scope: &Scope<'_>) -> Result<Value, String> {
+    fn fill(&self, with: &Value, _uses: &[StepIx], scope: &Scope<'_>) -> Result<Value, String> {
         let Value::String(text) = with else { return Ok(with.clone()) };
         if text.contains("{bad}") {
             return Err("`bad` is not there".to_owned());
         }
         let item = scope.item.unwrap_or(&Value::Null).to_string();
+        let state = scope.outcome.map_or("", |outcome| outcome.state.word());
+        let error = scope.outcome.and_then(|outcome| outcome.error).map_or("", |error| error.kind.code());
+        let step = scope.outcome.and_then(|outcome| outcome.step).unwrap_or_default();
+        let text = text.replace("{state}", state).replace("{error}", error).replace("{step}", step);
         Ok(Value::from(text.replace("{item}", &item)))
     }
 

@@ -18,6 +18,7 @@ fn waiting(change: impl FnOnce(&mut StepPlan)) -> Scene {
             expires: None,
             priority: 0,
             steps: vec![plan()],
+            hooks: Vec::new(),
         };
         step.child = Some(Box::new(ChildPlan { job, given: 7 }));
         change(step);

@@ -37,6 +37,7 @@ pub(super) fn assert_alike(one: &mut dyn Store, other: &mut dyn Store, known: &K
 
 fn checks(one: &mut dyn Store, other: &mut dyn Store, known: &Known) {
     same!(one, other, next_check());
+    same!(one, other, next_outbox());
     same!(one, other, queued());
     same!(one, other, held());
     same!(one, other, held_steps());
@@ -50,6 +51,7 @@ fn checks(one: &mut dyn Store, other: &mut dyn Store, known: &Known) {
             same!(one, other, due(now, limit));
             same!(one, other, due_logs(now, limit));
             same!(one, other, due_triggers(now, limit));
+            same!(one, other, due_outbox(now, limit));
             same!(one_reader, other_reader, stale(now, limit));
         }
     }
@@ -62,6 +64,8 @@ fn job(one: &mut dyn Store, other: &mut dyn Store, id: JobId) {
     same!(one, other, attempts(id));
     same!(one, other, lineage(id));
     same!(one, other, children(id, 2));
+    same!(one, other, hooks(id, 2));
+    same!(one, other, outbox_of(id, 2));
     same!(one, other, family(id, 1));
     same!(one, other, family(id, 100));
     same!(one, other, definition_of(id));
@@ -95,6 +99,10 @@ fn attempt(one: &mut dyn Store, other: &mut dyn Store, id: AttemptId) {
 fn lists(one: &mut dyn Store, other: &mut dyn Store, known: &Known) {
     let (one, other) = (one.reader(), other.reader());
     same!(one, other, last_job());
+    same!(one, other, dead_outbox(2));
+    for n in 0..7 {
+        same!(one, other, outbox(id(n)));
+    }
     same!(one, other, job_counts());
     for prefix in ["", "0190", "01900000-0001", &job_id(2).to_string(), "x"] {
         same!(one, other, jobs_by_prefix(prefix, 3));

@@ -16,7 +16,7 @@ use crate::conformance::scene::{
 use crate::conformance::triggers;
 use crate::rows::{
     BeatRole, BeatRow, BreakerRow, FleetChange, HearingRow, IdempotencyRow, LateOutcome, LineageRow, NewWorker,
-    OutboxRow, QuarantineRow, ServerId, ServerRow, TaskRow, TokenRow, WorkerHello,
+    OutboxMove, OutboxRow, QuarantineRow, ServerId, ServerRow, TaskRow, TokenRow, WorkerHello,
 };
 use crate::{Batch, JobWrite, LogAppend, LogClose, LogDeadline, LogMark, Mark, Store, TriggerWrite};
 
@@ -287,7 +287,7 @@ impl<'a> Script<'a> {
     fn evidence(&mut self, batch: &mut Batch) {
         let attempt = attempt_id(1 + self.choices.below(self.attempts.max(1)));
         let job = job_id(1 + self.choices.below(JOBS_MAX));
-        match self.choices.below(5) {
+        match self.choices.below(6) {
             0 => {
                 let outcome = format!("exited {}", self.choices.below(3));
                 batch.late_outcomes.push(LateOutcome { attempt, outcome, at: self.now });
@@ -301,6 +301,13 @@ impl<'a> Script<'a> {
                 let id = id(self.choices.below(6));
                 let (kind, created_at) = ("webhook", self.now);
                 batch.outbox.push(OutboxRow { id, job, kind, body: "{}".to_owned(), created_at });
+            }
+            4 => {
+                let (id, expected) = (id(self.choices.below(6)), u32::try_from(self.choices.below(3)).unwrap_or(0));
+                let next_at = self.choices.one_in(2).then_some(self.now);
+                let delivered_at = self.choices.one_in(4).then_some(self.now);
+                let tries = expected + 1;
+                batch.outbox_moves.push(OutboxMove { id, expected, tries, next_at, delivered_at, error: None });
             }
             _ => batch.definitions.push(definition_row(&plain())),
         }

@@ -1,0 +1,120 @@
+//! What follows on a job's end.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use engine::definition::Occasion;
+use serde::{Deserialize, Serialize};
+
+use super::{Behaviour, JobPlan, Kind, LONGEST_ITEM, StepPlan};
+use crate::dice::Dice;
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HookPlan {
+    pub on: On,
+    pub work: HookWork,
+}
+
+/// In the order in which a task has them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum On {
+    Success,
+    Error,
+    Cancel,
+    Recovered,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HookWork {
+    Job(Box<JobPlan>),
+    Word,
+}
+
+impl On {
+    fn occasion(self) -> Occasion {
+        match self {
+            On::Success => Occasion::Success,
+            On::Error => Occasion::Error,
+            On::Cancel => Occasion::Cancel,
+            On::Recovered => Occasion::Recovered,
+        }
+    }
+
+    /// Whether a job that ended so is followed; none where its rows do not say.
+    pub(crate) fn follows(self, state: &str, code: Option<&str>) -> Option<bool> {
+        let timed_out = code == Some("job_timeout");
+        match self {
+            On::Success => Some(state == "success"),
+            On::Error => Some(state == "failed" || timed_out),
+            On::Cancel => Some(state == "cancelled" && !timed_out),
+            On::Recovered => (state != "success").then_some(false),
+        }
+    }
+}
+
+impl JobPlan {
+    /// Lets something follow on its end, and on that of what follows: there it means nothing.
+    pub(super) fn roll_hooks(&mut self, dice: &mut Dice, levels: u32) {
+        if !dice.chance(0.15) {
+            return;
+        }
+        for number in 0..dice.between(1, 3) {
+            let on =
+                *dice.pick(&[On::Success, On::Success, On::Error, On::Cancel, On::Recovered]).unwrap_or(&On::Error);
+            let work = match dice.chance(0.5) {
+                true => HookWork::Word,
+                false => HookWork::Job(Box::new(self.roll_hook(number, dice, levels))),
+            };
+            self.hooks.push(HookPlan { on, work });
+        }
+        self.hooks.sort_by_key(|hook| hook.on);
+    }
+
+    fn roll_hook(&self, number: u64, dice: &mut Dice, levels: u32) -> JobPlan {
+        let behaviour = Behaviour::roll(dice);
+        let takes = behaviour.takes.min(LONGEST_ITEM);
+        let step = StepPlan { waits_for_worker: true, ..StepPlan::plain("s0", Behaviour { takes, ..behaviour }) };
+        let mut job = JobPlan {
+            at: Duration::ZERO,
+            name: format!("{}-h{number}", self.name),
+            timeout: None,
+            expires: None,
+            priority: 0,
+            steps: vec![step],
+            hooks: Vec::new(),
+        };
+        if levels > 0 {
+            job.roll_children(dice, 0);
+            job.roll_hooks(dice, levels - 1);
+        }
+        debug_assert!(job.steps.iter().all(|step| matches!(step.kind, Kind::Work(_))));
+        job
+    }
+
+    pub(super) fn write_hooks(&self, text: &mut String) {
+        for on in [On::Success, On::Error, On::Cancel, On::Recovered] {
+            let of = |hook: &&HookPlan| hook.on == on;
+            let words: Vec<String> = self.hooks.iter().filter(of).map(|hook| self.hook_text(hook)).collect();
+            if !words.is_empty() {
+                let _ = writeln!(text, "{}: [{}]", on.occasion().word(), words.join(", "));
+            }
+        }
+    }
+
+    fn hook_text(&self, hook: &HookPlan) -> String {
+        match &hook.work {
+            HookWork::Word => format!("{{ webhook: \"http://outside/{}\" }}", self.name),
+            HookWork::Job(job) => format!("{{ task: {}, with: {{ n: 7 }} }}", job.name),
+        }
+    }
+
+    /// The jobs that follow on its end.
+    pub(super) fn following(&self) -> impl Iterator<Item = &JobPlan> {
+        self.hooks.iter().filter_map(|hook| match &hook.work {
+            HookWork::Job(job) => Some(&**job),
+            HookWork::Word => None,
+        })
+    }
+}

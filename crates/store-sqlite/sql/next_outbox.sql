@@ -1,0 +1,1 @@
+SELECT MIN(next_at) FROM outbox WHERE next_at IS NOT NULL
