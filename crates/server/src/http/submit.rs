@@ -87,8 +87,7 @@ pub(super) async fn with_kin(
     task: Arc<KnownTask>,
     settings: Option<DefinitionSettings>,
 ) -> Result<Arc<KnownTask>, ApiError> {
-    let definition = &task.task.definition;
-    if kin::begins(definition).chain(kin::follows(definition)).next().is_none() {
+    if kin::is_alone(&task.task.definition) {
         return Ok(task);
     }
     let tasks = app.tasks.kin_of(&task.task.definition).map_err(|error| {

@@ -22,8 +22,7 @@ pub struct Bound {
 
 /// Puts what the settings say over `definition`, and finds the tasks that it begins.
 pub fn bind(definition: &Arc<Definition>, settings: &DefinitionSettings) -> Result<Bound, String> {
-    let alone = kin::begins(definition).chain(kin::follows(definition)).next().is_none();
-    if settings.overrides_nothing() && alone {
+    if settings.overrides_nothing() && kin::is_alone(definition) {
         return Ok(Bound { definition: definition.clone(), children: Vec::new() });
     }
     let mut book = Book { settings, known: BTreeMap::new() };

@@ -86,15 +86,15 @@ impl TaskRegistry {
         self.texts.read(source, file, settings)
     }
 
-    /// The texts of all tasks that this one begins, near and far.
+    /// The texts of all tasks that this one begins, or that follow on it, near and far.
     pub fn kin_of(&self, definition: &Definition) -> Result<BTreeMap<String, String>, KinError> {
         let index = self.index();
         closure(definition, &|name| index.get(name).cloned())
     }
 
-    /// The task with all that its steps begin, as they are now, where it is run as its text says.
+    /// The task with all that its steps begin and that follows on it, as they are now, where it is run as its text says.
     pub fn with_kin(&self, task: &Arc<KnownTask>) -> Result<Arc<KnownTask>, KinError> {
-        if kin::begins(&task.task.definition).next().is_none() {
+        if kin::is_alone(&task.task.definition) {
             return Ok(task.clone());
         }
         let mut settings = self.settings.clone();

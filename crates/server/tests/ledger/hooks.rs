@@ -79,7 +79,8 @@ fn a_word_is_sent_again_with_the_same_key_until_somebody_takes_it() {
     let second = parcels.try_recv().expect("it is sent again");
     assert_eq!((second.id, second.tries, &second.letter), (first.id, 2, &first.letter));
     desk.round(vec![Command::Delivered(Delivered { id: second.id, tries: 2, outcome: Ok(()) })]);
-    desk.pass(Duration::from_secs(4000));
+    desk.freeze(Duration::from_secs(4000));
+    desk.round(Vec::new());
     assert!(parcels.try_recv().is_err(), "it was taken");
     assert!(desk.reader.outbox(first.id).expect("a look").expect("a row").delivered_at.is_some());
 }
@@ -112,7 +113,8 @@ fn what_nobody_takes_is_given_up_and_said() {
         tries = parcel.tries;
         let outcome = Err("nobody answers".to_owned());
         desk.round(vec![Command::Delivered(Delivered { id: parcel.id, tries, outcome })]);
-        desk.pass(Duration::from_secs(5000));
+        desk.freeze(Duration::from_secs(5000));
+        desk.round(Vec::new());
     }
     assert_eq!(tries, 20);
     let dead = desk.reader.dead_outbox(10).expect("a look");

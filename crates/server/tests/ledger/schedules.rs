@@ -205,3 +205,16 @@ fn a_call_is_refused_while_its_trigger_is_paused() {
     desk.order_trigger(TriggerOrder::Resume { id: id.to_owned() }).expect("it is there");
     call(&mut desk).expect("a job");
 }
+
+/// A task that begins no other may still be followed by one.
+#[test]
+fn what_follows_on_the_job_of_a_trigger_is_known_to_it() {
+    let followed = format!("{}on_success: [{{ task: after }}]\n", SKIPS.replace("run:", "if: 'false', run:"));
+    let mut desk = Desk::new();
+    desk.tasks(&[&followed, "name: after\nsteps:\n  b: { run: 'true' }\n"]);
+    desk.pass(nth(0).since(desk.now));
+    let job = job_id(ID, nth(0));
+    desk.check(job, "success: skipped");
+    assert_eq!(desk.reader.hooks(job, 10).expect("readable"), [job.hook(0)]);
+    desk.check(job.hook(0), "pending: queued");
+}

@@ -21,6 +21,11 @@ pub fn follows(definition: &Definition) -> impl Iterator<Item = &str> {
     })
 }
 
+/// Whether it neither begins others nor is followed by any, so that it needs to know of none.
+pub fn is_alone(definition: &Definition) -> bool {
+    begins(definition).chain(follows(definition)).next().is_none()
+}
+
 /// Tasks that begin each other in a circle, the first one repeated at the end. What is not among them is passed over.
 pub fn circle<'a>(tasks: &BTreeMap<&'a str, &'a Definition>) -> Option<Vec<&'a str>> {
     let names: Vec<&str> = tasks.keys().copied().collect();
