@@ -6,9 +6,10 @@ DATA ?= $(HOME)/.local/share/bowline
 FUZZ_SECONDS ?= 600
 SOAK_SECONDS ?= 3600
 SIM_MINUTES ?= 5
+KILLS_SEEDS ?= 50
 COVERAGE_SEEDS ?= 1000
 
-.PHONY: run build test test-tools sim sim-planted sim-speed sim-coverage soak demo lint fmt bench fuzz mutants
+.PHONY: run build test test-tools sim sim-planted sim-speed sim-coverage soak kills demo lint fmt bench fuzz mutants
 
 run: ## Build and start server, worker and page, with the example tasks.
 	$(CARGO) build --release --locked -p bowline
@@ -54,6 +55,9 @@ sim-coverage: ## Which regions of what decides COVERAGE_SEEDS worlds reach; SIM=
 soak: ## Kills, cuts and pauses at random, with a new seed each time, for SOAK_SECONDS; a failure prints its seed.
 	@end=$$((SECONDS + $(SOAK_SECONDS))); while ((SECONDS < end)); \
 	do $(CARGO) test --locked -q -p bowline --test recovery chaos || exit 1; done
+
+kills: ## Kills the server in the midst of a job of five hundred steps, with KILLS_SEEDS seeds.
+	BOWLINE_KILLS=$(KILLS_SEEDS) $(CARGO) test --locked -q -p bowline --test recovery kills -- --nocapture
 
 demo: build ## Kills server and worker in the middle of a job, and shows that no line is lost.
 	@BOWLINE=./target/release/bowline scripts/demo.sh

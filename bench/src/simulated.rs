@@ -254,6 +254,7 @@ pub(crate) fn hello(name: &str, slots: u32, state_id: Uuid) -> Outcome<Hello> {
         offline_ms: 0,
         held: Vec::new(),
         kept: None,
+        features: Vec::new(),
     })
 }
 
@@ -269,9 +270,11 @@ pub(crate) fn end() -> End {
         log_last_seq: 0,
         output: Default::default(),
         output_error: None,
+        cleanup: None,
         duration_ms: 0,
         cpu_ms: 0,
         memory_bytes_max: 0,
+        artifacts: None,
     }
 }
 

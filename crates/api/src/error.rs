@@ -35,6 +35,8 @@ pub enum ErrorCode {
     InvalidTask,
     /// Understood, and not built yet.
     NotSupported,
+    /// A step is to be given a secret that the server does not have.
+    MissingSecret,
     Unauthorized,
     Forbidden,
     NotFound,
@@ -47,6 +49,8 @@ pub enum ErrorCode {
     Conflict,
     /// The same idempotency key came with another request.
     IdempotencyConflict,
+    /// The job's concurrency group has no room, and its task does not want to wait.
+    GroupFull,
     TooLarge,
     TooManyRequests,
     Internal,
@@ -55,11 +59,12 @@ pub enum ErrorCode {
 }
 
 impl ErrorCode {
-    pub const ALL: [ErrorCode; 16] = [
+    pub const ALL: [ErrorCode; 18] = [
         ErrorCode::BadRequest,
         ErrorCode::InvalidInput,
         ErrorCode::InvalidTask,
         ErrorCode::NotSupported,
+        ErrorCode::MissingSecret,
         ErrorCode::Unauthorized,
         ErrorCode::Forbidden,
         ErrorCode::NotFound,
@@ -68,6 +73,7 @@ impl ErrorCode {
         ErrorCode::AlreadyFinal,
         ErrorCode::Conflict,
         ErrorCode::IdempotencyConflict,
+        ErrorCode::GroupFull,
         ErrorCode::TooLarge,
         ErrorCode::TooManyRequests,
         ErrorCode::Internal,
@@ -80,6 +86,7 @@ impl ErrorCode {
             ErrorCode::InvalidInput => "invalid_input",
             ErrorCode::InvalidTask => "invalid_task",
             ErrorCode::NotSupported => "not_supported",
+            ErrorCode::MissingSecret => "missing_secret",
             ErrorCode::Unauthorized => "unauthorized",
             ErrorCode::Forbidden => "forbidden",
             ErrorCode::NotFound => "not_found",
@@ -88,6 +95,7 @@ impl ErrorCode {
             ErrorCode::AlreadyFinal => "already_final",
             ErrorCode::Conflict => "conflict",
             ErrorCode::IdempotencyConflict => "idempotency_conflict",
+            ErrorCode::GroupFull => "group_full",
             ErrorCode::TooLarge => "too_large",
             ErrorCode::TooManyRequests => "too_many_requests",
             ErrorCode::Internal => "internal",
@@ -107,11 +115,15 @@ impl ErrorCode {
             ErrorCode::Forbidden => 403,
             ErrorCode::NotFound => 404,
             ErrorCode::MethodNotAllowed => 405,
-            ErrorCode::AmbiguousId | ErrorCode::AlreadyFinal | ErrorCode::Conflict | ErrorCode::IdempotencyConflict => {
-                409
-            }
+            ErrorCode::AmbiguousId
+            | ErrorCode::AlreadyFinal
+            | ErrorCode::Conflict
+            | ErrorCode::GroupFull
+            | ErrorCode::IdempotencyConflict => 409,
             ErrorCode::TooLarge => 413,
-            ErrorCode::InvalidInput | ErrorCode::InvalidTask | ErrorCode::NotSupported => 422,
+            ErrorCode::InvalidInput | ErrorCode::InvalidTask | ErrorCode::NotSupported | ErrorCode::MissingSecret => {
+                422
+            }
             ErrorCode::TooManyRequests => 429,
             ErrorCode::Internal => 500,
             ErrorCode::Unavailable => 503,
@@ -126,11 +138,15 @@ impl ErrorCode {
             ErrorCode::AmbiguousId => Some("give more of the id"),
             ErrorCode::IdempotencyConflict => Some("use a new Idempotency-Key for a new request"),
             ErrorCode::TooManyRequests | ErrorCode::Unavailable => Some("try again in a moment"),
+            ErrorCode::GroupFull => {
+                Some("wait for the end of those that are in it; `when_full: queue` would do that for you")
+            }
             ErrorCode::Internal => Some("the server's log says more"),
             ErrorCode::BadRequest | ErrorCode::MethodNotAllowed => Some("see /api/openapi.json"),
             ErrorCode::InvalidInput
             | ErrorCode::InvalidTask
             | ErrorCode::NotSupported
+            | ErrorCode::MissingSecret
             | ErrorCode::NotFound
             | ErrorCode::AlreadyFinal
             | ErrorCode::Conflict

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::retention::Retention;
 use crate::time::Timestamp;
 use crate::worker::Dispatch;
 
@@ -24,6 +25,9 @@ pub struct Readiness {
     /// The sweeper's last run.
     #[serde(default)]
     pub sweep: Option<Sweep>,
+    /// The last time that what is old was deleted, by this server.
+    #[serde(default)]
+    pub retention: Option<Retention>,
     /// Null if it cannot be read.
     #[serde(default)]
     pub dispatch: Option<Dispatch>,

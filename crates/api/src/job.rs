@@ -95,7 +95,7 @@ pub enum ResolveHow {
 }
 
 /// Asks for a job like one that is over. The body may be left out.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RetryRequest {
     /// Take over what ended well, with its outputs.
@@ -104,6 +104,10 @@ pub struct RetryRequest {
     /// Says that nothing of the old job runs any more, where there is no proof of it.
     #[serde(default)]
     pub confirm_dead: bool,
+    /// Inputs that are to be others than the old job's, by name; checked as for a new job. Not with `from_failed`: what
+    /// ended well ended with the old ones.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub input: Map<String, Value>,
 }
 
 /// A job with all its steps.
@@ -134,9 +138,27 @@ pub struct Job {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = "uuid")]
     pub hook_of: Option<Uuid>,
-    /// What followed on its end.
+    /// Its concurrency group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<JobConcurrency>,
+    /// What followed on its end, and on notices.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hooks: Vec<Hook>,
+    /// How it goes on from `continues`: `retry`, `retry_changed` (with other inputs), `from_failed`, or how a step of that
+    /// was resolved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continues_how: Option<String>,
+    /// The jobs that go on from this one, the oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<String>)]
+    pub continued_by: Vec<Uuid>,
+    /// Jobs among those named here that retention has deleted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<String>)]
+    pub deleted: Vec<Uuid>,
+    /// What takes, or took, longer than it should, the first one first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notices: Vec<Notice>,
     /// The job that this one goes on from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = "uuid")]
@@ -170,15 +192,34 @@ pub struct JobSummary {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = "uuid")]
     pub hook_of: Option<Uuid>,
+    /// Its concurrency group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// It waits for room in that.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub in_line: bool,
     /// What `bowline exec` ran, as one would type it, cut if it is long. Null for other jobs.
     #[serde(default)]
     pub command: Option<String>,
 }
 
+/// The group of jobs of which only so many run at once, and whether this one waits for it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct JobConcurrency {
+    pub group: String,
+    pub limit: u32,
+    /// `queue`, `reject` or `cancel_oldest`.
+    pub when_full: String,
+    /// It waits for room; `why` says for whom.
+    pub in_line: bool,
+    /// When there was room for it.
+    pub admitted_at: Option<Timestamp>,
+}
+
 /// Something that followed on a job's end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Hook {
-    /// `on_success`, `on_error`, `on_cancel` or `on_recovered`.
+    /// `on_success`, `on_error`, `on_cancel`, `on_recovered` or `on_notice`.
     pub on: String,
     /// The job, or the delivery.
     #[schema(value_type = String, format = "uuid")]
@@ -198,6 +239,19 @@ pub struct Hook {
 pub enum HookKind {
     Task,
     Webhook,
+    Mail,
+}
+
+/// Something took longer than expected. It changes nothing about the run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Notice {
+    /// `job_late`, `step_late` or `queue_old`.
+    pub kind: String,
+    pub at: Timestamp,
+    /// The step that it is about, if it is about one.
+    pub step: Option<String>,
+    /// In words.
+    pub text: String,
 }
 
 /// The first failure that counts, and whose it was.
@@ -293,6 +347,31 @@ pub struct Attempt {
     pub late_outcome: Option<Value>,
     #[serde(default)]
     pub usage: Option<Usage>,
+    /// What became of the step's cleanup; null if it had no turn.
+    #[serde(default)]
+    pub cleanup: Option<Cleanup>,
+}
+
+/// A cleanup never changes how its step ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Cleanup {
+    pub state: CleanupState,
+    pub exit_code: Option<i32>,
+    pub signal: Option<i32>,
+    /// What is wrong with it; null where nothing is.
+    pub problem: Option<String>,
+    pub duration_ms: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CleanupState {
+    Success,
+    Failed,
+    /// It took longer than it may, and was killed.
+    TimedOut,
+    /// By force, or with the step's lease.
+    Killed,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

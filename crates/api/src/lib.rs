@@ -3,6 +3,7 @@
 //! The server makes these from the engine's types, the client reads them; `openapi` describes all of it for others.
 //! Readers ignore fields that they do not know, so either side may be the older one.
 
+pub mod artifact;
 pub mod error;
 pub mod event;
 pub mod health;
@@ -12,6 +13,8 @@ pub mod outbox;
 mod page;
 pub mod query;
 pub mod recovery;
+pub mod retention;
+pub mod secret;
 pub mod state;
 pub mod task;
 pub mod time;
@@ -23,6 +26,7 @@ pub mod worker;
 mod openapi;
 mod routes;
 
+pub use artifact::{Artifact, ArtifactsQuery};
 pub use error::{ErrorAnswer, ErrorBody, ErrorCode};
 pub use event::{Event, EventKind};
 pub use health::{Health, Readiness, Sweep};
@@ -36,6 +40,8 @@ pub use outbox::{Delivery, DeliveryState};
 pub use page::Page;
 pub use query::{EventsQuery, JobQuery, JobsQuery, LogsQuery, Wait};
 pub use recovery::{RecoverRequest, Stale, StaleQuery};
+pub use retention::{PruneKept, PruneRequest, Pruned, Retention};
+pub use secret::{Secret, SecretPlace, SetSecretRequest};
 pub use state::{AttemptState, JobState, StepState};
 pub use task::{Diagnostic, PutTaskRequest, Severity, Task, TaskSummary};
 pub use time::Timestamp;

@@ -6,15 +6,16 @@ use uuid::Uuid;
 
 use crate::time::Timestamp;
 
-/// A webhook that is to be called, or was.
+/// A webhook that is to be called, or was; or a mail.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Delivery {
-    /// Sent as `Idempotency-Key` with every try.
+    /// Sent as `Idempotency-Key` with every try; a mail has it in its `Message-ID`.
     #[schema(value_type = String, format = "uuid")]
     pub id: Uuid,
-    /// The job on whose end it follows.
+    /// The job that it is about; for a trigger's notice, the job that there would have been.
     #[schema(value_type = String, format = "uuid")]
     pub job: Uuid,
+    /// The address, or `mailto:` and those of a mail.
     pub url: String,
     pub state: DeliveryState,
     /// Tries so far.

@@ -2,6 +2,7 @@
 
 #![expect(dead_code, reason = "the attribute macro describes a route on a function; nobody calls these")]
 
+use crate::artifact::{Artifact, ArtifactsQuery};
 use crate::error::ErrorAnswer;
 use crate::event::Event;
 use crate::health::{Health, Readiness};
@@ -13,6 +14,8 @@ use crate::outbox::Delivery;
 use crate::page::Page;
 use crate::query::{EventsQuery, JobQuery, JobsQuery, LogsQuery};
 use crate::recovery::{RecoverRequest, Stale, StaleQuery};
+use crate::retention::{PruneRequest, Pruned};
+use crate::secret::{Secret, SetSecretRequest};
 use crate::task::{PutTaskRequest, Task, TaskSummary};
 use crate::token::{CreateTokenRequest, CreatedToken, Token};
 use crate::trigger::{HookAnswer, Trigger};
@@ -67,6 +70,31 @@ pub(crate) fn cancel_job() {}
         (status = 409, description = "It is not over, something of it may still run, or another job goes on for it", body = ErrorAnswer),
     ))]
 pub(crate) fn retry_job() {}
+
+/// List the files that the steps of a job left
+///
+/// Steps in their order, and the files of each by name.
+#[utoipa::path(get, path = "/api/jobs/{id}/artifacts", tag = "artifacts",
+    params(("id" = String, Path, description = "An id, a unique prefix of one, or `last`"), ArtifactsQuery),
+    responses((status = 200, description = "Some files", body = Page<Artifact>)))]
+pub(crate) fn list_artifacts() {}
+
+/// One file that a step left
+///
+/// Takes `Range` and `If-None-Match`; the `ETag` is the SHA-256 of the file.
+#[utoipa::path(get, path = "/api/jobs/{id}/steps/{step}/artifacts/{path}", tag = "artifacts",
+    params(
+        ("id" = String, Path, description = "An id, a unique prefix of one, or `last`"),
+        ("step" = String, Path, description = "A step's name"),
+        ("path" = String, Path, description = "The file's path, slashes and all"),
+    ),
+    responses(
+        (status = 200, description = "The file", content_type = "application/octet-stream"),
+        (status = 206, description = "The part of it that was asked for", content_type = "application/octet-stream"),
+        (status = 304, description = "It is the one that the caller has"),
+        (status = 404, description = "There is no such file", body = ErrorAnswer),
+    ))]
+pub(crate) fn get_artifact() {}
 
 /// Say yes to a step that waits for a person
 ///
@@ -225,6 +253,22 @@ pub(crate) fn pause_dispatch() {}
     responses((status = 200, description = "It goes on", body = Dispatch)))]
 pub(crate) fn resume_dispatch() {}
 
+/// How far deleting what is old has got
+#[utoipa::path(get, path = "/api/retention", tag = "server",
+    responses((status = 200, description = "The run that goes on, or the last one, of this server", body = Pruned)))]
+pub(crate) fn get_retention() {}
+
+/// Delete what is old, now
+///
+/// Only for admins. Jobs that are over, with all that is theirs, logs, and workers that were not seen for long.
+#[utoipa::path(post, path = "/api/retention/prune", tag = "server",
+    request_body(content = PruneRequest, description = "May be left out"),
+    responses(
+        (status = 200, description = "What would go, for a dry run", body = Pruned),
+        (status = 202, description = "It has begun; `GET /api/retention` says how far it is", body = Pruned),
+    ))]
+pub(crate) fn prune() {}
+
 /// Webhooks that nobody took
 ///
 /// They are not tried any more. The newest first.
@@ -300,6 +344,25 @@ pub(crate) fn resume_trigger() {}
         (status = 503, description = "The secret is not set on the server", body = ErrorAnswer),
     ))]
 pub(crate) fn call_hook() {}
+
+/// Secrets that the server has, without their values
+#[utoipa::path(get, path = "/api/secrets", tag = "access",
+    responses((status = 200, description = "By name, each with where it is taken from", body = Page<Secret>)))]
+pub(crate) fn list_secrets() {}
+
+/// Put a secret into the store, sealed
+///
+/// Only for an admin's token. It takes the place of one that is there. No answer ever shows a value.
+#[utoipa::path(put, path = "/api/secrets/{name}", tag = "access", request_body = SetSecretRequest,
+    params(("name" = String, Path, description = "Letters, digits and `_`")),
+    responses((status = 200, description = "From where it is taken now: a variable or a file of the server comes before the store", body = Secret)))]
+pub(crate) fn set_secret() {}
+
+/// Remove a secret from the store
+#[utoipa::path(delete, path = "/api/secrets/{name}", tag = "access",
+    params(("name" = String, Path, description = "Its name")),
+    responses((status = 204, description = "It is gone")))]
+pub(crate) fn remove_secret() {}
 
 /// Tokens, without their secrets
 #[utoipa::path(get, path = "/api/tokens", tag = "access",

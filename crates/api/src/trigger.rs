@@ -49,6 +49,11 @@ pub struct Trigger {
     /// Times that passed without a job of their own.
     #[serde(default)]
     pub missed_times: u64,
+    /// The last notice that times passed without a job, in words, and when it was given.
+    #[serde(default)]
+    pub notice: Option<String>,
+    #[serde(default)]
+    pub notice_at: Option<Timestamp>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -1,5 +1,6 @@
 //! One binary, several roles. This file only finds out which one is wanted.
 
+mod db;
 mod fence;
 mod limits;
 mod local_worker;
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
         Command::Up(args) => with_runtime(false, up::run(args)),
         Command::Server(args) => with_runtime(false, server::run(args)),
         Command::Worker(args) => with_runtime(true, worker::run(args)),
+        Command::Db(args) => with_runtime(true, async { db::run(args, &cli.connect).await }),
         Command::Fence(FenceArgs { command: FenceCommand::Check }) => fence::run(),
         Command::Runner(args) => runner::main(&args.folder),
         Command::Client(command) => with_runtime(true, async { cli::run_client(command, &cli.connect).await.into() }),

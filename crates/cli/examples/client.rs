@@ -9,8 +9,11 @@ async fn main() -> ExitCode {
     let cli = cli::parse();
     match cli.command {
         Command::Client(command) => cli::run_client(command, &cli.connect).await.into(),
-        Command::Up(_) | Command::Server(_) | Command::Worker(_) | Command::Runner(_) | Command::Fence(_) => {
-            Exit::Usage.into()
-        }
+        Command::Up(_)
+        | Command::Server(_)
+        | Command::Worker(_)
+        | Command::Runner(_)
+        | Command::Fence(_)
+        | Command::Db(_) => Exit::Usage.into(),
     }
 }

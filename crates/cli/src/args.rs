@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    attach, cancel, check, completions, dispatch, exec, graph, job, jobs, logs, outbox, recover, resolve, retry,
-    review, run, tasks, token, triggers, wait, why, worker_drain, worker_remove, workers,
+    artifacts, attach, cancel, check, completions, db, dispatch, exec, graph, job, jobs, logs, outbox, recover,
+    resolve, retry, review, run, secret, tasks, token, triggers, wait, why, worker_drain, worker_remove, workers,
 };
 use crate::connect::ConnectArgs;
 
@@ -36,6 +36,7 @@ pub enum Command {
     Up(UpArgs),
     Server(ServerArgs),
     Worker(WorkerArgs),
+    Db(db::DbArgs),
     Fence(FenceArgs),
     #[command(hide = true)]
     Runner(RunnerArgs),
@@ -53,6 +54,7 @@ pub enum ClientCommand {
     Wait(wait::WaitArgs),
     Attach(attach::AttachArgs),
     Logs(logs::LogsArgs),
+    Artifacts(artifacts::ArtifactsArgs),
     Why(why::WhyArgs),
     Cancel(cancel::CancelArgs),
     Retry(retry::RetryArgs),
@@ -66,6 +68,7 @@ pub enum ClientCommand {
     Recover(recover::RecoverArgs),
     Outbox(outbox::OutboxArgs),
     Token(token::TokenArgs),
+    Secret(secret::SecretArgs),
     Tasks(tasks::TasksArgs),
     Triggers(triggers::TriggersArgs),
     Check(check::CheckArgs),

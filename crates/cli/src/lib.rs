@@ -24,6 +24,7 @@ mod times;
 use clap::Parser;
 
 pub use args::{Cli, ClientCommand, Command};
+pub use commands::db;
 pub use connect::ConnectArgs;
 pub use exit::Exit;
 
@@ -32,9 +33,24 @@ pub fn parse() -> Cli {
     Cli::parse()
 }
 
+/// Asks a server to delete what is old, and waits for it.
+pub async fn prune(args: &db::PruneArgs, before: &ConnectArgs) -> Exit {
+    let pruned = async { db::prune(&args.connect.client(before)?, args).await };
+    told(pruned.await)
+}
+
+/// Says what went.
+pub fn show_pruned(pruned: &api::Pruned, json: bool) -> Exit {
+    told(db::put_pruned(pruned, json).map(|()| Exit::Success))
+}
+
 /// Runs one of the commands that need no process of our own beyond this one. `connect` is what stood before the command.
 pub async fn run_client(command: ClientCommand, connect: &ConnectArgs) -> Exit {
-    match commands::run(command, connect).await {
+    told(commands::run(command, connect).await)
+}
+
+fn told(result: Result<Exit, error::CliError>) -> Exit {
+    match result {
         Ok(exit) => exit,
         Err(error) => {
             error.tell();

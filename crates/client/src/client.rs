@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use api::query::WAIT_MAX;
 use api::{
-    ApproveRequest, CancelRequest, CreateTokenRequest, CreatedToken, Delivery, Dispatch, DrainRequest, ErrorAnswer,
-    ErrorBody, Health, Job, JobSummary, JobsQuery, LogPage, LogsQuery, Page, PutTaskRequest, RecoverRequest,
-    RejectRequest, Removal, ResolveRequest, RetryRequest, Stale, SubmitRequest, Task, TaskSummary, Token, Trigger,
-    Wait, Why, Worker,
+    ApproveRequest, Artifact, ArtifactsQuery, CancelRequest, CreateTokenRequest, CreatedToken, Delivery, Dispatch,
+    DrainRequest, ErrorAnswer, ErrorBody, Health, Job, JobSummary, JobsQuery, LogPage, LogsQuery, Page, PruneRequest,
+    Pruned, PutTaskRequest, RecoverRequest, RejectRequest, Removal, ResolveRequest, RetryRequest, Secret,
+    SetSecretRequest, Stale, SubmitRequest, Task, TaskSummary, Token, Trigger, Wait, Why, Worker,
 };
 use bytes::Bytes;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue, USER_AGENT};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue, RANGE, USER_AGENT};
 use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -19,13 +19,17 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
-use crate::connection::{Answer, Connections};
+use crate::connection::{Answer, Connection, Connections};
+use crate::download::Download;
 use crate::endpoint::Endpoint;
 use crate::error::Error;
 use crate::stream::{EventStream, LogStream};
 
 /// A server under load answers later than it should, not never.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A dry run looks at everything that is old.
+const PRUNE_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// A body that comes at all comes in this time.
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
@@ -188,6 +192,17 @@ impl Client {
         self.exchange(self.request(Method::POST, "/api/recovery/fail", Some(&body)), ANSWER_TIMEOUT).await
     }
 
+    /// What is old is to go now, or only what would.
+    pub async fn prune(&self, request: &PruneRequest) -> Result<Pruned, Error> {
+        let body = to_json(request);
+        self.exchange(self.request(Method::POST, "/api/retention/prune", Some(&body)), PRUNE_TIMEOUT).await
+    }
+
+    /// How far that has got.
+    pub async fn retention(&self) -> Result<Pruned, Error> {
+        self.get("/api/retention").await
+    }
+
     /// Webhooks that nobody took.
     pub async fn outbox(&self) -> Result<Page<Delivery>, Error> {
         self.get("/api/outbox").await
@@ -223,6 +238,45 @@ impl Client {
         self.exchange(self.request(Method::PUT, &path, Some(&to_json(request))), ANSWER_TIMEOUT).await
     }
 
+    /// The files that the job's steps left.
+    pub async fn artifacts(&self, id: &str, query: &ArtifactsQuery) -> Result<Page<Artifact>, Error> {
+        let limit = query.limit.map(|limit| limit.to_string());
+        let pairs = [("step", query.step.as_deref()), ("limit", limit.as_deref()), ("cursor", query.cursor.as_deref())];
+        self.get(&with_query(&format!("/api/jobs/{}/artifacts", coded(id)), &pairs)).await
+    }
+
+    /// One of them, which has so many bytes.
+    pub fn artifact(&self, id: &str, step: &str, path: &str, bytes: u64) -> Download {
+        let path: Vec<String> = path.split('/').map(coded).collect();
+        let path = format!("/api/jobs/{}/steps/{}/artifacts/{}", coded(id), coded(step), path.join("/"));
+        Download::new(self.clone(), path, bytes)
+    }
+
+    /// A request for a file from this byte on; only its head is awaited.
+    pub(crate) async fn open_file(&self, path: &str, from: u64) -> Result<Answer, Error> {
+        let mut request = self.request(Method::GET, path, None);
+        request.headers_mut().insert(ACCEPT, HeaderValue::from_static("*/*"));
+        if from > 0 {
+            let range = HeaderValue::try_from(format!("bytes={from}-")).expect("digits are good in a header");
+            request.headers_mut().insert(RANGE, range);
+        }
+        let answer = self.inner.connections.send(request, ANSWER_TIMEOUT).await?;
+        let status = answer.response.status();
+        if status.is_success() { Ok(answer) } else { Err(self.refusal(status, &self.read_body(answer).await?)) }
+    }
+
+    pub(crate) fn give_back(&self, connection: Connection) {
+        self.inner.connections.give_back(connection);
+    }
+
+    pub(crate) fn broken(&self, error: &hyper::Error) -> Error {
+        self.inner.connections.broken(error)
+    }
+
+    pub(crate) fn silent(&self, patience: Duration) -> Error {
+        self.inner.connections.silent(patience)
+    }
+
     pub async fn triggers(&self) -> Result<Page<Trigger>, Error> {
         self.get("/api/triggers").await
     }
@@ -235,6 +289,20 @@ impl Client {
     pub async fn resume_trigger(&self, id: &str) -> Result<Trigger, Error> {
         let path = format!("/api/triggers/{}/resume", coded(id));
         self.exchange(self.request(Method::POST, &path, None), ANSWER_TIMEOUT).await
+    }
+
+    pub async fn secrets(&self) -> Result<Page<Secret>, Error> {
+        self.get("/api/secrets").await
+    }
+
+    pub async fn set_secret(&self, name: &str, request: &SetSecretRequest) -> Result<Secret, Error> {
+        let path = format!("/api/secrets/{}", coded(name));
+        self.exchange(self.request(Method::PUT, &path, Some(&to_json(request))), ANSWER_TIMEOUT).await
+    }
+
+    pub async fn remove_secret(&self, name: &str) -> Result<(), Error> {
+        let path = format!("/api/secrets/{}", coded(name));
+        self.exchange_bytes(self.request(Method::DELETE, &path, None), ANSWER_TIMEOUT).await.map(|_| ())
     }
 
     pub async fn tokens(&self) -> Result<Page<Token>, Error> {

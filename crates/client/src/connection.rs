@@ -39,6 +39,7 @@ pub(crate) struct Answer {
     pub(crate) connection: Connection,
 }
 
+#[derive(Debug)]
 pub(crate) struct Connection(Sender);
 
 impl Connections {

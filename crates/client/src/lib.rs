@@ -5,12 +5,14 @@
 
 mod client;
 mod connection;
+mod download;
 mod endpoint;
 mod error;
 mod sse;
 mod stream;
 
 pub use client::{Client, new_idempotency_key};
+pub use download::Download;
 pub use endpoint::{BadEndpoint, Endpoint};
 pub use error::Error;
 pub use stream::{EventStream, LogStream, StreamItem};

@@ -20,6 +20,8 @@ pub struct Attempt {
     pub signal: Option<i32>,
     pub error: Option<Failure>,
     pub usage: Usage,
+    /// What became of its cleanup, if that had its turn.
+    pub cleanup: Option<Cleanup>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -69,7 +71,88 @@ pub struct Report {
     pub stopped: Option<Stopped>,
     pub output: Value,
     pub output_error: Option<String>,
+    /// What became of the files that it was to leave; none if it was to leave none.
+    pub artifacts: Option<Artifacts>,
     pub usage: Usage,
+    pub cleanup: Option<Cleanup>,
+}
+
+/// The end of a cleanup. No verdict depends on it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cleanup {
+    pub outcome: Outcome,
+    /// Why its runner killed it.
+    pub cut: Option<CleanupCut>,
+    pub duration_ms: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CleanupCut {
+    /// Its time was over.
+    Budget,
+    /// By force, for a successor, or for a reason that is not known here.
+    Killed,
+    LeaseExpired,
+}
+
+impl Cleanup {
+    /// What it came to.
+    pub fn state(&self) -> CleanupState {
+        match (self.cut, &self.outcome) {
+            (_, Outcome::SpawnFailed(_)) => CleanupState::Failed,
+            (Some(CleanupCut::Budget), _) => CleanupState::TimedOut,
+            (Some(CleanupCut::Killed | CleanupCut::LeaseExpired), _) => CleanupState::Killed,
+            (None, Outcome::Exited(0)) => CleanupState::Success,
+            (None, Outcome::Exited(_) | Outcome::Signaled { .. }) => CleanupState::Failed,
+        }
+    }
+
+    /// What is wrong with its end, for people; none if it is a success.
+    pub fn problem(&self) -> Option<String> {
+        Some(match (self.cut, &self.outcome) {
+            (_, Outcome::SpawnFailed(why)) => format!("it could not be started: {why}"),
+            (Some(CleanupCut::Budget), _) => "it took longer than it may, and was killed".to_owned(),
+            (Some(CleanupCut::Killed), _) => "it was killed: the step was to end at once".to_owned(),
+            (Some(CleanupCut::LeaseExpired), _) => "it was killed: the step's lease was over".to_owned(),
+            (None, Outcome::Exited(0)) => return None,
+            (None, Outcome::Exited(code)) => format!("it exited with code {code}"),
+            (None, Outcome::Signaled { oom: true, .. }) => "it was killed: out of memory".to_owned(),
+            (None, Outcome::Signaled { signal, oom: false }) => format!("it was ended by signal {signal}"),
+        })
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CleanupState {
+    Success,
+    Failed,
+    TimedOut,
+    Killed,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Artifacts {
+    Stored(ArtifactSet),
+    /// Why they were not.
+    Failed(String),
+}
+
+/// Files that are stored under one name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ArtifactSet {
+    /// The hash of their list.
+    pub id: [u8; 32],
+    pub files: u32,
+    pub bytes: u64,
+}
+
+impl Report {
+    pub fn stored(&self) -> Option<ArtifactSet> {
+        match self.artifacts {
+            Some(Artifacts::Stored(set)) => Some(set),
+            Some(Artifacts::Failed(_)) | None => None,
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -113,6 +196,7 @@ impl Attempt {
             signal: None,
             error: None,
             usage: Usage::default(),
+            cleanup: None,
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::definition::{Patience, StepDef};
 use crate::ids::WorkerId;
 use crate::job::{Header, Step};
 use crate::state::{Delegate, Delegated, Live, Queued, State};
-use crate::time::{Clocks, Time};
+use crate::time::{Clocks, Heard, Time};
 
 /// Nothing is left unlooked at for longer.
 pub const LOOK_AGAIN: Duration = Duration::from_secs(3600);
@@ -39,6 +39,8 @@ pub enum Owner {
     Steps,
     /// The job that it began.
     Child,
+    /// The other jobs of its concurrency group.
+    Group,
     Dispatcher,
     Worker(WorkerId),
     Timer,
@@ -61,6 +63,8 @@ pub enum Action {
     /// The whole job.
     CancelForTimeout,
     Expire,
+    /// It takes longer than it should: say so.
+    GiveNotice,
 }
 
 /// The rules of the installation that deadlines and verdicts follow from.
@@ -75,6 +79,8 @@ pub struct Rules {
     /// Whether offers of a silent worker are taken back, and attempts of a silent runner given up, without asking.
     pub auto_requeue_stale_claimed: bool,
     pub auto_fail_stale_running: bool,
+    /// A step that waits for a worker for longer is worth a notice; none: never.
+    pub queue_notice: Option<Duration>,
 }
 
 impl Default for Rules {
@@ -87,6 +93,7 @@ impl Default for Rules {
             max_losses: 3,
             auto_requeue_stale_claimed: true,
             auto_fail_stale_running: true,
+            queue_notice: None,
         }
     }
 }
@@ -100,7 +107,59 @@ impl Rules {
 }
 
 /// The deadline of a step in this state; none exactly when it is final.
-pub(crate) fn of_step(state: &State, def: &StepDef, rules: &Rules, clocks: &Clocks) -> Option<Deadline> {
+pub(crate) fn of_step(step: &Step, def: &StepDef, rules: &Rules, clocks: &Clocks) -> Option<Deadline> {
+    let (owner, due) = due_of_step(&step.state, def, rules, clocks)?;
+    let notice = match planted::is(Bug::ExpectedAndForgotten) {
+        true => None,
+        false => step_expects(step, def).or_else(|| queue_old_at(step, rules, clocks)),
+    };
+    let notice = notice.map(|at| (at, Action::GiveNotice));
+    let first = due.into_iter().chain(notice).min_by_key(|(at, _)| *at);
+    Some(bounded(owner, first, clocks.now))
+}
+
+/// When a notice is due for the attempt that is under way; none if nothing is expected, or the notice was given. One that is cut
+/// off is noticed when it is back: until then its check time is that of its window.
+pub(crate) fn step_expects(step: &Step, def: &StepDef) -> Option<Time> {
+    let expect = def.expect.filter(|_| step.late_at.is_none())?;
+    let since = match &step.state {
+        State::Running(live) => live.started_at,
+        State::Delegated(Delegated { since, to: Delegate::Child(_), called_off: None }) => *since,
+        _ => return None,
+    };
+    Some(since + expect)
+}
+
+/// When a step that could be offered has waited for too long. Time in which nobody could have come for it does not count.
+pub(crate) fn queue_old_at(step: &Step, rules: &Rules, clocks: &Clocks) -> Option<Time> {
+    old_when_heard(step, rules, clocks).map(|at| clocks.verdict_at(at))
+}
+
+pub(crate) fn is_queue_old(step: &Step, rules: &Rules, clocks: &Clocks) -> bool {
+    old_when_heard(step, rules, clocks).is_some_and(|at| clocks.may_judge(at))
+}
+
+fn old_when_heard(step: &Step, rules: &Rules, clocks: &Clocks) -> Option<Heard> {
+    let limit = rules.queue_notice.filter(|_| step.queue_old_at.is_none())?;
+    match &step.state {
+        State::Queued(queued) if queued.offer.is_none() && queued.not_before.is_none_or(|at| at <= clocks.now) => {
+            Some(queued.heard_since + limit)
+        }
+        _ => None,
+    }
+}
+
+/// When a notice is due for the job; like its timeout it stands still while only a person can move the job on.
+pub(crate) fn job_expects(header: &Header) -> Option<Time> {
+    match (header.held_since, &header.cancel) {
+        (None, None) => header.expect_at,
+        (Some(_), _) | (_, Some(_)) => None,
+    }
+}
+
+type Due = Option<(Time, Action)>;
+
+fn due_of_step(state: &State, def: &StepDef, rules: &Rules, clocks: &Clocks) -> Option<(Owner, Due)> {
     let now = clocks.now;
     let (owner, due) = match state {
         State::Pending => (Owner::Needs, None),
@@ -139,7 +198,7 @@ pub(crate) fn of_step(state: &State, def: &StepDef, rules: &Rules, clocks: &Cloc
         State::Waiting(waiting) => (Owner::Timer, Some((waiting.until, Action::TimerDone))),
         State::Final(_) => return None,
     };
-    Some(bounded(owner, due, now))
+    Some((owner, due))
 }
 
 /// When the offer would be over that this attempt was: a planted bug still looks at it.
@@ -158,7 +217,9 @@ pub(crate) fn of_job(header: &Header, created_at: Time, expires: Option<Duration
         (None, None) => header.timeout_at.map(|at| (at, Action::CancelForTimeout)),
         (Some(_), _) | (_, Some(_)) => None,
     };
-    let due = [expiry, timeout].into_iter().flatten().min_by_key(|(at, _)| *at);
+    let notice = job_expects(header).filter(|_| !planted::is(Bug::ExpectedAndForgotten));
+    let notice = notice.map(|at| (at, Action::GiveNotice));
+    let due = [expiry, timeout, notice].into_iter().flatten().min_by_key(|(at, _)| *at);
     bounded(Owner::Steps, due, now)
 }
 
@@ -187,7 +248,7 @@ impl Step {
             (State::Queued(queued), Action::WithdrawOffer) => {
                 queued.offer.map_or(check.at, |offer| clocks.wall(offer.answer_by))
             }
-            (State::Queued(_), Action::DecideUnmatched) => clocks.wall(clocks.verdicts_from),
+            (State::Queued(_), Action::DecideUnmatched | Action::GiveNotice) => clocks.wall(clocks.verdicts_from),
             _ => check.at,
         };
         Some(Deadline { at: check.at.max(moved), ..check })
@@ -208,6 +269,7 @@ impl Owner {
             Owner::Needs => "needs",
             Owner::Steps => "steps",
             Owner::Child => "child",
+            Owner::Group => "group",
             Owner::Dispatcher => "dispatcher",
             Owner::Worker(_) => "worker",
             Owner::Timer => "timer",
@@ -221,6 +283,7 @@ impl Owner {
             "needs" => Owner::Needs,
             "steps" => Owner::Steps,
             "child" => Owner::Child,
+            "group" => Owner::Group,
             "dispatcher" => Owner::Dispatcher,
             "worker" => Owner::Worker(worker?),
             "timer" => Owner::Timer,
@@ -239,7 +302,7 @@ impl Owner {
 }
 
 impl Action {
-    pub const ALL: [Action; 10] = [
+    pub const ALL: [Action; 11] = [
         Action::LookAgain,
         Action::WithdrawOffer,
         Action::DecideUnmatched,
@@ -250,6 +313,7 @@ impl Action {
         Action::TimerDone,
         Action::CancelForTimeout,
         Action::Expire,
+        Action::GiveNotice,
     ];
 
     pub fn word(self) -> &'static str {
@@ -264,6 +328,7 @@ impl Action {
             Action::TimerDone => "timer_done",
             Action::CancelForTimeout => "cancel_for_timeout",
             Action::Expire => "expire",
+            Action::GiveNotice => "give_notice",
         }
     }
 

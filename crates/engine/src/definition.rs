@@ -23,8 +23,14 @@ pub const ITEMS_MAX: usize = 10_000;
 /// How deep jobs begin jobs: a task that starts tasks that start tasks, and so on, is so many levels at most.
 pub const DEPTH_MAX: usize = 8;
 
+/// Whose files one step may find in its folder, each item of a fan-out for itself: they travel in one message.
+pub const FETCHED_MAX: usize = 2_000;
+
 /// How many jobs one fan-out has under way at once: each is made in the transaction that gives it its turn.
 pub const CHILDREN_AT_ONCE: u32 = 100;
+
+/// The most secrets that one step is given.
+pub const STEP_SECRETS_MAX: usize = 32;
 
 /// A task as the engine needs it.
 #[derive(Debug)]
@@ -34,8 +40,12 @@ pub struct Definition {
     pub timeout: Option<Duration>,
     /// Failed as `expired` if nothing has started by then.
     pub expires: Option<Duration>,
+    /// One that takes longer is worth a notice; nothing else changes by it.
+    pub expect: Option<Duration>,
     pub priority: i32,
-    /// What follows on its end.
+    /// How many jobs of its group run at once; none: any number.
+    pub concurrency: Option<Concurrency>,
+    /// What follows on its end, or on a notice.
     pub hooks: Vec<Hook>,
     steps: Vec<StepDef>,
     by_name: BTreeMap<Arc<str>, StepIx>,
@@ -48,9 +58,44 @@ pub struct DefinitionParts {
     pub name: Arc<str>,
     pub timeout: Option<Duration>,
     pub expires: Option<Duration>,
+    pub expect: Option<Duration>,
     pub priority: i32,
+    pub concurrency: Option<Concurrency>,
     pub hooks: Vec<Hook>,
     pub steps: Vec<StepDef>,
+}
+
+/// A group of jobs of which only so many run at once. Jobs of different tasks may be in one group; each goes by its own
+/// task's limit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Concurrency {
+    /// The group's name as it is written; a template over the job's input, maybe.
+    pub group: Arc<str>,
+    pub templated: bool,
+    pub limit: u32,
+    pub when_full: WhenFull,
+}
+
+/// What becomes of a job whose group has no room for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WhenFull {
+    /// It waits for its turn.
+    Queue,
+    /// It is not taken at all.
+    Reject,
+    /// The oldest job of the group is cancelled, and this one waits for its end.
+    CancelOldest,
+}
+
+impl WhenFull {
+    /// The word of the task file.
+    pub fn word(self) -> &'static str {
+        match self {
+            WhenFull::Queue => "queue",
+            WhenFull::Reject => "reject",
+            WhenFull::CancelOldest => "cancel_oldest",
+        }
+    }
 }
 
 impl Definition {
@@ -62,8 +107,8 @@ impl Definition {
                 return Err(GraphError::DuplicateName { name: step.name.clone() });
             }
         }
-        let DefinitionParts { name, timeout, expires, priority, hooks, steps } = parts;
-        Ok(Definition { name, timeout, expires, priority, hooks, steps, by_name, dependents })
+        let DefinitionParts { name, timeout, expires, expect, priority, concurrency, hooks, steps } = parts;
+        Ok(Definition { name, timeout, expires, expect, priority, concurrency, hooks, steps, by_name, dependents })
     }
 
     pub fn steps(&self) -> &[StepDef] {
@@ -84,7 +129,7 @@ impl Definition {
     }
 }
 
-/// What follows on a job's end.
+/// What follows on a job's end, or on a notice.
 #[derive(Debug, Clone)]
 pub struct Hook {
     pub on: Occasion,
@@ -93,7 +138,7 @@ pub struct Hook {
     pub uses: Vec<StepIx>,
 }
 
-/// How a job must have ended for a hook to follow.
+/// How a job must have ended for a hook to follow; or that there is something to notice while it has not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Occasion {
     Success,
@@ -103,10 +148,14 @@ pub enum Occasion {
     Cancel,
     /// It succeeded although it lost touch with a worker on the way.
     Recovered,
+    /// Something takes longer than it should, or did not happen.
+    Notice,
 }
 
 impl Occasion {
-    pub const ALL: [Occasion; 4] = [Occasion::Success, Occasion::Error, Occasion::Cancel, Occasion::Recovered];
+    /// Hooks are numbered in this order: a new one comes last.
+    pub const ALL: [Occasion; 5] =
+        [Occasion::Success, Occasion::Error, Occasion::Cancel, Occasion::Recovered, Occasion::Notice];
 
     /// The key of the task file.
     pub fn word(self) -> &'static str {
@@ -115,16 +164,40 @@ impl Occasion {
             Occasion::Error => "on_error",
             Occasion::Cancel => "on_cancel",
             Occasion::Recovered => "on_recovered",
+            Occasion::Notice => "on_notice",
         }
     }
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum HookWork {
     /// A job of its own, for which nobody waits.
     Task(Arc<ChildBody>),
     /// Somebody outside is told.
+    Tell(Outside),
+}
+
+/// Who is told, and how.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outside {
     Webhook(Arc<Webhook>),
+    Mail(Arc<Mail>),
+}
+
+impl Outside {
+    /// The address, for people.
+    pub fn address(&self) -> String {
+        match self {
+            Outside::Webhook(webhook) => webhook.url.clone(),
+            Outside::Mail(mail) => format!("mailto:{}", mail.to.join(",")),
+        }
+    }
+}
+
+/// To whom a mail goes; the addresses were checked when the task was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mail {
+    pub to: Vec<String>,
 }
 
 /// Where a word is sent.
@@ -151,13 +224,66 @@ pub struct StepDef {
     pub effects: Effects,
     pub on_disconnect: OnDisconnect,
     pub timeout: Option<Duration>,
+    /// An attempt that takes longer is worth a notice; nothing else changes by it.
+    pub expect: Option<Duration>,
     pub retry: RetryPolicy,
     pub unmatched: Patience,
     /// Its failure does not fail the job, and counts as success for those that need it.
     pub allow_failure: bool,
     pub stop: StopPolicy,
+    /// The names of the secrets that it is given when it starts. Nothing here ever holds their values.
+    pub secrets: Vec<Arc<str>>,
     /// What must be granted before it runs.
     pub protection: Protection,
+    /// Earlier steps whose artifacts it finds in its folder; each is an ancestor by `needs`.
+    pub fetch: Vec<Fetch>,
+}
+
+/// The artifacts of an earlier step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fetch {
+    pub step: StepIx,
+    /// A folder below the step's own; none: that itself.
+    pub to: Option<Arc<str>>,
+}
+
+/// Which files a step leaves for others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeepRule {
+    /// Globs, relative to the folder that the step starts in.
+    pub paths: Vec<String>,
+    pub when: KeepWhen,
+    /// A glob that means no file is nothing to speak of.
+    pub optional: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeepWhen {
+    /// The step ended well.
+    Success,
+    /// However it ended, if it began at all.
+    Always,
+}
+
+impl StepDef {
+    /// How long its cleanup may take; none if it has no cleanup.
+    pub fn cleanup(&self) -> Option<Duration> {
+        match &self.work {
+            Work::Run(body) => body.cleanup.as_ref().map(|_| self.stop.cleanup),
+            Work::Approve | Work::Child(_) => None,
+        }
+    }
+}
+
+/// Stands among a worker's tags if it can be handed secrets: older ones cannot. No tag can have this name.
+pub const TAKES_SECRETS: &str = "(secrets)";
+
+impl StepDef {
+    /// All that its worker must have: its tags, and what its other wishes ask for.
+    pub fn wanted(&self) -> Vec<Arc<str>> {
+        let besides = (!self.secrets.is_empty()).then(|| Arc::from(TAKES_SECRETS));
+        self.tags.iter().cloned().chain(besides).collect()
+    }
 }
 
 /// How a step becomes many.
@@ -232,7 +358,7 @@ pub enum Work {
 }
 
 /// A job that a step begins, and ends with.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ChildBody {
     /// The name of its task.
     pub task: Arc<str>,
@@ -271,6 +397,10 @@ pub struct RunBody {
     /// The task's `env` with the step's own over it.
     pub env: BTreeMap<String, String>,
     pub workdir: Option<String>,
+    /// What is executed after a cancel or its timeout has ended it, in the same folder and environment.
+    pub cleanup: Option<Program>,
+    /// The files that it leaves; none: nothing is kept.
+    pub artifacts: Option<KeepRule>,
     /// Some text of it holds a template.
     pub templated: bool,
 }
@@ -327,6 +457,8 @@ pub struct StopPolicy {
     /// A signal's number on Linux.
     pub signal: i32,
     pub grace: Duration,
+    /// How long its cleanup may take, if it has one.
+    pub cleanup: Duration,
 }
 
 /// Rules that hold a step back before it is queued.

@@ -8,6 +8,7 @@ use crate::definition::{Items, RunBody, StepDef};
 use crate::failure::Failure;
 use crate::ids::{JobId, StepIx};
 use crate::job::JobState;
+use crate::notice::NoticeKind;
 use crate::state::StateName;
 
 /// Evaluates text of the task file. Implementations are deterministic and bounded in time and memory.
@@ -42,6 +43,16 @@ pub struct Scope<'a> {
     pub item: Option<&'a Value>,
     /// How the job ended, for what follows on that.
     pub outcome: Option<Outcome<'a>>,
+    /// What is noticed, for what follows on that.
+    pub notice: Option<Noticed<'a>>,
+}
+
+/// A notice, as `notice` shows it to a hook.
+#[derive(Clone, Copy)]
+pub struct Noticed<'a> {
+    pub kind: NoticeKind,
+    pub text: &'a str,
+    pub step: Option<&'a str>,
 }
 
 /// The end of a job, as `job` shows it to a hook.

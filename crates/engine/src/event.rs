@@ -7,10 +7,11 @@ use serde_json::Value;
 
 use crate::apply::Resolve;
 use crate::attempt::{Attempt, Loss, Report};
-use crate::definition::{ChildTask, Occasion, Webhook};
+use crate::definition::{ChildTask, Occasion, Outside};
 use crate::failure::Failure;
 use crate::ids::{AttemptId, Epoch, Fence, JobId, StepIx, WorkerId};
 use crate::job::{Header, JobState, Parent, Step, Unborn, Unlisted};
+use crate::notice::Notice;
 use crate::state::{Offer, StateName, StopCause, StopMode};
 use crate::table::{Illegal, Verb};
 use crate::time::{Heard, Time};
@@ -46,6 +47,12 @@ pub enum Event {
     Accepted {
         ticket: Ticket,
         epoch: Epoch,
+    },
+    /// The worker asked for leave to start, and a secret of the step cannot be had. `why` names it.
+    SecretMissing {
+        ticket: Ticket,
+        epoch: Epoch,
+        why: String,
     },
     /// The attempt ended, and says how.
     Ended {
@@ -122,6 +129,12 @@ pub enum Event {
         step: StepIx,
         missing: String,
     },
+    /// The job's concurrency group has room for it.
+    Admit {
+        reason: String,
+    },
+    /// There will be none for it.
+    TurnAway(Failure),
     /// A person, or the API, wants the job to end.
     Cancel {
         by: String,
@@ -187,7 +200,7 @@ pub enum ChildOrder {
     },
 }
 
-/// What follows on a job's end. It stands or falls with that.
+/// What follows on a job's end, or on a notice. It stands or falls with that.
 #[derive(Debug, Clone, PartialEq)]
 pub enum HookOrder {
     Begin(Birth),
@@ -195,7 +208,9 @@ pub enum HookOrder {
     Tell {
         id: JobId,
         on: Occasion,
-        webhook: Arc<Webhook>,
+        to: Outside,
+        /// What it is about, where it is not the end.
+        notice: Option<Notice>,
     },
 }
 
@@ -209,6 +224,8 @@ pub struct Birth {
     pub hook_of: Option<JobId>,
     pub task: Arc<ChildTask>,
     pub input: Arc<Value>,
+    /// Its concurrency group.
+    pub group: Option<Arc<str>>,
     /// Who wanted the job that begins it.
     pub submitted_by: Arc<str>,
 }
@@ -222,6 +239,8 @@ pub struct Changes {
     pub notes: Vec<Note>,
     pub children: Vec<ChildOrder>,
     pub hooks: Vec<HookOrder>,
+    /// What people should know of, and what the hooks of the task were given to carry.
+    pub notices: Vec<Notice>,
     pub effects: Vec<Effect>,
 }
 
@@ -262,10 +281,16 @@ pub enum About {
         step: StepIx,
     },
     CancelAsked,
+    /// It waits for room in its concurrency group, or has found it.
+    Slot,
     /// Another job goes on where this one ended.
     Continued,
-    /// What followed on its end, or could not.
+    /// What followed on its end or on a notice, or could not.
     Hook,
+    /// Something takes longer than it should.
+    Notice {
+        step: Option<StepIx>,
+    },
 }
 
 /// How it is known that a worker will not come back.
@@ -356,6 +381,8 @@ pub enum Rejection {
     NoSuchStep,
     #[error("the step waits for another job, or for none")]
     NotItsChild,
+    #[error("the job does not wait for its concurrency group")]
+    NotInLine,
     /// Each counts once.
     #[error("{by} has approved it already, and {missing} more must")]
     ApprovedBefore { by: String, missing: u32 },

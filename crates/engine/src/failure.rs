@@ -29,6 +29,8 @@ pub enum FailureKind {
     SpawnFailed,
     /// It ended well, but what it wrote to `$BOWLINE_OUTPUT` cannot be taken.
     BadOutput,
+    /// It ended well, but the files that it was to leave could not be stored.
+    Artifacts,
     StepTimeout,
     JobTimeout,
     Expired,
@@ -47,10 +49,16 @@ pub enum FailureKind {
     Poison,
     /// A template or condition could not be evaluated.
     Template,
+    /// A secret that it is to be given cannot be had.
+    Secret,
     /// There is no such task to begin a child job with.
     UnknownTask,
     /// A child job was given what its task does not take.
     InvalidInput,
+    /// Its concurrency group had no room for it, and its task does not want to wait.
+    GroupFull,
+    /// It would wait for a concurrency group that waits for it.
+    GroupDeadlock,
     /// A person said so.
     Resolved,
     Internal,
@@ -64,6 +72,7 @@ impl FailureKind {
             FailureKind::OomKilled => "oom_killed",
             FailureKind::SpawnFailed => "spawn_failed",
             FailureKind::BadOutput => "bad_output",
+            FailureKind::Artifacts => "artifacts",
             FailureKind::StepTimeout => "step_timeout",
             FailureKind::JobTimeout => "job_timeout",
             FailureKind::Expired => "expired",
@@ -81,8 +90,11 @@ impl FailureKind {
             FailureKind::DispatchExhausted => "dispatch_exhausted",
             FailureKind::Poison => "poison",
             FailureKind::Template => "template",
+            FailureKind::Secret => "secret",
             FailureKind::UnknownTask => "unknown_task",
             FailureKind::InvalidInput => "invalid_input",
+            FailureKind::GroupFull => "group_full",
+            FailureKind::GroupDeadlock => "group_deadlock",
             FailureKind::Resolved => "resolved",
             FailureKind::Internal => "internal",
         }
@@ -96,6 +108,7 @@ impl FailureKind {
             "oom_killed" => FailureKind::OomKilled,
             "spawn_failed" => FailureKind::SpawnFailed,
             "bad_output" => FailureKind::BadOutput,
+            "artifacts" => FailureKind::Artifacts,
             "step_timeout" => FailureKind::StepTimeout,
             "job_timeout" => FailureKind::JobTimeout,
             "expired" => FailureKind::Expired,
@@ -113,8 +126,11 @@ impl FailureKind {
             "dispatch_exhausted" => FailureKind::DispatchExhausted,
             "poison" => FailureKind::Poison,
             "template" => FailureKind::Template,
+            "secret" => FailureKind::Secret,
             "unknown_task" => FailureKind::UnknownTask,
             "invalid_input" => FailureKind::InvalidInput,
+            "group_full" => FailureKind::GroupFull,
+            "group_deadlock" => FailureKind::GroupDeadlock,
             "resolved" => FailureKind::Resolved,
             "internal" => FailureKind::Internal,
             _ => return None,

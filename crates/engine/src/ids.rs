@@ -1,15 +1,30 @@
 //! Names of things, each with a type of its own, so that none is taken for another.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use uuid::Uuid;
+
+use crate::notice::NoticeKind;
+use crate::time::Time;
+
+/// More hooks than a task and a server have together.
+pub const HOOKS_MAX: u32 = 1_024;
 
 macro_rules! uuid_id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub struct $name(pub Uuid);
+
+        impl $name {
+            /// No id that was made at this time, or later, is below it: ids begin with the time of their making, in milliseconds.
+            pub fn lowest_at(time: Time) -> $name {
+                let millis = u64::try_from(time.millis()).unwrap_or(0);
+                $name(Uuid::from_u128(u128::from(millis) << 80))
+            }
+        }
 
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -58,9 +73,28 @@ impl JobId {
         self.child(StepIx(u32::MAX), u32::try_from(number).expect("a task has few hooks"))
     }
 
+    /// The same for what a notice brings. What it is about, and which hook: each has one id, whenever it is decided.
+    pub fn notice(self, kind: NoticeKind, step: Option<StepIx>, hook: usize) -> JobId {
+        let about = step.map_or(0, |step| step.0 + 1);
+        let hook = u32::try_from(hook).ok().filter(|hook| *hook < HOOKS_MAX).expect("a task has few hooks");
+        // Below the place of hooks on the end: no job has so many steps.
+        self.child(StepIx(u32::MAX - 1 - kind as u32), about * HOOKS_MAX + hook)
+    }
+
     /// Whether both may belong to one family of jobs that began each other.
     pub fn may_be_kin(self, other: JobId) -> bool {
-        self.0.as_u64_pair().0 == other.0.as_u64_pair().0
+        self.kin().contains(&other)
+    }
+
+    /// All that may belong to its family stand between these two.
+    pub fn kin(self) -> RangeInclusive<JobId> {
+        let (first, _) = self.0.as_u64_pair();
+        JobId(Uuid::from_u64_pair(first, 0))..=JobId(Uuid::from_u64_pair(first, u64::MAX))
+    }
+
+    /// Whether it, or the outermost job of its family, was made before this time.
+    pub fn is_from_before(self, time: Time) -> bool {
+        self < JobId::lowest_at(time)
     }
 }
 

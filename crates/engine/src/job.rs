@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::attempt::ArtifactSet;
 use crate::deadline::Deadline;
 use crate::definition::{Definition, RunBody, StepDef};
 use crate::event::Changes;
@@ -24,6 +25,8 @@ pub struct Job {
     pub hook_of: Option<JobId>,
     pub definition: Arc<Definition>,
     pub input: Arc<Value>,
+    /// The concurrency group that it belongs to, by name.
+    pub group: Option<Arc<str>>,
     /// The identity of whoever wanted it.
     pub submitted_by: Arc<str>,
     pub created_at: Time,
@@ -46,12 +49,20 @@ pub struct Header {
     pub version: u64,
     pub state: JobState,
     pub counts: Counts,
+    /// When its group had room for it. None while it waits for that, and where it has no group.
+    pub admitted_at: Option<Time>,
     pub started_at: Option<Time>,
     pub ended_at: Option<Time>,
     pub error: Option<JobError>,
     pub cancel: Option<CancelOrder>,
     pub timeout_at: Option<Time>,
-    /// Set while only a person can move the job on; that time does not count towards its timeout.
+    /// A notice is due then, if it is still open; none where nothing is expected, or the notice was given.
+    pub expect_at: Option<Time>,
+    /// When it was noticed that it takes longer than expected.
+    pub late_at: Option<Time>,
+    /// How many notices it has had, with those of its steps.
+    pub notices: u32,
+    /// Set while only a person can move the job on; that time counts neither towards its timeout nor as expected.
     pub held_since: Option<Time>,
     /// Something of it, or of a child, was given up and may still run: nothing may follow on it without a word.
     pub strays: bool,
@@ -106,11 +117,16 @@ pub struct Step {
     pub unanswered_offers: u32,
     /// Nothing is heard of it, and the installation leaves it to an operator what follows.
     pub for_operator: bool,
+    /// When it was noticed that an attempt takes longer than expected; and that it waits too long in the queue.
+    pub late_at: Option<Time>,
+    pub queue_old_at: Option<Time>,
     /// The worker that let the last offer go; another one is tried first.
     pub avoid: Option<WorkerId>,
     /// The program with its templates filled in, once queued; none where the definition's own serves.
     pub rendered: Option<Arc<RunBody>>,
     pub output: Value,
+    /// The files that its last attempt left.
+    pub artifacts: Option<ArtifactSet>,
     pub error: Option<Failure>,
     /// None once the step is final.
     pub check: Option<Deadline>,
@@ -238,6 +254,11 @@ impl Job {
         self.header.state.is_final()
     }
 
+    /// Whether nothing of it may begin, since its group has had no room for it yet.
+    pub fn awaits_slot(&self) -> bool {
+        self.group.is_some() && self.header.admitted_at.is_none() && !self.is_final()
+    }
+
     /// Takes over what [`crate::apply`] decided, once it is committed.
     pub fn absorb(&mut self, changes: &Changes) {
         self.header = changes.header.clone();
@@ -263,9 +284,12 @@ impl Step {
             losses: 0,
             unanswered_offers: 0,
             for_operator: false,
+            late_at: None,
+            queue_old_at: None,
             avoid: None,
             rendered: None,
             output: Value::Null,
+            artifacts: None,
             error: None,
             check: None,
             updated_at: now,

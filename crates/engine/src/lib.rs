@@ -18,6 +18,7 @@ pub mod attempt;
 pub mod deadline;
 pub mod eval;
 pub mod job;
+pub mod notice;
 pub mod state;
 pub mod table;
 pub mod workers;
@@ -27,11 +28,14 @@ pub mod event;
 pub mod verdict;
 pub mod why;
 
-pub use apply::{Continuation, Ctx, LastAttempt, Resolution, Resolve, apply, bear, carry_on, submit};
+pub use apply::{
+    Continuation, Ctx, GROUP_NAME_MAX, LastAttempt, Resolution, Resolve, apply, bear, carry_on, group_of, submit,
+};
 pub use event::{Changes, Effect, Event, Note, Rejection};
 pub use failure::{Failure, FailureKind};
 pub use ids::{AttemptId, Epoch, Fence, JobId, StepIx, WorkerId};
 pub use job::{Job, JobState, Step};
+pub use notice::{Notice, NoticeKind};
 pub use state::{State, StateName};
 pub use time::{Clocks, Heard, Time};
 pub use verdict::{Verdict, verdict};

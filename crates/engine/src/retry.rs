@@ -78,7 +78,9 @@ impl RetryOn {
             FailureKind::ExitCode(code) => self.failure || self.exit_codes.contains(&code),
             FailureKind::Signal(signal) => self.failure || self.signals.contains(&signal),
             FailureKind::OomKilled => self.failure || self.signals.contains(&9),
-            FailureKind::SpawnFailed | FailureKind::BadOutput => self.failure,
+            FailureKind::SpawnFailed | FailureKind::BadOutput | FailureKind::Artifacts => self.failure,
+            // Of a child job that its group had no room for; there may be some later.
+            FailureKind::GroupFull | FailureKind::GroupDeadlock => self.failure,
             // The second one is a child job's: that of the step's own job calls everything off.
             FailureKind::StepTimeout | FailureKind::JobTimeout => self.timeout,
             FailureKind::WorkerLost
@@ -97,6 +99,7 @@ impl RetryOn {
             | FailureKind::Rejected
             | FailureKind::Cancelled
             | FailureKind::Template
+            | FailureKind::Secret
             | FailureKind::UnknownTask
             | FailureKind::InvalidInput
             | FailureKind::Resolved

@@ -52,7 +52,12 @@ pub fn verdict(job: &Job, ticket: Ticket, held: Held, past: Option<Past>) -> Ver
         (Held::Waiting, _) => Verdict::Forget,
         (Held::Ended, Some(Past { whole: true, .. })) => Verdict::Forget,
         (Held::Ended, _) => Verdict::SendResult,
-        (Held::Running, Some(past)) => of_past(step, job.def(ticket.step).on_disconnect, past.number),
+        (Held::Running, Some(past)) => {
+            // What was cancelled by force while it was away has neither grace nor cleanup when it is back.
+            let by_force = job.header.cancel.as_ref().is_some_and(|order| order.force);
+            let mode = if by_force { StopMode::Kill } else { StopMode::Graceful };
+            of_past(step, job.def(ticket.step).on_disconnect, past.number, mode)
+        }
         // It says that it ran, and had no leave: nothing is known that would let it go on.
         (Held::Running, None) => Verdict::Stop(StopMode::Kill),
     }
@@ -70,8 +75,8 @@ fn of_current(state: &State, held: Held) -> Verdict {
     }
 }
 
-/// An attempt that may still run, and that its step has given up.
-fn of_past(step: &Step, on_disconnect: OnDisconnect, number: u32) -> Verdict {
+/// An attempt that may still run, and that its step has given up. `mode`: how it is stopped where that was the purpose.
+fn of_past(step: &Step, on_disconnect: OnDisconnect, number: u32, mode: StopMode) -> Verdict {
     if planted::is(Bug::StrayRunsOn) {
         return Verdict::Finish;
     }
@@ -80,8 +85,8 @@ fn of_past(step: &Step, on_disconnect: OnDisconnect, number: u32) -> Verdict {
     });
     match &step.state {
         State::Final(_) if step.attempts > number => Verdict::Stop(StopMode::Kill),
-        State::Final(End::Cancelled) => Verdict::Stop(StopMode::Graceful),
-        State::Final(_) if ended_on_purpose => Verdict::Stop(StopMode::Graceful),
+        State::Final(End::Cancelled) => Verdict::Stop(mode),
+        State::Final(_) if ended_on_purpose => Verdict::Stop(mode),
         State::Final(_) if on_disconnect == OnDisconnect::Stop => Verdict::Stop(StopMode::Kill),
         State::Final(_) => Verdict::Finish,
         // It has a successor, or gets one.

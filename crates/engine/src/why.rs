@@ -2,14 +2,15 @@
 //!
 //! A pure function over the same data that decisions are made from; the server answers `why` with it.
 
+mod line;
 mod reasons;
 mod summary;
-mod words;
+pub(crate) mod words;
 
 use std::sync::Arc;
 
 use crate::failure::FailureKind;
-use crate::ids::{StepIx, WorkerId};
+use crate::ids::{JobId, StepIx, WorkerId};
 use crate::job::{Job, Step};
 use crate::state::StateName;
 use crate::time::{Clocks, Time};
@@ -55,8 +56,44 @@ pub trait Roster {
     /// When the runner of the step's current attempt last showed that it lives.
     fn runner_seen(&self, step: StepIx) -> Option<Time>;
 
+    /// The worker itself speaks for the step's current attempt: it fetches the files that the step needs, or stores those it left.
+    fn carries_files(&self, _step: StepIx) -> bool {
+        false
+    }
+
     /// An operator's order that nothing new is handed out.
     fn pause(&self) -> Option<PauseView>;
+
+    /// Whom the job waits for, if it waits for its concurrency group.
+    fn line(&self) -> Option<LineView> {
+        None
+    }
+}
+
+/// A job's place among those that wait for a concurrency group, and who has the slots.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LineView {
+    /// How many wait before it.
+    pub before: u32,
+    pub holders: Vec<HolderView>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HolderView {
+    pub job: JobId,
+    /// The job is over, and this of it may still run.
+    pub doubt: Option<DoubtView>,
+}
+
+/// An attempt that was given up and holds a slot, since nobody knows whether it still runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DoubtView {
+    pub step: String,
+    pub number: u32,
+    pub worker: String,
+    pub given_up_at: Option<Time>,
+    /// Then the slot is free in any case.
+    pub until: Time,
 }
 
 /// An attempt that was given up, and of which not all is known, or more than its step took into account.

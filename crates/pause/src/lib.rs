@@ -29,9 +29,14 @@ pub enum Point {
     RecordedNotReported,
     /// Server: the end is committed, the worker has not heard of it.
     ReportedNotAcknowledged,
+    /// Server: some bytes of the files that an attempt leaves are on disk, not all.
+    ArtifactsComing,
+    /// Server: the files that an attempt leaves are stored, and nobody was told.
+    ArtifactsStored,
 }
 
 impl Point {
+    /// Those that every attempt passes.
     pub const ALL: [Point; 8] = [
         Point::Offered,
         Point::Accepted,
@@ -53,6 +58,8 @@ impl Point {
             Point::EndedNotRecorded => "ended-not-recorded",
             Point::RecordedNotReported => "recorded-not-reported",
             Point::ReportedNotAcknowledged => "reported-not-acknowledged",
+            Point::ArtifactsComing => "artifacts-coming",
+            Point::ArtifactsStored => "artifacts-stored",
         }
     }
 }

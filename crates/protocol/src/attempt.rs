@@ -43,6 +43,77 @@ pub struct AttemptSpec {
     pub lease_ms: Option<u64>,
     #[serde(default)]
     pub stop: StopPlan,
+    /// What is executed after a cancel or the step's timeout has ended it. A worker that does not know of it leaves it out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cleanup: Option<CleanupPlan>,
+    /// The names of what it is given in memory right before `go`. It does not start without all of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub secrets: Vec<String>,
+    /// Which files the step leaves for others; none: nothing is kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub artifacts: Option<ArtifactRule>,
+    /// What earlier steps left, and is to lie in the step's folder before it starts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fetch: Vec<Fetch>,
+}
+
+/// Which files below the step's folder are kept when it has ended, and how much that may be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ArtifactRule {
+    /// Globs.
+    pub paths: Vec<String>,
+    #[serde(default)]
+    pub when: KeepWhen,
+    /// A glob that means no file is nothing to speak of.
+    #[serde(default)]
+    pub optional: bool,
+    pub bytes_max: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KeepWhen {
+    /// The step ended well.
+    #[default]
+    Success,
+    /// However it ended, if it began at all.
+    Always,
+}
+
+/// The artifacts of one attempt of an earlier step.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fetch {
+    /// Whose they are, for people.
+    pub step: String,
+    pub set: ArtifactSet,
+    /// A folder below the step's own; none: that itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
+}
+
+/// Files that are stored under one name: the hash of their list, as hexadecimal digits.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ArtifactSet {
+    pub id: String,
+    pub files: u32,
+    pub bytes: u64,
+}
+
+/// What became of the files that an attempt was to leave.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Artifacts {
+    /// A server has them.
+    Stored(ArtifactSet),
+    /// They were not stored, and why.
+    Failed(String),
+}
+
+impl AttemptSpec {
+    /// Where the step's process starts, and where its artifacts are; `folder` is the attempt's.
+    pub fn working_folder(&self, folder: &std::path::Path) -> std::path::PathBuf {
+        folder.join(crate::folder::WORK_FOLDER).join(self.workdir.as_deref().unwrap_or_default())
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -84,6 +155,14 @@ impl Default for StopPlan {
     }
 }
 
+/// A program that puts things in order after its step was stopped: the same folder and environment, and its own time.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CleanupPlan {
+    pub program: Program,
+    /// KILL to everything of it after this.
+    pub budget_ms: u64,
+}
+
 /// How hard to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -92,7 +171,8 @@ pub enum StopMode {
     Kill,
 }
 
-/// Why a runner was told to stop its child; it comes back in the [`End`].
+/// Why a runner was told to stop its child; it comes back in the [`End`]. After the first two the cleanup has its turn, unless
+/// the order was to kill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
@@ -123,6 +203,35 @@ pub struct End {
     pub cpu_ms: u64,
     #[serde(default)]
     pub memory_bytes_max: u64,
+    /// What became of the cleanup, if it had its turn. It changes nothing of the rest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cleanup: Option<CleanupEnd>,
+    /// What became of the files that it was to leave. No exit record has it: the worker adds it when it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub artifacts: Option<Artifacts>,
+}
+
+/// How a cleanup ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CleanupEnd {
+    pub result: EndResult,
+    /// Set when the runner killed it, whatever it had returned otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cut: Option<CleanupCut>,
+    pub duration_ms: u64,
+}
+
+/// Why a cleanup did not come to its own end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CleanupCut {
+    /// It took longer than it may.
+    Budget,
+    /// An order to kill came: by force, or because the step has a successor.
+    Killed,
+    LeaseExpired,
+    #[serde(other)]
+    Other,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

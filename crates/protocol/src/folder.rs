@@ -10,8 +10,10 @@
 //! sock          the control socket; made when the runner has lost the worker that started it
 //! log/000001.seg, …   blocks as in [`crate::log`], from the first line on; the oldest are deleted at the spool limit
 //! script        the text of a `run:` step
+//! cleanup       the text of its `cleanup:`
 //! work/         where the step's process starts
 //! output        what the step wrote to $BOWLINE_OUTPUT
+//! artifacts.json   which set of artifacts a server has of it; written by the worker
 //! runner.log    what the runner has to complain about; only there if it had to
 //! ```
 
@@ -22,6 +24,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::attempt::{AttemptSpec, End, EndResult, StopMode, StopReason};
+use crate::secret::SecretValues;
 use crate::state::Caretaker;
 
 /// The version of the folder's layout and of the control messages that this build speaks.
@@ -35,9 +38,12 @@ pub const CLAIM_LINK: &str = "claim";
 pub const SOCKET: &str = "sock";
 pub const LOG_FOLDER: &str = "log";
 pub const SCRIPT_FILE: &str = "script";
+pub const CLEANUP_FILE: &str = "cleanup";
 pub const WORK_FOLDER: &str = "work";
 pub const OUTPUT_FILE: &str = "output";
 pub const NOTES_FILE: &str = "runner.log";
+/// Which set of artifacts of this attempt a server has; written before that is reported.
+pub const ARTIFACTS_FILE: &str = "artifacts.json";
 
 /// A control message is one line of JSON; the longest is an [`End`] with its output.
 pub const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
@@ -49,6 +55,8 @@ pub const RECORD_BYTES: usize = 16 * 1024;
 pub const EXIT_OFFSET: usize = 64;
 /// Free text in an [`End`]. Even if each byte is escaped (six for one), two such texts fit [`RECORD_BYTES`].
 const TEXT_BYTES_MAX: usize = 1024;
+/// The same for the cleanup's, which fits beside the two.
+const CLEANUP_TEXT_BYTES_MAX: usize = 512;
 
 /// The name of a log segment; numbers start at 1.
 pub fn segment_name(number: u64) -> String {
@@ -263,10 +271,13 @@ pub fn bound_end(mut end: End) -> End {
             without_output(end, &format!("the outputs are {output_bytes} bytes as JSON, more than {OUTPUT_BYTES_MAX}"));
     }
     if let Some(error) = &mut end.output_error {
-        cut_text(error);
+        cut_text(error, TEXT_BYTES_MAX);
     }
     if let EndResult::SpawnFailed { message } = &mut end.result {
-        cut_text(message);
+        cut_text(message, TEXT_BYTES_MAX);
+    }
+    if let Some(EndResult::SpawnFailed { message }) = end.cleanup.as_mut().map(|cleanup| &mut cleanup.result) {
+        cut_text(message, CLEANUP_TEXT_BYTES_MAX);
     }
     end
 }
@@ -278,8 +289,8 @@ pub fn without_output(mut end: End, why: &str) -> End {
     end
 }
 
-fn cut_text(text: &mut String) {
-    text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
+fn cut_text(text: &mut String, bytes_max: usize) {
+    text.truncate(text.floor_char_boundary(bytes_max));
 }
 
 /// From the worker to the runner, one JSON object per line.
@@ -291,6 +302,13 @@ pub enum ToRunner {
     Go {
         #[serde(default)]
         asked_at_ms: Option<u64>,
+        /// What the step needs could not be had: it ends as one that could not be started.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cannot: Option<String>,
+    },
+    /// What the step's spec names as secrets, before `go`. Only in memory: they are never written down.
+    Secrets {
+        values: SecretValues,
     },
     Stop {
         mode: StopMode,

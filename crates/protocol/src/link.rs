@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::attempt::{AttemptSpec, End, StopMode, StopReason, Ticket};
+use crate::secret::SecretValues;
 
 /// The version that this build speaks. A server answers another major version with `unsupported_protocol`.
 pub const PROTOCOL_VERSION: u32 = 1;
@@ -80,6 +81,11 @@ pub enum ServerMessage {
     Offer {
         number: u64,
         spec: Box<AttemptSpec>,
+    },
+    /// What the step's spec names as secrets, as they are now; right before every `go` of such a step.
+    Secrets {
+        ticket: Ticket,
+        values: SecretValues,
     },
     Go {
         number: u64,
@@ -175,7 +181,16 @@ pub struct Hello {
     /// Where those are that were put away; none from a worker that keeps none, or cannot bring them back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<Kept>,
+    /// What this worker can do beyond what every worker could from the first. Steps that need it go to no other.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub features: Vec<String>,
 }
+
+/// The feature of a worker that stores and fetches artifacts.
+pub const ARTIFACTS_FEATURE: &str = "artifacts";
+
+/// What a feature is called among a worker's tags, on the server's side.
+pub const FEATURE_TAG_PREFIX: &str = "feature:";
 
 /// Attempts that the server had whole, and that a worker keeps for a while in case that the database forgets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -405,6 +420,34 @@ pub fn decode_text<'a, M: Deserialize<'a>>(frame: &'a str) -> Result<Vec<M>, Fra
 /// Writes a text frame.
 pub fn encode_text<M: Serialize>(messages: &[M]) -> String {
     serde_json::to_string(messages).expect("messages are plain data and always have a JSON form")
+}
+
+/// A text frame that is written message by message, so that its sender knows how large it is.
+#[derive(Debug, Default)]
+pub struct TextFrame(String);
+
+impl TextFrame {
+    pub fn push<M: Serialize>(&mut self, message: &M) {
+        self.0.push(if self.0.is_empty() { '[' } else { ',' });
+        self.0.push_str(&serde_json::to_string(message).expect("messages are plain data and always have a JSON form"));
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// None without a message.
+    pub fn finish(mut self) -> Option<String> {
+        if self.is_empty() {
+            return None;
+        }
+        self.0.push(']');
+        Some(self.0)
+    }
 }
 
 /// Reads a binary frame: its header and the blocks after it.

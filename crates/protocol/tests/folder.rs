@@ -15,6 +15,8 @@ fn end() -> End {
         duration_ms: 12,
         cpu_ms: 4,
         memory_bytes_max: 4096,
+        cleanup: None,
+        artifacts: None,
     }
 }
 

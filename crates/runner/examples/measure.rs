@@ -2,7 +2,7 @@
 //!
 //! Prints the median time from spawn to `ready`, from `go` to `ended` for `/bin/true` and from spawn until the runner
 //! has left, whole attempts per second with two at a time, each for runners from a nursery and for runners started by
-//! themselves, and log lines per second from a noisy step. The first line is what `/bin/true` costs without a runner,
+//! themselves, and log lines per second from a noisy step, without secrets and with three. The first line is what `/bin/true` costs without a runner,
 //! for comparison. `MEASURE_IN` names another folder than `/var/tmp`.
 
 use std::collections::BTreeMap;
@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use protocol::attempt::{AttemptSpec, Effects, OnDisconnect, Program, SPEC_FORMAT, StopPlan, Ticket};
 use protocol::folder::{FolderSpec, FromRunner, Local, RunnerRules, ToRunner};
+use protocol::secret::{SecretValue, SecretValues};
 use runner::nursery::{self, Nursery};
 use uuid::Uuid;
 
@@ -102,17 +103,26 @@ fn measure_lines() -> Outcome<()> {
         ("seq", format!("seq 1 {NOISY_LINES}")),
         ("60-byte lines", format!("yes {} | head -n {NOISY_LINES}", "x".repeat(59))),
     ] {
-        let program = Program::Script { shell: vec!["sh".to_owned()], text: script };
-        let mut worker = lab.launch(program)?;
-        worker.wait_for_ready()?;
-        let start = Instant::now();
-        worker.send(&ToRunner::Go { asked_at_ms: None })?;
-        let lines = worker.wait_for_end()?;
-        let rate = lines as f64 / start.elapsed().as_secs_f64();
-        worker.leave()?;
-        println!("{name}: {lines} lines, {rate:.0} lines/s");
+        for secrets in [SecretValues::new(), three_secrets()?] {
+            let program = Program::Script { shell: vec!["sh".to_owned()], text: script.clone() };
+            let mut worker = lab.launch(program, secrets.keys().cloned().collect())?;
+            worker.wait_for_ready()?;
+            let (start, count) = (Instant::now(), secrets.len());
+            worker.send(&ToRunner::Secrets { values: secrets })?;
+            worker.send(&ToRunner::Go { asked_at_ms: None, cannot: None })?;
+            let lines = worker.wait_for_end()?;
+            let rate = lines as f64 / start.elapsed().as_secs_f64();
+            worker.leave()?;
+            println!("{name}, {count} secrets: {lines} lines, {rate:.0} lines/s");
+        }
     }
     Ok(())
+}
+
+fn three_secrets() -> Outcome<SecretValues> {
+    let values = ["ghp_0a1b2c3d4e5f6a7b8c9d", "correct horse battery staple", "p4ssw0rd"];
+    let named = values.iter().enumerate().map(|(n, text)| Ok((format!("S{n}"), SecretValue::new((*text).to_owned())?)));
+    named.collect()
 }
 
 /// A place for attempts.
@@ -138,18 +148,18 @@ impl<'a> Lab<'a> {
 
     fn attempt(&self) -> Outcome<Times> {
         let start = Instant::now();
-        let mut worker = self.launch(Program::Command { argv: vec!["/bin/true".to_owned()] })?;
+        let mut worker = self.launch(Program::Command { argv: vec!["/bin/true".to_owned()] }, Vec::new())?;
         worker.wait_for_ready()?;
         let ready = start.elapsed();
         let go = Instant::now();
-        worker.send(&ToRunner::Go { asked_at_ms: None })?;
+        worker.send(&ToRunner::Go { asked_at_ms: None, cannot: None })?;
         worker.wait_for_end()?;
         let ended = go.elapsed();
         worker.leave()?;
         Ok(Times { ready, ended, whole: start.elapsed() })
     }
 
-    fn launch(&self, program: Program) -> Outcome<Worker> {
+    fn launch(&self, program: Program, secrets: Vec<String>) -> Outcome<Worker> {
         let id = fresh_id();
         let attempt = AttemptSpec {
             format: SPEC_FORMAT,
@@ -166,6 +176,10 @@ impl<'a> Lab<'a> {
             on_disconnect: OnDisconnect::Keep,
             lease_ms: None,
             stop: StopPlan::default(),
+            cleanup: None,
+            secrets,
+            artifacts: None,
+            fetch: Vec::new(),
         };
         let local = Local {
             log_lines_max: u64::MAX,

@@ -77,9 +77,10 @@ pub(crate) fn spawn(image: &Image, cgroup_path: Option<&Path>) -> Result<Child, 
     }
 }
 
-/// In a cgroup where one can be had, without one otherwise.
+/// In a cgroup where one can be had, without one otherwise. There is one already where something of the step is stuck in
+/// the kernel, and its cleanup begins.
 fn fork(plan: &ChildPlan<'_>, cgroup_path: Option<&Path>) -> io::Result<(i32, Option<Cgroup>)> {
-    if let Some(cgroup) = cgroup_path.and_then(|path| Cgroup::create(path).ok()) {
+    if let Some(cgroup) = cgroup_path.and_then(|path| Cgroup::create(path).ok().or_else(|| Cgroup::open(path))) {
         match cgroup.descriptor().and_then(|descriptor| fork_once(plan, Some(descriptor.as_fd()))) {
             Ok(pid) => return Ok((pid, Some(cgroup))),
             Err(error) => {

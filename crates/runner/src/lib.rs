@@ -9,7 +9,7 @@
 //!  worker ──socketpair or sock──► control ─┐
 //!  deadlines ─────────────────────────────►├─ watch ──► exit record ──► `ended`
 //!  SIGCHLD ── signals ────────────────────►│
-//!  step ──stdout, stderr──► lines ► spool ─┘
+//!  step ──stdout, stderr──► mask ► lines ► spool ─┘
 //! ```
 //!
 //! Decisions are in [`life`], which does nothing. In reading order of those who do: `prepare`, then `watch`, which is the
@@ -29,6 +29,7 @@ mod guard;
 pub mod launch;
 pub mod life;
 mod lines;
+mod mask;
 mod notes;
 pub mod nursery;
 mod output;

@@ -2,13 +2,18 @@
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
-use protocol::folder::{FolderSpec, FromRunner, RunnerPhase, Status, Tally};
+use protocol::folder::{CLEANUP_FILE, FolderSpec, FromRunner, RunnerPhase, SCRIPT_FILE, Status, Tally};
+use protocol::log::{LINE_BYTES_MAX, LineEnd, Stream};
+use protocol::secret::SecretValues;
 
 use crate::caretaker;
+use crate::clock;
 use crate::control::Control;
 use crate::folder_io::{self, FolderError, cannot};
 use crate::guard::Guard;
+use crate::mask::Mask;
 use crate::notes;
 use crate::program::{Image, ImageError};
 use crate::record::Record;
@@ -31,6 +36,10 @@ pub(crate) struct Desk {
     pub(crate) guard: Option<Guard>,
     /// If the step cannot be started, `go` is the time to say so.
     pub(crate) image: Result<Image, ImageError>,
+    /// The same for its cleanup, if it has one, which may never have its turn.
+    pub(crate) cleanup: Option<Result<Image, ImageError>>,
+    /// What nobody may see of what the step says; from `go` on, if it has secrets.
+    pub(crate) mask: Option<Rc<Mask>>,
 }
 
 impl Desk {
@@ -47,9 +56,24 @@ impl Desk {
         rustix::process::set_child_subreaper(Some(own)).map_err(|errno| cannot("become subreaper")(errno.into()))?;
         let limits = Limits { lines: spec.local.log_lines_max, bytes: spec.local.log_bytes_max };
         let spool = Spool::new(limits);
-        let image = Image::build(&root, &spec);
+        let image = Image::build(&root, &spec, &spec.attempt.program, SCRIPT_FILE);
+        let cleanup = spec.attempt.cleanup.as_ref();
+        let cleanup = cleanup.map(|cleanup| Image::build(&root, &spec, &cleanup.program, CLEANUP_FILE));
         let control = Control::open()?;
-        Ok(Desk { spec, root, record, spool, control, signals, caretaker: None, guard: None, image })
+        let (caretaker, guard, mask) = (None, None, None);
+        Ok(Desk { spec, root, record, spool, control, signals, caretaker, guard, image, cleanup, mask })
+    }
+
+    /// The step is given these, and its log does not show them. So is its cleanup.
+    pub(crate) fn equip(&mut self, secrets: &SecretValues) {
+        self.mask = Mask::new(secrets);
+        for image in [&mut self.image].into_iter().chain(&mut self.cleanup) {
+            if let Ok(ready) = image
+                && let Err(error) = ready.add_secrets(secrets)
+            {
+                *image = Err(error);
+            }
+        }
     }
 
     pub(crate) fn wake_caretaker(&mut self) {
@@ -69,6 +93,12 @@ impl Desk {
         let caretaker = self.caretaker.take_if(|caretaker| *caretaker == pid).is_some();
         let guard = self.guard.take_if(|guard| guard.pid() == pid).is_some();
         caretaker || guard
+    }
+
+    /// A line of our own in the step's log. Not its data, so it stands where complaints do.
+    pub(crate) fn note(&mut self, text: &str) {
+        let text = &text[..text.floor_char_boundary(LINE_BYTES_MAX)];
+        self.spool.push(clock::wall_us(), Stream::Stderr, LineEnd::Newline, text.as_bytes());
     }
 
     /// Writes the log so far and brings the counts up to date.

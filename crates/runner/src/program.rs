@@ -8,15 +8,19 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use protocol::attempt::Program;
-use protocol::folder::{FolderSpec, OUTPUT_FILE, SCRIPT_FILE, WORK_FOLDER};
+use protocol::attempt::{Program, StopReason};
+use protocol::folder::{FolderSpec, OUTPUT_FILE, WORK_FOLDER};
+use protocol::secret::SecretValues;
 use thiserror::Error;
 
 /// Where programs are looked for if neither the step nor the worker says.
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// Ready for exec.
-#[derive(Debug)]
+/// Tells a cleanup why its step was stopped.
+const CLEANUP_REASON: &str = "BOWLINE_CLEANUP_REASON";
+
+/// Ready for exec. Its environment holds the step's secrets: it is printed nowhere.
+#[derive(Clone)]
 pub(crate) struct Image {
     pub(crate) program: CString,
     pub(crate) arguments: Vec<CString>,
@@ -45,11 +49,11 @@ pub(crate) enum ImageError {
 }
 
 impl Image {
-    /// Works out everything, and writes the script. `root` is the attempt's folder, absolute.
-    pub(crate) fn build(root: &Path, spec: &FolderSpec) -> Result<Self, ImageError> {
+    /// Works out everything, and writes the script, if it is one, to `file`. `root` is the attempt's folder, absolute.
+    pub(crate) fn build(root: &Path, spec: &FolderSpec, program: &Program, file: &str) -> Result<Self, ImageError> {
         let folder = working_folder(root, spec.attempt.workdir.as_deref())?;
         let environment = environment(root, spec)?;
-        let arguments = arguments(root, &spec.attempt.program)?;
+        let arguments = arguments(root, program, file)?;
         let name = arguments.first().filter(|name| !name.is_empty()).ok_or(ImageError::EmptyCommand)?;
         let program = find_program(name, &environment["PATH"], &folder)?;
         Ok(Image {
@@ -61,6 +65,27 @@ impl Image {
                 .collect::<Result<_, _>>()?,
             folder: CString::new(folder.as_os_str().as_bytes())?,
         })
+    }
+
+    /// The same with the word for why the step was stopped.
+    pub(crate) fn for_cleanup(&self, reason: StopReason) -> Self {
+        let word = if reason == StopReason::Timeout { c"timeout" } else { c"cancelled" };
+        let mut image = self.clone();
+        let name = [CLEANUP_REASON.as_bytes(), b"="].concat();
+        image.environment.retain(|variable| !variable.as_bytes().starts_with(&name));
+        let variable = [name.as_slice(), word.to_bytes()].concat();
+        image.environment.extend(CString::new(variable).ok());
+        image
+    }
+
+    /// They win over variables of the same name.
+    pub(crate) fn add_secrets(&mut self, secrets: &SecretValues) -> Result<(), ImageError> {
+        for (name, value) in secrets {
+            let prefix = format!("{name}=");
+            self.environment.retain(|variable| !variable.as_bytes().starts_with(prefix.as_bytes()));
+            self.environment.push(CString::new(prefix + value.expose())?);
+        }
+        Ok(())
     }
 }
 
@@ -103,13 +128,13 @@ fn environment(root: &Path, spec: &FolderSpec) -> Result<BTreeMap<String, String
     }
 }
 
-fn arguments(root: &Path, program: &Program) -> Result<Vec<String>, ImageError> {
+fn arguments(root: &Path, program: &Program, file: &str) -> Result<Vec<String>, ImageError> {
     match program {
         Program::Command { argv } => Ok(argv.clone()),
         Program::Script { shell, text } => {
-            fs::write(SCRIPT_FILE, text).map_err(ImageError::Script)?;
+            fs::write(file, text).map_err(ImageError::Script)?;
             let mut arguments = shell.clone();
-            arguments.push(root.join(SCRIPT_FILE).to_string_lossy().into_owned());
+            arguments.push(root.join(file).to_string_lossy().into_owned());
             // A script without a shell would otherwise be executed itself, by whatever the system makes of it.
             if shell.is_empty() { Err(ImageError::EmptyCommand) } else { Ok(arguments) }
         }

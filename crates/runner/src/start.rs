@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use pause::Point;
+use protocol::attempt::StopReason;
 use protocol::folder::Claim;
 
 use crate::child::{self, Child};
@@ -57,4 +58,11 @@ pub(crate) fn spawn(desk: &mut Desk, guard_until: Option<Duration>) -> Result<Ch
             Err(error.to_string())
         }
     }
+}
+
+/// Starts the cleanup of a step that has ended. Its guard, if it has one, looks after this as well.
+pub(crate) fn clean_up(desk: &Desk, reason: StopReason) -> Result<Child, String> {
+    let image = desk.cleanup.as_ref().ok_or("the step has none")?;
+    let image = image.as_ref().map_err(ToString::to_string)?.for_cleanup(reason);
+    child::spawn(&image, desk.spec.cgroup().as_deref()).map_err(|error| error.to_string())
 }

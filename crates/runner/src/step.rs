@@ -4,6 +4,7 @@
 //! their end, though not for ever: somebody out of our reach may hold them open.
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
 use std::time::Duration;
 
 use protocol::attempt::EndResult;
@@ -14,6 +15,7 @@ use crate::alarm::Alarm;
 use crate::child::Child;
 use crate::clock;
 use crate::lines::Splitter;
+use crate::mask::{Mask, Masker};
 use crate::notes;
 use crate::poll::{PollSet, Ready, Source};
 use crate::pressure::Pressure;
@@ -46,6 +48,13 @@ struct Pipe {
     source: Source,
     /// `None` after its end.
     reader: Option<OwnedFd>,
+    lines: Lines,
+}
+
+/// From what a pipe brings to what the log holds.
+struct Lines {
+    /// For a step that has secrets.
+    masker: Option<Masker>,
     splitter: Splitter,
 }
 
@@ -56,11 +65,15 @@ struct Hint {
 }
 
 impl Step {
-    /// `lines_max`: how many lines of log may wait for the server. `alarmed`: its lease ends it.
-    pub(crate) fn new(child: Child, lines_max: u64, alarmed: bool) -> Self {
+    /// `lines_max`: how many lines of log may wait for the server. `alarmed`: its lease ends it. `mask`: what its log must not
+    /// show.
+    pub(crate) fn new(child: Child, lines_max: u64, alarmed: bool, mask: Option<&Rc<Mask>>) -> Self {
         // A line has at least one byte, so that one read never overruns the limit of lines.
         let lines_per_read = usize::try_from(lines_max / 4).unwrap_or(READ_BYTES).max(1);
-        let pipe = |source, stream, reader| Pipe { source, reader: Some(reader), splitter: Splitter::new(stream) };
+        let pipe = |source, stream, reader| {
+            let lines = Lines { masker: mask.cloned().map(Masker::new), splitter: Splitter::new(stream) };
+            Pipe { source, reader: Some(reader), lines }
+        };
         Step {
             tree: Tree::new(child.pid, child.cgroup),
             pipes: [
@@ -107,7 +120,7 @@ impl Step {
     pub(crate) fn deadline(&self, held: bool, spool: &Spool) -> Option<Duration> {
         let hint_at = (self.hint.last_seq < spool.last_seq()).then_some(self.hint.not_before);
         let drained_at = self.ended_at.map(|ended_at| self.pressure.drain_until(ended_at));
-        let flush_at = self.pipes.iter().filter(|_| !held).filter_map(|pipe| pipe.splitter.flush_at());
+        let flush_at = self.pipes.iter().filter(|_| !held).filter_map(|pipe| pipe.lines.splitter.flush_at());
         flush_at.chain(hint_at).chain(drained_at).min()
     }
 
@@ -121,8 +134,8 @@ impl Step {
 
     pub(crate) fn show_partial_lines(&mut self, now: Duration, spool: &mut Spool) {
         for pipe in &mut self.pipes {
-            if pipe.splitter.flush_at().is_some_and(|at| at <= now) {
-                pipe.splitter.flush_partial(clock::wall_us(), spool);
+            if pipe.lines.splitter.flush_at().is_some_and(|at| at <= now) {
+                pipe.lines.splitter.flush_partial(clock::wall_us(), spool);
             }
         }
     }
@@ -170,7 +183,7 @@ impl Step {
     /// The last of its output goes to the log. What it has used.
     pub(crate) fn finish(mut self, spool: &mut Spool) -> Usage {
         for pipe in &mut self.pipes {
-            pipe.splitter.finish(clock::wall_us(), spool);
+            pipe.lines.finish(clock::wall_us(), spool);
         }
         if self.strays {
             notes::write("some processes of the step could not be killed in time");
@@ -187,7 +200,7 @@ impl Pipe {
             match rustix::io::read(reader, &mut *buffer) {
                 Ok(0) => return self.close(time_us, spool),
                 Ok(length) => {
-                    self.splitter.feed(&buffer[..length], now, time_us, spool);
+                    self.lines.feed(&buffer[..length], now, time_us, spool);
                     if length < buffer.len() || spool.is_half_full() {
                         return;
                     }
@@ -202,7 +215,25 @@ impl Pipe {
     }
 
     fn close(&mut self, time_us: i64, spool: &mut Spool) {
-        self.splitter.finish(time_us, spool);
+        self.lines.finish(time_us, spool);
         self.reader = None;
+    }
+}
+
+impl Lines {
+    fn feed(&mut self, bytes: &[u8], now: Duration, time_us: i64, spool: &mut Spool) {
+        match &mut self.masker {
+            None => self.splitter.feed(bytes, now, time_us, spool),
+            Some(masker) => masker.feed(bytes, |shown| self.splitter.feed(shown, now, time_us, spool)),
+        }
+    }
+
+    /// Nothing more comes from it.
+    fn finish(&mut self, time_us: i64, spool: &mut Spool) {
+        if let Some(masker) = &mut self.masker {
+            // Its line ends here, so that the time from which it waits does not matter.
+            masker.finish(|shown| self.splitter.feed(shown, Duration::ZERO, time_us, spool));
+        }
+        self.splitter.finish(time_us, spool);
     }
 }

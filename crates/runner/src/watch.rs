@@ -6,12 +6,13 @@
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use protocol::attempt::End;
+use protocol::attempt::{End, StopReason};
 use protocol::folder::Tally;
 
+use crate::child::Child;
 use crate::clock;
 use crate::control::Event;
-use crate::end::{self, Ended};
+use crate::end::{self, Before, Ended};
 use crate::guard::Guard;
 use crate::life::{Action, Input, Life};
 use crate::poll::{PollSet, Ready, Source};
@@ -25,7 +26,7 @@ use crate::tree;
 /// Stays until the runner has nothing more to do.
 pub(crate) fn watch(desk: Desk) {
     let life = Life::new(&desk.spec, std::process::id());
-    let mut watch = Watch { desk, life, step: None, now: clock::boot_now(), left: false };
+    let mut watch = Watch { desk, life, step: None, before: None, now: clock::boot_now(), left: false };
     // The worker that started us is there from the start.
     watch.feed(Input::Connected);
     while !watch.left {
@@ -36,8 +37,10 @@ pub(crate) fn watch(desk: Desk) {
 struct Watch {
     desk: Desk,
     life: Life,
-    /// From its start until its end is written down.
+    /// From its start until its end is written down; then its cleanup, if it has one.
     step: Option<Step>,
+    /// What is known of a step whose place its cleanup has taken.
+    before: Option<Before>,
     /// The time of this turn. It is taken before anybody is heard, so that nobody is late by our own fault.
     now: Duration,
     left: bool,
@@ -185,14 +188,17 @@ impl Watch {
             }
             Action::LookIfWanted => return (!start::is_wanted(&self.desk.root)).then_some(Input::Unwanted),
             Action::DeclareVoid => start::declare_void(&self.desk.root),
+            Action::Equip(secrets) => self.desk.equip(&secrets),
             Action::Claim { durable } => return Some(start::claim(&self.desk.root, durable)),
             Action::Spawn { guard_until } => return Some(self.spawn(guard_until)),
             Action::SetOwnership(ownership) => self.desk.record.set_ownership(ownership),
             Action::Signal(signal) => self.step.iter().for_each(|step| step.tree.ask_to_stop(signal)),
             Action::Kill => self.step.iter().for_each(|step| step.tree.kill_all(self.desk.helpers())),
+            Action::CleanUp { reason } => return Some(self.clean_up(reason)),
+            Action::Note(text) => self.desk.note(&text),
             Action::WakeCaretaker => self.desk.wake_caretaker(),
-            Action::Record { result, stopped, ran_for } => {
-                let ended = Ended { result, stopped, ran_for };
+            Action::Record { result, stopped, ran_for, cleanup } => {
+                let ended = Ended { result, stopped, ran_for, cleanup };
                 return Some(Input::Recorded { end: Box::new(self.record(ended)) });
             }
             Action::Leave => self.left = true,
@@ -201,19 +207,33 @@ impl Watch {
     }
 
     fn spawn(&mut self, guard_until: Option<Duration>) -> Input {
-        let child = match start::spawn(&mut self.desk, guard_until) {
-            Ok(child) => child,
-            Err(message) => return Input::StartFailed { message },
-        };
+        match start::spawn(&mut self.desk, guard_until) {
+            Ok(child) => self.started(child),
+            Err(message) => Input::StartFailed { message },
+        }
+    }
+
+    /// Nothing of the step is left but its end: the cleanup takes its place.
+    fn clean_up(&mut self, reason: StopReason) -> Input {
+        self.before = Some(Before::of(self.step.take(), &mut self.desk.spool));
+        match start::clean_up(&self.desk, reason) {
+            Ok(child) => self.started(child),
+            Err(message) => Input::StartFailed { message },
+        }
+    }
+
+    /// Whoever must end it in our place finds it by the tally.
+    fn started(&mut self, child: Child) -> Input {
         let pid = child.pid.unsigned_abs();
         let start_time = proc_stat::read(child.pid).map_or(0, |stat| stat.start_time);
         self.desk.record.set_tally(Tally { pid, start_time, ..self.desk.record.tally() });
-        self.step = Some(Step::new(child, self.desk.spool.lines_max(), guard_until.is_some()));
+        self.step =
+            Some(Step::new(child, self.desk.spool.lines_max(), self.desk.guard.is_some(), self.desk.mask.as_ref()));
         Input::Started { pid, start_time }
     }
 
     fn record(&mut self, ended: Ended) -> End {
         self.desk.guard.take().into_iter().for_each(Guard::dismiss);
-        end::record(&mut self.desk, self.step.take(), ended)
+        end::record(&mut self.desk, self.before.take(), self.step.take(), ended)
     }
 }

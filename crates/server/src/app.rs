@@ -9,11 +9,13 @@ use store::{Reader, StoreError};
 use tokio::sync::watch;
 
 use crate::access::{Access, Secrets};
+use crate::artifacts::Depot;
 use crate::bus::Bus;
 use crate::clock::Clock;
 use crate::http::{ApiError, WorkerNames};
 use crate::ledger::{Definitions, Ledger};
 use crate::metrics::Metrics;
+use crate::retention::RetentionRules;
 use crate::tasks::TaskRegistry;
 
 pub struct App {
@@ -27,6 +29,8 @@ pub struct App {
     pub tasks: Arc<TaskRegistry>,
     pub access: Arc<Access>,
     pub secrets: Arc<Secrets>,
+    /// Files that steps left.
+    pub artifacts: Arc<Depot>,
     pub metrics: Arc<Metrics>,
     pub clock: Arc<Clock>,
     pub names: WorkerNames,
@@ -34,6 +38,8 @@ pub struct App {
     pub recovery_window: Duration,
     /// How often workers and runners are to be heard, among other things.
     pub link: LinkSettings,
+    /// How long what is over is kept.
+    pub retention: RetentionRules,
     /// Becomes true when the server stops: waits and streams end then.
     pub shutdown: watch::Receiver<bool>,
 }

@@ -1,4 +1,4 @@
-//! Carries words to the outside: one HTTP request for each try, signed, and never longer than a try may take. What became of
+//! Carries words to the outside: one HTTP request for each try, signed, or one mail, and never longer than a try may take. What became of
 //! it goes back to the ledger, which decides what follows.
 
 use std::sync::Arc;
@@ -6,12 +6,14 @@ use std::sync::Arc;
 use hmac::{Hmac, KeyInit, Mac};
 use reqwest::redirect::Policy;
 use sha2::Sha256;
+use spec::config::server::Mail;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use crate::access::{OWN_KEY, Secrets};
 use crate::app::stopped;
 use crate::ledger::{Command, Delivered, Ledger, Letter, Parcel, TRY_WITHIN};
+use crate::sendmail;
 
 /// So much of an answer is worth telling.
 const ANSWER_CHARS_MAX: usize = 200;
@@ -21,9 +23,10 @@ pub async fn run(
     mut parcels: mpsc::UnboundedReceiver<Parcel>,
     ledger: Ledger,
     secrets: Arc<Secrets>,
+    mail: Mail,
     mut shutdown: watch::Receiver<bool>,
 ) {
-    let courier = match Courier::new(secrets) {
+    let courier = match Courier::new(secrets, mail) {
         Ok(courier) => Arc::new(courier),
         Err(error) => {
             tracing::error!(%error, "nothing can be sent to the outside; it waits until a server can");
@@ -44,7 +47,7 @@ pub async fn run(
                         return;
                     }
                 }
-                Err(error) => tracing::error!(%error, "a delivery broke off; it is tried again"),
+                Err(error) => tracing::error!(%error, "a delivery broke off; it is tried again when its time is over"),
             },
             () = stopped(&mut shutdown) => return,
         }
@@ -54,17 +57,18 @@ pub async fn run(
 struct Courier {
     client: reqwest::Client,
     secrets: Arc<Secrets>,
+    mail: Mail,
 }
 
 impl Courier {
-    fn new(secrets: Arc<Secrets>) -> Result<Courier, reqwest::Error> {
+    fn new(secrets: Arc<Secrets>, mail: Mail) -> Result<Courier, reqwest::Error> {
         let client = reqwest::Client::builder()
             .timeout(TRY_WITHIN)
             // Whoever moved says so to whoever wrote the task: a signed word goes only where it was meant to.
             .redirect(Policy::none())
             .user_agent(concat!("bowline/", env!("CARGO_PKG_VERSION")))
             .build()?;
-        Ok(Courier { client, secrets })
+        Ok(Courier { client, secrets, mail })
     }
 
     async fn deliver(&self, parcel: Parcel) -> Delivered {
@@ -73,7 +77,10 @@ impl Courier {
     }
 
     async fn send(&self, parcel: &Parcel) -> Result<(), String> {
-        let Letter { url, secret, on, text } = &parcel.letter;
+        let Letter { url, secret, on, text, mail } = &parcel.letter;
+        if let Some(envelope) = mail {
+            return sendmail::send(&self.mail, parcel.id, envelope, text).await;
+        }
         let name = secret.as_deref().unwrap_or(OWN_KEY);
         let key = self.secrets.get(name).map_err(|error| format!("{error}; {}", error.hint()))?;
         let id = parcel.id.to_string();

@@ -2,21 +2,29 @@
 //!
 //! `GET /api/jobs/{id}/why` answers with it, and the simulator looks at it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
-use engine::why::{LooseEnd, MatchView, PauseView, Refusal, Roster, Why, WorkerView};
+use engine::deadline::Rules;
+use engine::why::{DoubtView, HolderView, LineView, LooseEnd, MatchView, PauseView, Refusal, Roster, Why, WorkerView};
 use engine::workers::Unwilling;
-use engine::{Clocks, JobId, StepIx, Time, WorkerId};
+use engine::{Clocks, Job, JobId, StepIx, Time, WorkerId};
 use store::read::Lineage;
 use store::rows::{BeatRole, WorkerRow};
 use store::{Reader, StoreError};
 
 use crate::dispatch::{self, Pause, TagSet};
-use crate::ledger::Definitions;
+use crate::ledger::{DOUBT_MAX, Definitions, slot_held_until};
 
 /// The verb of a refused offer in a job's history.
 const REFUSED: &str = "refused";
+
+/// A place in line beyond this is told as this one.
+const LINE_MAX: usize = 10_000;
+
+/// Jobs that one job began of which it is asked whether something of them still runs.
+const CHILDREN_MAX: usize = 10_000;
 
 /// Events that are read at once.
 const EVENTS_PAGE: usize = 1_000;
@@ -31,7 +39,11 @@ pub fn explain(
 ) -> Result<Option<Why>, StoreError> {
     let Some(stored) = reader.job(id)? else { return Ok(None) };
     let (job, _) = definitions.load(&stored)?;
+    let window = live.window;
     let mut fleet = Fleet::new(live, &reader.workers()?);
+    if job.awaits_slot() {
+        fleet.line = Some(line(reader, definitions, clocks.now, &job, window)?);
+    }
     if fleet.members.values().any(|member| member.blocked) {
         fleet.hear_refusals(reader, id)?;
     }
@@ -48,24 +60,92 @@ fn kin(lineage: &Lineage) -> String {
     before + &after
 }
 
+/// Who stands before a job in the line of its concurrency group, and who has the slots.
+fn line(
+    reader: &dyn Reader,
+    definitions: &Definitions,
+    now: Time,
+    job: &Job,
+    window: Duration,
+) -> Result<LineView, StoreError> {
+    let group = job.group.as_deref().unwrap_or_default();
+    let place = reader.line(group, LINE_MAX)?.iter().take_while(|waiting| waiting.job != job.id).count();
+    let mut holders = Vec::new();
+    for slot in reader.slots(group, now - DOUBT_MAX)? {
+        let doubt = match slot.ended_at {
+            None => None,
+            Some(_) => match doubt(reader, definitions, now, slot.job, window)? {
+                None => continue,
+                doubt => doubt,
+            },
+        };
+        holders.push(HolderView { job: slot.job, doubt });
+    }
+    Ok(LineView { before: u32::try_from(place).unwrap_or(u32::MAX), holders })
+}
+
+/// What holds the slot of a job that is over: an attempt of it, or of a job that it began, that may still run.
+fn doubt(
+    reader: &dyn Reader,
+    definitions: &Definitions,
+    now: Time,
+    id: JobId,
+    window: Duration,
+) -> Result<Option<DoubtView>, StoreError> {
+    let Some(stored) = reader.job(id)? else { return Ok(None) };
+    let (job, _) = definitions.load(&stored)?;
+    if !job.header.strays {
+        return Ok(None);
+    }
+    for attempt in reader.unconfirmed(id)? {
+        let Some(given_up_at) = attempt.ended_at.filter(|_| attempt.ix.get() < job.steps.len()) else { continue };
+        let until = slot_held_until(job.def(attempt.ix), given_up_at, window, DOUBT_MAX);
+        if until > now {
+            return Ok(Some(DoubtView {
+                step: job.name(attempt.ix).into_owned(),
+                number: attempt.number,
+                worker: attempt.worker_name.unwrap_or_else(|| attempt.worker.to_string()),
+                given_up_at: Some(given_up_at),
+                until,
+            }));
+        }
+    }
+    for child in reader.children(id, CHILDREN_MAX)? {
+        if let Some(found) = doubt(reader, definitions, now, child, window)? {
+            return Ok(Some(found));
+        }
+    }
+    Ok(None)
+}
+
 /// Every worker that was not removed: those that the ledger knows as they are now, the rest as they were last.
 struct Fleet {
     members: BTreeMap<WorkerId, Member>,
     pause: Option<Pause>,
     loose_ends: BTreeMap<StepIx, Vec<LooseEnd>>,
     runners: BTreeMap<StepIx, Time>,
+    line: Option<LineView>,
+    /// Steps whose files their workers carry at the moment.
+    carried: BTreeSet<StepIx>,
 }
 
 /// The fleet as the ledger knows it now.
 pub struct Live {
     members: BTreeMap<WorkerId, Member>,
     pause: Option<Pause>,
+    /// How long the installation waits for a worker that is cut off.
+    window: Duration,
 }
 
 impl Live {
     pub fn of(roster: &dispatch::Roster) -> Live {
         let members = roster.iter().map(|(id, worker)| (id, Member::of(worker))).collect();
-        Live { members, pause: roster.pause().cloned() }
+        Live { members, pause: roster.pause().cloned(), window: Rules::default().recovery_window }
+    }
+
+    #[must_use]
+    pub fn with_window(self, window: Duration) -> Live {
+        Live { window, ..self }
     }
 }
 
@@ -135,8 +215,8 @@ impl Fleet {
             };
             (id, member)
         });
-        let (loose_ends, runners) = (BTreeMap::new(), BTreeMap::new());
-        Fleet { members: members.collect(), pause: live.pause, loose_ends, runners }
+        let (loose_ends, runners, carried) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+        Fleet { members: members.collect(), pause: live.pause, loose_ends, runners, carried, line: None }
     }
 
     /// What is known of attempts beyond their steps' states.
@@ -145,8 +225,13 @@ impl Fleet {
             let live = job.state(attempt.ix).live().is_some_and(|live| live.attempt == attempt.id);
             if live {
                 let beats = reader.beats(attempt.id)?;
-                let seen = beats.iter().filter(|beat| beat.role == BeatRole::Runner).map(|beat| beat.last_at).max();
-                self.runners.extend(seen.map(|seen| (attempt.ix, seen)));
+                let newest = |role| beats.iter().filter(|beat| beat.role == role).max_by_key(|beat| beat.last_at);
+                let (runner, claimer) = (newest(BeatRole::Runner), newest(BeatRole::Claimer));
+                self.runners.extend(runner.map(|runner| (attempt.ix, runner.last_at)));
+                // Before the step's process and after it, the worker speaks in the runner's place.
+                if runner.is_some() && runner.map(|beat| beat.pid) == claimer.map(|beat| beat.pid) {
+                    self.carried.insert(attempt.ix);
+                }
             } else if !attempt.confirmed || attempt.late_outcome.is_some() {
                 let worker = attempt.worker_name.unwrap_or_else(|| attempt.worker.to_string());
                 let (number, confirmed) = (attempt.number, attempt.confirmed);
@@ -193,8 +278,16 @@ impl Roster for Fleet {
         self.runners.get(&step).copied()
     }
 
+    fn carries_files(&self, step: StepIx) -> bool {
+        self.carried.contains(&step)
+    }
+
     fn pause(&self) -> Option<PauseView> {
         self.pause.as_ref().map(|pause| PauseView { since: pause.since, by: pause.by.clone() })
+    }
+
+    fn line(&self) -> Option<LineView> {
+        self.line.clone()
     }
 
     fn matching(&self, tags: &[Arc<str>]) -> MatchView {

@@ -4,10 +4,12 @@
 //! * [`dispatch`]: which queued step goes to which worker.
 //! * [`link`]: the workers' WebSockets. [`http`]: the API.
 //! * [`explain`]: why a job is where it is.
+//! * [`retention`]: what is old goes.
 //! * [`tasks`]: the task folder and pushed tasks. [`schedule`]: what starts jobs by itself. [`access`]: tokens.
 
 pub mod access;
 pub mod app;
+pub mod artifacts;
 pub mod bus;
 pub mod clock;
 pub mod courier;
@@ -18,8 +20,10 @@ pub mod ledger;
 pub mod link;
 pub mod metrics;
 pub mod random;
+pub mod retention;
 pub mod run;
 pub mod scaler;
 pub mod schedule;
+pub mod sendmail;
 pub mod settings;
 pub mod tasks;

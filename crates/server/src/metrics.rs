@@ -1,11 +1,15 @@
 //! Figures for operators, in the Prometheus text format at `/metrics`.
 
+use std::sync::{Mutex, PoisonError};
+
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 use store::Batch;
+
+use crate::retention::Progress;
 
 #[derive(Debug)]
 pub struct Metrics {
@@ -32,6 +36,16 @@ pub struct Metrics {
     pub strangers: Counter,
     pub amnesia: Counter,
     pub undeliverable: Counter,
+    pub jobs_deleted: Counter,
+    pub log_bytes_deleted: Counter,
+    pub workers_deleted: Counter,
+    /// When the last run of retention ended, in milliseconds since the epoch; 0 before the first.
+    pub last_retention_ms: Gauge,
+    pub retention_failures: Counter,
+    /// How far retention has got.
+    pub retention: Mutex<Progress>,
+    pub slots_in_doubt: Gauge,
+    pub notices: Counter,
     pub queued: Gauge,
     pub connected: Gauge,
     pub batch_rows: Histogram,
@@ -64,12 +78,29 @@ impl Default for Metrics {
         let strangers = counter("unknown_attempts", "Attempts that workers have and the database does not know");
         let amnesia = counter("lost_commits", "Times that commits were found to be lost");
         let undeliverable = counter("undeliverable", "Words to the outside that were never taken and are given up");
+        let jobs_deleted = counter("jobs_deleted", "Jobs that retention deleted");
+        let log_bytes_deleted = counter("log_bytes_deleted", "Bytes of logs that retention deleted");
+        let workers_deleted = counter("workers_deleted", "Workers that retention deleted");
+        let retention_failures = counter("retention_failures", "Steps of retention that failed and are tried again");
+        let notices = counter("notices", "Notices that something takes too long, or did not happen");
         let sweeps = counter("sweeps", "Sweeps over everything that is open");
         let sweep_failures = counter("sweep_failures", "Phases of sweeps that failed and are tried again");
         let last_sweep_ms = Gauge::default();
         registry.register("last_sweep_ms", "When the last sweep was, in Unix milliseconds", last_sweep_ms.clone());
+        let last_retention_ms = Gauge::default();
+        registry.register(
+            "last_retention_ms",
+            "When the last run of retention ended, in Unix milliseconds",
+            last_retention_ms.clone(),
+        );
         let sweep_took_ms = Gauge::default();
         registry.register("sweep_took_ms", "How long the last sweep took, with its commit", sweep_took_ms.clone());
+        let slots_in_doubt = Gauge::default();
+        registry.register(
+            "slots_in_doubt",
+            "Jobs that are over and hold a concurrency slot by an attempt that may still run",
+            slots_in_doubt.clone(),
+        );
         let queued = Gauge::default();
         registry.register("steps_queued", "Steps that wait for a worker", queued.clone());
         let connected = Gauge::default();
@@ -103,6 +134,14 @@ impl Default for Metrics {
             strangers,
             amnesia,
             undeliverable,
+            jobs_deleted,
+            log_bytes_deleted,
+            workers_deleted,
+            last_retention_ms,
+            retention_failures,
+            retention: Mutex::default(),
+            slots_in_doubt,
+            notices,
             queued,
             connected,
             batch_rows,
@@ -119,9 +158,28 @@ impl Metrics {
         self.jobs_submitted.inc_by(batch.jobs.iter().filter(|j| j.expected.is_none()).count() as u64);
         self.jobs_finished.inc_by(finished as u64);
         self.attempts_written.inc_by(batch.attempts.len() as u64);
+        self.notices.inc_by(batch.events.iter().filter(|event| event.kind == "notice").count() as u64);
         self.quarantined.inc_by(batch.quarantine.len() as u64);
         self.log_bytes.inc_by(batch.logs.iter().map(|l| l.blocks.len() as u64).sum());
         self.batch_rows.observe((batch.jobs.len() + batch.steps.len() + batch.attempts.len()) as f64);
+    }
+
+    /// How far retention has got.
+    pub fn retention(&self) -> Progress {
+        // A panic while it was held cannot have left it half-changed.
+        *self.retention.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A step of retention has got this far.
+    pub fn retained(&self, progress: Progress) {
+        let before = std::mem::replace(&mut *self.retention.lock().unwrap_or_else(PoisonError::into_inner), progress);
+        let before = if before.started_at == progress.started_at { before.tally } else { Default::default() };
+        self.jobs_deleted.inc_by(progress.tally.jobs.saturating_sub(before.jobs));
+        self.log_bytes_deleted.inc_by(progress.tally.log_bytes.saturating_sub(before.log_bytes));
+        self.workers_deleted.inc_by(progress.tally.workers.saturating_sub(before.workers));
+        if let Some(at) = progress.ended_at {
+            self.last_retention_ms.set(at.millis());
+        }
     }
 
     pub fn text(&self) -> String {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::thread;
 
 use engine::deadline::Rules;
+use engine::definition::HookWork;
 use protocol::link::LinkSettings;
 use spec::config::server::ServerConfig;
 use store::{Store, StoreError};
@@ -15,11 +16,13 @@ use tokio::task::JoinHandle;
 
 use crate::access::{Access, AccessError, AdminTokenError, NewToken, Secrets};
 use crate::app::App;
+use crate::artifacts::{self, Depot, DepotLimits};
 use crate::bus::Bus;
 use crate::clock::Clock;
 use crate::ledger::{self, Core, CoreConfig, Definitions, MassLoss, SweepRules};
 use crate::metrics::Metrics;
 use crate::random::Random;
+use crate::retention::RetentionRules;
 use crate::settings::DefinitionSettings;
 use crate::tasks::{self, TaskRegistry};
 use crate::{courier, http, link};
@@ -46,6 +49,8 @@ pub enum StartError {
     Random(#[from] getrandom::Error),
     #[error("cannot make the key that signs webhooks, in `secrets` of the data folder: {0}")]
     Key(#[source] std::io::Error),
+    #[error("cannot use the folder of artifacts {path}: {source}")]
+    Artifacts { path: String, source: std::io::Error },
     #[error(transparent)]
     AdminToken(#[from] AdminTokenError),
 }
@@ -63,13 +68,14 @@ pub async fn start<S: Store + 'static>(
     let listener = TcpListener::bind(&config.listen).await.map_err(listen)?;
     let address = listener.local_addr().map_err(listen)?;
 
+    let artifacts = Arc::new(open_depot(config, data)?);
     let (bus, metrics, definitions) = (Bus::default(), Arc::new(Metrics::default()), Arc::new(Definitions::default()));
     let mut seed = [0; 32];
     getrandom::fill(&mut seed)?;
     let reader = store.reader();
     let clock = Arc::new(Clock::starting_at(reader.hearing()?.map(|row| row.mark_at).unwrap_or_default()));
     let core_config = CoreConfig { address: address.to_string(), ..core_config(config) };
-    let link = core_config.link;
+    let (link, retention) = (core_config.link, core_config.retention.clone());
     let core = Core::new(
         store,
         core_config,
@@ -80,7 +86,8 @@ pub async fn start<S: Store + 'static>(
         clock.tick(),
     )?;
     let (post, parcels) = mpsc::unbounded_channel();
-    let core = core.with_post(post);
+    let secrets = Arc::new(Secrets::new(data, reader.clone()));
+    let core = core.with_post(post).with_secrets(secrets.clone());
     let (ledger, thread) = ledger::start(core, clock.clone()).map_err(StartError::Thread)?;
 
     let (stop, shutdown) = watch::channel(false);
@@ -90,11 +97,13 @@ pub async fn start<S: Store + 'static>(
     let settings = DefinitionSettings::new(defaults.step_timeout, defaults.job_timeout, defaults.expires)
         .with_environments(&config.environments);
     let folder = tasks.map(Path::to_owned);
-    let tasks = Arc::new(TaskRegistry::new(settings, folder, &reader.tasks()?, clock.now()));
+    let tasks = TaskRegistry::with_notices(settings, folder, &reader.tasks()?, clock.now(), notice_tasks(config));
+    let tasks = Arc::new(tasks);
     tokio::spawn(tasks::watch(tasks.clone(), ledger.clone(), clock.clone(), shutdown.clone()));
-    let secrets = Arc::new(Secrets::new(data));
     secrets.ensure_own_key().map_err(StartError::Key)?;
-    tokio::spawn(courier::run(parcels, ledger.clone(), secrets.clone(), shutdown.clone()));
+    let mail = config.mail.clone();
+    tokio::spawn(courier::run(parcels, ledger.clone(), secrets.clone(), mail, shutdown.clone()));
+    tokio::spawn(artifacts::keep_swept(artifacts.clone(), reader.clone(), shutdown.clone()));
     let app = Arc::new(App {
         ledger,
         reader,
@@ -103,9 +112,11 @@ pub async fn start<S: Store + 'static>(
         tasks,
         access,
         secrets,
+        artifacts,
         names: http::WorkerNames::default(),
         recovery_window: config.recovery.window(),
         link,
+        retention,
         metrics,
         clock,
         shutdown: shutdown.clone(),
@@ -114,6 +125,12 @@ pub async fn start<S: Store + 'static>(
     let router = http::router(app.clone()).merge(links);
     let serving = tokio::spawn(http::serve(listener, router, http::Limits::default(), shutdown));
     Ok(Server { address, admin_token, app, stop, serving, ledger: thread })
+}
+
+fn open_depot(config: &ServerConfig, data: &Path) -> Result<Depot, StartError> {
+    let limits = DepotLimits { bytes_max: config.artifacts.max_bytes, set_bytes_max: config.artifacts.max_step_bytes };
+    let path = config.artifacts.path.as_ref().map_or_else(|| data.join("artifacts"), std::path::PathBuf::from);
+    Depot::open(&path, limits).map_err(|source| StartError::Artifacts { path: path.display().to_string(), source })
 }
 
 impl Server {
@@ -151,6 +168,15 @@ impl Server {
     }
 }
 
+/// The tasks that the configuration lets follow on notices.
+fn notice_tasks(config: &ServerConfig) -> Vec<String> {
+    let name = |work: &HookWork| match work {
+        HookWork::Task(body) => Some(body.task.to_string()),
+        HookWork::Tell(_) => None,
+    };
+    config.notices.on.iter().filter_map(name).collect()
+}
+
 /// The ledger's rules as an installation's file has them.
 pub fn core_config(config: &ServerConfig) -> CoreConfig {
     let recovery = &config.recovery;
@@ -165,6 +191,7 @@ pub fn core_config(config: &ServerConfig) -> CoreConfig {
             max_losses: recovery.max_losses,
             auto_requeue_stale_claimed: recovery.auto_requeue_stale_claimed,
             auto_fail_stale_running: recovery.auto_fail_stale_running,
+            queue_notice: config.notices.queue,
         },
         link: LinkSettings {
             heartbeat_ms: millis(recovery.heartbeat_interval),
@@ -181,11 +208,20 @@ pub fn core_config(config: &ServerConfig) -> CoreConfig {
             fraction: recovery.mass_loss.fraction,
             within: recovery.mass_loss.within,
         },
+        doubt_max: crate::ledger::DOUBT_MAX,
+        artifact_bytes_max: config.artifacts.max_step_bytes,
         sweep: SweepRules {
             interval: recovery.sweep_interval,
             claimed_stale: recovery.claimed_stale,
             running_stale: recovery.running_stale,
             heartbeat_retention: recovery.heartbeat_retention,
         },
+        retention: RetentionRules {
+            jobs: config.retention.jobs,
+            logs: config.retention.logs,
+            workers: config.retention.workers,
+            ..RetentionRules::default()
+        },
+        notices: Arc::new(config.notices.on.clone()),
     }
 }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::check::Finding;
 use crate::faults::{self, Fault};
-use crate::setup::{HostSetup, Scale, Setup};
+use crate::setup::{HostSetup, RetentionPlan, Scale, Setup};
 use crate::story::Story;
 use crate::workload::{JobPlan, SchedulePlan};
 use crate::world::{Verdict, World};
@@ -33,6 +33,9 @@ pub struct Case {
     pub jobs: Vec<JobPlan>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub schedules: Vec<SchedulePlan>,
+    /// Everything is kept, if it is not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retention: Option<RetentionPlan>,
     pub faults: Vec<Fault>,
 }
 
@@ -56,7 +59,9 @@ impl Case {
         let jobs = JobPlan::roll_all(seed, &setup);
         let faults = faults::roll(seed, &setup);
         let schedules = SchedulePlan::roll_all(seed);
-        Case { seed, what: String::new(), servers: setup.servers, hosts: setup.hosts, jobs, schedules, faults }
+        let retention = RetentionPlan::roll(seed);
+        let (what, servers, hosts) = (String::new(), setup.servers, setup.hosts);
+        Case { seed, what, servers, hosts, jobs, schedules, retention, faults }
     }
 
     /// The same with some faults of this kind.
@@ -75,7 +80,10 @@ impl Case {
         quiet_panics();
         let course = || {
             let (hosts, schedules) = (self.hosts.clone(), self.schedules.clone());
-            let setup = Setup { hosts, schedules, ..Setup::of(self.seed).among(self.servers) };
+            let mut setup = Setup { hosts, schedules, ..Setup::of(self.seed).among(self.servers) };
+            if let Some(retention) = self.retention {
+                setup.core.retention = retention.rules();
+            }
             let world = World::with(self.seed, setup, self.jobs.clone(), self.faults.clone(), story.clone());
             world.run(until).0
         };
@@ -124,9 +132,13 @@ impl Case {
                 format!("  \"schedules\": [\n{lines}\n  ],\n")
             }
         };
+        let retention = match &self.retention {
+            None => String::new(),
+            Some(retention) => format!("  \"retention\": {},\n", serde_json::to_string(retention)?),
+        };
         let what = serde_json::to_string(&self.what)?;
         Ok(format!(
-            "{{\n  \"what\": {what},\n  \"seed\": {},\n  \"servers\": {},\n  \"hosts\": [\n{hosts}\n  ],\n  \"jobs\": [\n{jobs}\n  ],\n{schedules}  \"faults\": [\n{faults}\n  ]\n}}\n",
+            "{{\n  \"what\": {what},\n  \"seed\": {},\n  \"servers\": {},\n  \"hosts\": [\n{hosts}\n  ],\n  \"jobs\": [\n{jobs}\n  ],\n{schedules}{retention}  \"faults\": [\n{faults}\n  ]\n}}\n",
             self.seed, self.servers
         ))
     }

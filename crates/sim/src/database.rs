@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
 use store::read::OutboxView;
-use store::rows::{NewWorker, QueuedStep, ServerRow, StoredJob, TaskRow, TokenRow, TriggerRow, WorkerRow};
-use store::{Batch, Committed, Due, DueLog, Enrolled, HeldStep, Reader, Store, StoreError};
+use store::rows::{NewWorker, QueuedStep, SecretRow, ServerRow, StoredJob, TaskRow, TokenRow, TriggerRow, WorkerRow};
+use store::{Batch, Cleared, Committed, Due, DueLog, Enrolled, HeldStep, Piece, Reader, Store, StoreError};
 use store_memory::MemoryDatabase;
 use store_sqlite::SqliteStore;
 use uuid::Uuid;
@@ -31,6 +31,12 @@ pub(crate) trait Witness: Send {
 
     /// Nothing of this batch is.
     fn refused(&mut self, server: usize, batch: &Batch);
+
+    /// These jobs were taken off the record.
+    fn deleted(&mut self, _jobs: &[JobId]) {}
+
+    /// Commits were lost: which of the jobs that were deleted are there again?
+    fn came_back(&mut self, _is_there: &dyn Fn(JobId) -> bool) {}
 
     /// The last so many batches were, and are not any more.
     fn forgotten(&mut self, batches: usize);
@@ -82,6 +88,8 @@ impl Database {
         let left = batches.partition_point(|number| *number <= memory.commits());
         let forgotten = batches.split_off(left).len();
         lock(&self.witness).forgotten(forgotten);
+        let rows = memory.rows();
+        lock(&self.witness).came_back(&|job| rows.job(job).is_some());
         forgotten
     }
 
@@ -163,6 +171,10 @@ impl Store for Handle {
         self.reach()?.place_of(attempt)
     }
 
+    fn open_kin(&mut self, job: JobId, limit: usize) -> Result<Vec<JobId>, StoreError> {
+        self.reach()?.open_kin(job, limit)
+    }
+
     fn due(&mut self, now: Time, limit: usize) -> Result<Vec<Due>, StoreError> {
         self.reach()?.due(now, limit)
     }
@@ -223,6 +235,40 @@ impl Store for Handle {
         self.reach()?.prune_beats(before, limit)
     }
 
+    fn doom(&mut self, jobs: &[(JobId, u64)], now: Time) -> Result<Vec<JobId>, StoreError> {
+        let gone = self.reach()?.doom(jobs, now)?;
+        if !gone.is_empty() {
+            let names = || gone.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+            self.database.story.add(|| format!("server {} deletes what is old: {}", self.server, names()));
+        }
+        lock(&self.database.witness).deleted(&gone);
+        Ok(gone)
+    }
+
+    fn clear_doomed(&mut self, piece: Piece) -> Result<Cleared, StoreError> {
+        self.reach()?.clear_doomed(piece)
+    }
+
+    fn drop_log(&mut self, attempt: AttemptId, now: Time, piece: Piece) -> Result<Cleared, StoreError> {
+        self.reach()?.drop_log(attempt, now, piece)
+    }
+
+    fn prune_definitions(
+        &mut self,
+        after: Option<[u8; 32]>,
+        limit: usize,
+    ) -> Result<(usize, Option<[u8; 32]>), StoreError> {
+        self.reach()?.prune_definitions(after, limit)
+    }
+
+    fn depart(&mut self, worker: WorkerId, unseen_since: Time, now: Time) -> Result<bool, StoreError> {
+        self.reach()?.depart(worker, unseen_since, now)
+    }
+
+    fn prune_groups(&mut self, before: Time, limit: usize) -> Result<usize, StoreError> {
+        self.reach()?.prune_groups(before, limit)
+    }
+
     fn put_token(&mut self, token: &TokenRow) -> Result<(), StoreError> {
         self.reach()?.put_token(token)
     }
@@ -233,6 +279,14 @@ impl Store for Handle {
 
     fn enroll(&mut self, token_hash: &[u8; 32], worker: &NewWorker, now: Time) -> Result<Enrolled, StoreError> {
         self.reach()?.enroll(token_hash, worker, now)
+    }
+
+    fn put_secret(&mut self, secret: &SecretRow) -> Result<(), StoreError> {
+        self.reach()?.put_secret(secret)
+    }
+
+    fn remove_secret(&mut self, name: &str) -> Result<bool, StoreError> {
+        self.reach()?.remove_secret(name)
     }
 
     fn put_task(&mut self, task: &TaskRow) -> Result<(), StoreError> {

@@ -90,6 +90,8 @@ pub(crate) struct Folder {
     /// Its name, its spec and its claim are on disk, and not only in memory.
     synced: bool,
     pub log: LogFile,
+    /// Sets of files that were put into it before the step started.
+    pub fetched: Vec<String>,
 }
 
 /// A log: lines with their numbers. Old ones may have been dropped.
@@ -120,6 +122,7 @@ impl Folder {
             hollow: false,
             synced: false,
             log: LogFile::default(),
+            fetched: Vec::new(),
         }
     }
 

@@ -22,12 +22,14 @@ mod attic;
 mod database;
 mod dice;
 mod disk;
+mod files;
 mod hosts;
 mod looks;
 mod millis;
 mod model;
 mod net;
 mod runners;
+mod secrets;
 mod servers;
 mod users;
 

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::secrets::RARE;
 use crate::workload::{Condition, JobPlan, Kind, RetryPlan, StepPlan};
 
 /// Why an attempt came to nothing, as far as a repeat depends on it.
@@ -27,7 +28,9 @@ const NEVER_STARTED: &str = "The attempt never started";
 impl Reason {
     pub(crate) fn of(code: Option<&str>, message: Option<&str>, exit_code: Option<i32>) -> Reason {
         match code {
-            Some("exit_code" | "signal" | "oom_killed" | "spawn_failed" | "bad_output") => Reason::Exit(exit_code),
+            Some("exit_code" | "signal" | "oom_killed" | "spawn_failed" | "bad_output" | "artifacts") => {
+                Reason::Exit(exit_code)
+            }
             Some("step_timeout") => Reason::Timeout,
             Some("runner_lost") if message.is_some_and(|text| text.starts_with(NEVER_STARTED)) => Reason::NeverStarted,
             Some(
@@ -373,6 +376,10 @@ fn admitted(step: &StepPlan, job: &JobStory, story: &StepStory, allowed: &mut Ve
     if job.troubled && matches!(story.code, Some("dispatch_exhausted")) {
         allowed.push(End::Failed);
     }
+    // Every server always has the other one.
+    if step.secret == Some(RARE) && story.code == Some("secret") {
+        allowed.push(End::Failed);
+    }
     if job.troubled && !step.waits_for_worker && story.code == Some("unmatched") {
         allowed.push(End::Failed);
     }
@@ -449,7 +456,8 @@ mod tests {
         let mut last = step("b", vec![NeedPlan { step: 0, on: vec!["success"] }]);
         change(&mut last);
         let (name, steps) = ("job".to_owned(), vec![step("a", Vec::new()), last]);
-        JobPlan { at: Duration::ZERO, name, timeout: None, expires: None, priority: 0, steps, hooks: Vec::new() }
+        let (at, hooks) = (Duration::ZERO, Vec::new());
+        JobPlan { at, name, timeout: None, expires: None, priority: 0, steps, expect: None, hooks, group: None }
     }
 
     fn ended(reason: Option<Reason>) -> AttemptStory {

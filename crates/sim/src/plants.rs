@@ -10,9 +10,9 @@ use planted::Bug;
 use crate::case::Case;
 use crate::check::Finding;
 use crate::faults;
-use crate::setup::{Scale, Setup};
+use crate::setup::{RetentionPlan, Scale, Setup};
 use crate::story::Story;
-use crate::workload::{Kind, SchedulePlan, StepPlan};
+use crate::workload::{Behaviour, CleanPlan, Kind, SchedulePlan, StepPlan};
 
 /// For each bug the seed that showed it first, and the checker that saw it, one line each; written by `sim --planted all
 /// --write`.
@@ -28,8 +28,8 @@ const FAULTS: usize = 40;
 const LONG_FAULTS: usize = 12;
 
 /// Cases that every simulator of a job system should find.
-pub const CASES: [u32; 27] =
-    [1, 2, 3, 4, 5, 6, 7, 11, 12, 13, 14, 15, 16, 17, 18, 19, 21, 22, 23, 24, 28, 29, 30, 31, 44, 51, 55];
+pub const CASES: [u32; 28] =
+    [1, 2, 3, 4, 5, 6, 7, 11, 12, 13, 14, 15, 16, 17, 18, 19, 21, 22, 23, 24, 28, 29, 30, 31, 36, 44, 51, 55];
 
 /// How a planted bug was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,13 +73,23 @@ fn first_finding(case: &Case, bug: Option<Bug>) -> Option<Finding> {
 
 /// This seed's world, with what the bug is about and no other faults: what one fault shows is found sooner without the rest.
 pub fn provoking(bug: Bug, seed: u64) -> Case {
-    let Provocation { faults, count, servers, work, schedules } = provocation(bug);
+    let Provocation { faults, count, servers, work, schedules, retention, groups } = provocation(bug);
     let scale = Scale { servers: Some(servers), ..Scale::default() };
     let faults = faults::roll_only(seed, &Setup::scaled(seed, scale), faults, count);
     let schedules = if schedules { SchedulePlan::roll_some(seed) } else { Vec::new() };
-    let mut case = Case { faults, schedules, ..Case::scaled(seed, scale) };
+    let retention = retention.then(|| RetentionPlan::roll_some(seed));
+    let mut case = Case { faults, schedules, retention, ..Case::scaled(seed, scale) };
+    for (number, job) in case.jobs.iter_mut().enumerate() {
+        job.group = None;
+        if groups && number.is_multiple_of(3) {
+            job.join("ga", 1);
+        }
+    }
     match work {
         Work::AsRolled => {}
+        Work::LongAndCleaned => {
+            case.jobs.iter_mut().filter_map(|job| job.steps.first_mut()).for_each(is_cleaned_up_after);
+        }
         Work::Long => case.jobs.iter_mut().filter_map(|job| job.steps.first_mut()).for_each(outlasts_a_window),
         Work::JustSubmitted => {
             for (fault, job) in case.faults.iter_mut().zip(case.jobs.iter().cycle()) {
@@ -99,12 +109,18 @@ struct Provocation {
     work: Work,
     /// Something starts by itself.
     schedules: bool,
+    /// What is old goes.
+    retention: bool,
+    /// Jobs share a concurrency group.
+    groups: bool,
 }
 
 enum Work {
     AsRolled,
     /// Every job begins with a step that outlasts a window: what becomes of those that are cut off is to be seen.
     Long,
+    /// The same, and it ends with its lease, and has a cleanup.
+    LongAndCleaned,
     /// Faults come right when something is submitted.
     JustSubmitted,
 }
@@ -122,8 +138,25 @@ fn outlasts_a_window(step: &mut StepPlan) {
     }
 }
 
+fn is_cleaned_up_after(step: &mut StepPlan) {
+    outlasts_a_window(step);
+    if let Kind::Work(behaviour) = step.kind {
+        let does = Behaviour { takes: LONG, ..behaviour };
+        step.stop = true;
+        step.clean = step.child.is_none().then_some(CleanPlan { does, budget: LONG });
+    }
+}
+
 const fn plain(faults: &'static [&'static str]) -> Provocation {
-    Provocation { faults, count: FAULTS, servers: 1, work: Work::AsRolled, schedules: false }
+    Provocation {
+        faults,
+        count: FAULTS,
+        servers: 1,
+        work: Work::AsRolled,
+        schedules: false,
+        retention: false,
+        groups: false,
+    }
 }
 
 const fn long(faults: &'static [&'static str]) -> Provocation {
@@ -134,6 +167,11 @@ fn provocation(bug: Bug) -> Provocation {
     match bug {
         Bug::MissedRunNeverHappens => Provocation { schedules: true, ..plain(&["kill-server"]) },
         Bug::TriggerFiresTwice => Provocation { schedules: true, servers: 3, ..plain(&["kill-server"]) },
+        Bug::FamilyTornApart => Provocation { retention: true, ..plain(&["kill-worker"]) },
+        Bug::PrunedInDoubt => Provocation { retention: true, ..long(&["long-cut", "sleep", "pull-plug"]) },
+        Bug::SlotFreedAtVerdict => Provocation { groups: true, ..long(&["cut-and-act", "long-cut"]) },
+        Bug::GroupSlotLeaks => Provocation { groups: true, ..plain(&["kill-worker"]) },
+        Bug::ReportedBeforeStored | Bug::FetchSkipped => plain(&["kill-server", "kill-worker"]),
         Bug::DeafTimeCounts => plain(&["freeze-server", "cut", "kill-server"]),
         Bug::NoTimeToCallIn => long(&["long-cut", "short-kill-server"]),
         Bug::StartFlipsSiblings => Provocation { servers: 3, ..long(&["kill-server", "restart-server"]) },
@@ -149,7 +187,8 @@ fn provocation(bug: Bug) -> Provocation {
         }
         Bug::SilentRunnerBeats => long(&["long-freeze-runner"]),
         Bug::RetryRevivesCancelled | Bug::StopNotSent | Bug::EndedByEach => plain(&["cancel"]),
-        Bug::ChildNotCalledOff => plain(&["cancel"]),
+        Bug::ChildNotCalledOff | Bug::CleanupBesideTheStep | Bug::CleanupNotAwaited => plain(&["cancel"]),
+        Bug::CleanupAfterTheLease => Provocation { work: Work::LongAndCleaned, ..long(&["long-cut"]) },
         Bug::WindowRevivesCancelled | Bug::CancelRefreshesWindow => long(&["cut-and-act"]),
         Bug::CancelAwaitsTheLost => long(&["cancel", "cut-at-stop"]),
         Bug::StrayRunsOn => long(&["long-cut"]),
@@ -189,6 +228,10 @@ fn provocation(bug: Bug) -> Provocation {
         | Bug::FailFastForgets
         | Bug::ChildEndNotTold
         | Bug::HooksForgotten
+        | Bug::SecretMissingIgnored
+        | Bug::SecretInSpec
+        | Bug::ExpectedAndForgotten
+        | Bug::NoticeWithEachAttempt
         | Bug::FenceRepeats => plain(&["kill-worker"]),
     }
 }

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use protocol::attempt::{End, EndResult, Program, Ticket};
+use protocol::attempt::{End, EndResult, OnDisconnect, Program, StopMode, Ticket};
 use protocol::folder::{Claim, FromRunner, RunnerPhase, Status, Tally, ToRunner};
+use protocol::secret::SecretValues;
 use runner::fence::{self, Answer};
 use runner::life::sentry::Sentry;
 use runner::life::{Action, Input, Life, WordLeft, may_wake};
@@ -11,6 +12,7 @@ use runner::life::{Action, Input, Life, WordLeft, may_wake};
 use crate::faults::Moment;
 use crate::hosts::{HostEvent, LOCAL, WorkerEvent};
 use crate::model::ProgramEnd;
+use crate::secrets;
 use crate::workload::Behaviour;
 use crate::world::{Event, World};
 
@@ -28,6 +30,12 @@ pub(crate) struct RunnerProcess {
     /// Events for a runner that is stopped.
     pub frozen: Option<Vec<Event>>,
     tick_at: Duration,
+    /// It was told to kill its step.
+    hardened: bool,
+    /// It has a guard at its side.
+    guarded: bool,
+    /// What its step is given besides.
+    secrets: SecretValues,
 }
 
 impl RunnerProcess {
@@ -37,8 +45,16 @@ impl RunnerProcess {
     }
 }
 
-/// The processes of one step.
+/// Whose processes they are. What was to happen in a step does not happen in its cleanup.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    Step,
+    Cleanup,
+}
+
+/// The processes of one step, or of its cleanup.
 pub(crate) struct Group {
+    part: Part,
     behaviour: Behaviour,
     execution: u32,
     pub runner: u32,
@@ -53,6 +69,10 @@ pub(crate) struct Group {
 impl Group {
     pub(crate) fn is_guarded(&self) -> bool {
         self.guard.is_some()
+    }
+
+    pub(crate) fn is_cleanup(&self) -> bool {
+        self.part == Part::Cleanup
     }
 }
 
@@ -95,7 +115,9 @@ impl World {
         let Some(folder) = host.disk.attempts.get_mut(&ticket) else { return pid };
         folder.runner = Some(pid);
         let life = Life::new(&folder.spec, pid);
-        let process = RunnerProcess { ticket, life, line: None, frozen: None, tick_at: Duration::MAX };
+        let (tick_at, hardened, guarded) = (Duration::MAX, false, false);
+        let secrets = SecretValues::new();
+        let process = RunnerProcess { ticket, life, line: None, frozen: None, tick_at, hardened, guarded, secrets };
         host.runners.insert(pid, process);
         pid
     }
@@ -141,6 +163,7 @@ impl World {
             }
             RunnerEvent::Told { line, message } => {
                 if runner.line.is_some_and(|(number, _)| number == line) {
+                    runner.hardened |= matches!(message, ToRunner::Stop { mode: StopMode::Kill, .. });
                     self.live(at, pid, Input::Heard(message));
                 }
             }
@@ -239,6 +262,11 @@ impl World {
                     folder.claim(Claim::Void, false);
                 }
             }
+            Action::Equip(values) => {
+                if let Some(runner) = host.runners.get_mut(&pid) {
+                    runner.secrets = values;
+                }
+            }
             Action::Claim { durable } => {
                 let answer = match host.disk.attempts.get_mut(&ticket) {
                     Some(folder) => Input::Claimed(folder.try_claim(Claim::Intent, durable)),
@@ -253,10 +281,12 @@ impl World {
                 }
             }
             Action::Signal(_) => {
-                if host.groups.contains_key(&ticket) {
-                    self.group_later(at, ticket, LOCAL, GroupEvent::Yields);
+                if let Some(part) = host.groups.get(&ticket).map(|group| group.part) {
+                    self.group_later(at, ticket, part, LOCAL, GroupEvent::Yields);
                 }
             }
+            Action::CleanUp { .. } => self.clean_up(at, pid, ticket),
+            Action::Note(text) => self.take_output(at, pid, text),
             Action::Kill => self.kill_leader(at, ticket, SIGKILL),
             Action::WakeCaretaker => {
                 let word = host.disk.word.clone().map_or(WordLeft::Nothing, WordLeft::Word);
@@ -266,7 +296,7 @@ impl World {
                     self.agenda.after(Duration::from_millis(20), Event::Host { host: at, what });
                 }
             }
-            Action::Record { result, stopped, ran_for } => {
+            Action::Record { result, stopped, ran_for, cleanup } => {
                 let Some(folder) = host.open_folder(ticket) else {
                     return self.runner_gone(at, pid);
                 };
@@ -284,6 +314,8 @@ impl World {
                     duration_ms: u64::try_from(ran_for.as_millis()).unwrap_or(u64::MAX),
                     cpu_ms: 1,
                     memory_bytes_max: 1,
+                    cleanup,
+                    artifacts: None,
                 };
                 folder.end = Some(end.clone());
                 self.runner_stage(at, pid, Moment::AfterRecord);
@@ -324,33 +356,85 @@ impl World {
         let Some(behaviour) = behaviour(&attempt.program).filter(|_| !host.disk.broken) else {
             return self.live(at, pid, Input::StartFailed { message: "input/output error".to_owned() });
         };
+        let given = host.runners.get(&pid).is_some_and(|runner| secrets::are_all(&attempt.secrets, &runner.secrets));
         let (child, start_time) = (pid + 500_000, u64::try_from(now.as_millis()).unwrap_or(0));
         folder.tally = Some(Tally { pid: child, start_time, ..Tally::default() });
         let guard = guard_until.map(Sentry::new);
         let guarded = guard.is_some();
-        let group = Group { behaviour, execution, runner: pid, printed: 0, leader: true, guard, doomed: false };
+        let part = Part::Step;
+        let group = Group { part, behaviour, execution, runner: pid, printed: 0, leader: true, guard, doomed: false };
         host.groups.insert(ticket, group);
-        self.tell(|| format!("host {at}: step {step} of {job} runs, attempt {execution}"));
-        self.check(|checks| checks.child_started(now, at, ticket));
-        self.group_later(at, ticket, EXEC, GroupEvent::Prints);
-        self.group_later(at, ticket, behaviour.takes.max(EXEC), GroupEvent::Ends);
-        if guarded {
-            self.group_later(at, ticket, LOCAL, GroupEvent::GuardWakes);
+        if let Some(runner) = host.runners.get_mut(&pid) {
+            runner.guarded = guarded;
         }
+        self.tell(|| format!("host {at}: step {step} of {job} runs, attempt {execution}"));
+        let attempt = self.hosts[at]
+            .disk
+            .attempts
+            .get(&ticket)
+            .map(|folder| (folder.spec.attempt.clone(), folder.fetched.clone()));
+        self.check(|checks| checks.child_started(now, at, ticket));
+        if let Some((spec, there)) = attempt {
+            self.check(|checks| checks.started_with_files(&spec, &there));
+        }
+        self.check(|checks| checks.equipped(ticket, given));
+        self.group_begins(at, ticket, part);
         self.runner_stage(at, pid, Moment::AfterExec);
         self.live(at, pid, Input::Started { pid: child, start_time });
     }
 
-    fn group_later(&mut self, at: usize, ticket: Ticket, pause: Duration, what: GroupEvent) {
-        self.agenda.after(pause, Event::Group { host: at, ticket, what });
+    /// The cleanup takes the place of a step that is gone.
+    fn clean_up(&mut self, at: usize, pid: u32, ticket: Ticket) {
+        let now = self.agenda.now();
+        let host = &mut self.hosts[at];
+        let boot_now = host.boot_now(now);
+        let Some(runner) = host.runners.get(&pid) else { return };
+        let (hardened, guarded, broken) = (runner.hardened, runner.guarded, host.disk.broken);
+        let Some(folder) = host.open_folder(ticket) else { return };
+        let (attempt, recorded) = (&folder.spec.attempt, folder.recorded());
+        let (job, step, execution) = (attempt.job, attempt.step.clone(), attempt.number);
+        let binding = attempt.on_disconnect == OnDisconnect::Stop;
+        let program = attempt.cleanup.as_ref().map(|plan| &plan.program);
+        let Some(behaviour) = program.and_then(behaviour).filter(|_| !broken) else {
+            return self.live(at, pid, Input::StartFailed { message: "input/output error".to_owned() });
+        };
+        let owns = matches!(fence::judge(&recorded, boot_now), Some(Answer::Owner { .. }));
+        let unfit = match (hardened, binding && !owns) {
+            (true, _) => Some("its runner was told to kill"),
+            (false, true) => Some("its lease is over"),
+            (false, false) => None,
+        };
+        let (child, start_time) = (pid + 600_000, u64::try_from(now.as_millis()).unwrap_or(0));
+        folder.tally = Some(Tally { pid: child, start_time, ..Tally::default() });
+        let (part, guard) = (Part::Cleanup, guarded.then(|| Sentry::new(boot_now)));
+        let group = Group { part, behaviour, execution, runner: pid, printed: 0, leader: true, guard, doomed: false };
+        host.groups.insert(ticket, group);
+        self.tell(|| format!("host {at}: step {step} of {job} is cleaned up after, attempt {execution}"));
+        self.check(|checks| checks.cleanup_started(now, ticket, unfit));
+        self.group_begins(at, ticket, part);
+        self.live(at, pid, Input::Started { pid: child, start_time });
     }
 
-    pub(crate) fn group_event(&mut self, at: usize, ticket: Ticket, event: GroupEvent) {
+    fn group_begins(&mut self, at: usize, ticket: Ticket, part: Part) {
+        let Some(group) = self.hosts[at].groups.get(&ticket) else { return };
+        let (takes, guarded) = (group.behaviour.takes, group.is_guarded());
+        self.group_later(at, ticket, part, EXEC, GroupEvent::Prints);
+        self.group_later(at, ticket, part, takes.max(EXEC), GroupEvent::Ends);
+        if guarded {
+            self.group_later(at, ticket, part, LOCAL, GroupEvent::GuardWakes);
+        }
+    }
+
+    fn group_later(&mut self, at: usize, ticket: Ticket, part: Part, pause: Duration, what: GroupEvent) {
+        self.agenda.after(pause, Event::Group { host: at, ticket, part, what });
+    }
+
+    pub(crate) fn group_event(&mut self, at: usize, ticket: Ticket, part: Part, event: GroupEvent) {
         let host = &mut self.hosts[at];
         if let Some(backlog) = &mut host.asleep {
-            return backlog.push(Event::Group { host: at, ticket, what: event });
+            return backlog.push(Event::Group { host: at, ticket, part, what: event });
         }
-        let Some(group) = host.groups.get_mut(&ticket) else { return };
+        let Some(group) = host.groups.get_mut(&ticket).filter(|group| group.part == part) else { return };
         match event {
             GroupEvent::Prints => self.group_prints(at, ticket),
             GroupEvent::Ends => {
@@ -375,10 +459,12 @@ impl World {
             return;
         }
         group.printed += 1;
-        let (pid, text) = (group.runner, format!("line {} of {}", group.printed, ticket.attempt));
+        let (pid, part) = (group.runner, group.part);
+        let what = if part == Part::Step { "line" } else { "cleanup line" };
+        let text = format!("{what} {} of {}", group.printed, ticket.attempt);
         let pause = group.behaviour.takes / u32::try_from(group.behaviour.lines + 1).unwrap_or(u32::MAX);
         self.agenda.after(Duration::ZERO, Event::Runner { host: at, pid, what: RunnerEvent::Output(text) });
-        self.group_later(at, ticket, pause, GroupEvent::Prints);
+        self.group_later(at, ticket, part, pause, GroupEvent::Prints);
     }
 
     /// The step's own process ends; its runner hears of it.
@@ -387,8 +473,8 @@ impl World {
         if !std::mem::take(&mut group.leader) {
             return;
         }
-        let (pid, stray) = (group.runner, group.behaviour.stray);
-        self.program_ended(ticket, &result);
+        let (pid, stray, part) = (group.runner, group.behaviour.stray, group.part);
+        self.program_ended(ticket, part, &result);
         if !stray {
             self.group_gone(at, ticket);
         }
@@ -414,10 +500,10 @@ impl World {
     pub(crate) fn kill_group(&mut self, at: usize, ticket: Ticket) {
         let Some(group) = self.hosts[at].groups.get_mut(&ticket) else { return };
         group.doomed = true;
-        let pid = group.runner;
+        let (pid, part) = (group.runner, group.part);
         if std::mem::take(&mut group.leader) {
             let result = EndResult::Signaled { signal: SIGKILL, oom: false };
-            self.program_ended(ticket, &result);
+            self.program_ended(ticket, part, &result);
             self.agenda.after(LOCAL, Event::Runner { host: at, pid, what: RunnerEvent::StepEnded(result) });
         }
         self.group_gone(at, ticket);
@@ -432,7 +518,10 @@ impl World {
     }
 
     /// For the checkers: what the program did, whoever hears of it.
-    fn program_ended(&mut self, ticket: Ticket, result: &EndResult) {
+    fn program_ended(&mut self, ticket: Ticket, part: Part, result: &EndResult) {
+        if part == Part::Cleanup {
+            return;
+        }
         let end = match result {
             EndResult::Exited { code } => ProgramEnd::Exited(*code),
             EndResult::Signaled { signal, .. } => ProgramEnd::Signaled(*signal),
@@ -447,13 +536,13 @@ impl World {
         let boot_now = host.boot_now(now);
         let recorded = host.open_folder(ticket).map(|folder| folder.recorded());
         let Some(group) = host.groups.get_mut(&ticket) else { return };
-        let runner_lives = host.runners.contains_key(&group.runner);
+        let (runner_lives, part) = (host.runners.contains_key(&group.runner), group.part);
         let Some(guard) = &mut group.guard else { return };
         let ask = || recorded.and_then(|recorded| fence::judge(&recorded, boot_now)).unwrap_or(Answer::CannotTell);
         match guard.turn(runner_lives, boot_now, ask) {
             Some(until) => {
                 let pause = until.saturating_sub(boot_now).max(LOCAL);
-                self.group_later(at, ticket, pause, GroupEvent::GuardWakes);
+                self.group_later(at, ticket, part, pause, GroupEvent::GuardWakes);
             }
             None => self.kill_group(at, ticket),
         }
@@ -466,14 +555,14 @@ impl World {
         self.tell(|| format!("host {at}: the runner of {} is killed", ticket.attempt));
         self.runner_gone(at, pid);
         let Some(group) = self.hosts[at].groups.get_mut(&ticket) else { return };
-        let (stray, guarded) = (group.behaviour.stray, group.guard.is_some());
+        let (stray, guarded, part) = (group.behaviour.stray, group.guard.is_some(), group.part);
         if std::mem::take(&mut group.leader) {
-            self.program_ended(ticket, &EndResult::Signaled { signal: SIGKILL, oom: false });
+            self.program_ended(ticket, part, &EndResult::Signaled { signal: SIGKILL, oom: false });
         }
         if !stray {
             self.group_gone(at, ticket);
         } else if guarded {
-            self.group_later(at, ticket, LOCAL, GroupEvent::GuardWakes);
+            self.group_later(at, ticket, part, LOCAL, GroupEvent::GuardWakes);
         }
     }
 

@@ -20,6 +20,7 @@ use crate::check::Checks;
 use crate::database::{Handle, Trouble};
 use crate::millis;
 use crate::net::{ConnId, Parcel, Way};
+use crate::secrets::Purse;
 use crate::users::Reply;
 use crate::world::{Event, World};
 
@@ -140,6 +141,7 @@ impl World {
                 tick,
             )
             .ok()
+            .map(|core| core.with_secrets(Arc::new(Purse::of(at))))
         };
         let Some(core) = core else {
             self.tell(|| format!("server {at} cannot start: the database is away"));
@@ -312,6 +314,7 @@ impl World {
             }
         }
         process.retry = None;
+        process.core.tidy(false);
         true
     }
 

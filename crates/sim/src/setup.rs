@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use server::ledger::CoreConfig;
+use server::retention::RetentionRules;
 use server::run::core_config;
 use spec::config::server::ServerConfig;
 
@@ -47,6 +48,43 @@ pub struct Scale {
     pub hosts: Option<usize>,
 }
 
+/// How long what is over is kept: minutes stand for days.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RetentionPlan {
+    pub jobs_secs: u64,
+    pub logs_secs: Option<u64>,
+}
+
+impl RetentionPlan {
+    /// By dice of its own: most worlds keep everything.
+    pub fn roll(seed: u64) -> Option<RetentionPlan> {
+        let mut dice = Dice::new(seed, "retention");
+        dice.chance(0.25).then(|| RetentionPlan::some(&mut dice))
+    }
+
+    /// One in any case.
+    pub fn roll_some(seed: u64) -> RetentionPlan {
+        RetentionPlan::some(&mut Dice::new(seed, "some retention"))
+    }
+
+    fn some(dice: &mut Dice) -> RetentionPlan {
+        let jobs_secs = dice.between(20, 200);
+        RetentionPlan { jobs_secs, logs_secs: dice.chance(0.5).then(|| dice.between(10, jobs_secs)) }
+    }
+
+    pub(crate) fn rules(self) -> RetentionRules {
+        let (every, settle) = (Duration::from_secs(10), Duration::from_secs(5));
+        let seconds = Duration::from_secs;
+        RetentionRules {
+            jobs: Some(seconds(self.jobs_secs)),
+            logs: self.logs_secs.map(seconds),
+            workers: None,
+            every,
+            settle,
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostSetup {
     pub tags: Vec<String>,
@@ -54,6 +92,9 @@ pub struct HostSetup {
     pub no_reconnect: bool,
     pub ephemeral: bool,
 }
+
+/// What was given up holds a concurrency slot for so long: longer than anything that has an end of its own takes.
+const DOUBT_MAX: Duration = Duration::from_secs(1200);
 
 impl Setup {
     /// A world of this seed, as large as asked.
@@ -82,7 +123,12 @@ impl Setup {
             backing: if dice.chance(0.1) { Backing::Sqlite } else { Backing::Memory },
             servers: 1,
             hosts,
-            core: core_config(&ServerConfig::default()),
+            // A day would outlast the world.
+            core: CoreConfig {
+                doubt_max: DOUBT_MAX,
+                retention: RetentionRules::default(),
+                ..core_config(&ServerConfig::default())
+            },
             jobs: dice.between(20, 40) as usize,
             schedules: Vec::new(),
             length: Duration::from_secs(3600),

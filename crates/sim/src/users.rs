@@ -8,11 +8,11 @@ use engine::{Event as JobEvent, JobId, StepIx, WorkerId};
 use serde::{Deserialize, Serialize};
 use server::ledger::{
     AgainError, Command, EventError, FleetAnswer, FleetError, FleetOrder, Forsake, IdempotencyKey, RecoverOrder,
-    Settled, Submit, SubmitError, Submitted,
+    Settled, Submit, SubmitError, Submitted, TriggerError, TriggerOrder,
 };
 use server::tasks;
 use store::read::StaleAttempt;
-use store::rows::DefinitionRow;
+use store::rows::{DefinitionRow, TriggerRow};
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
@@ -32,6 +32,9 @@ const REJECTED: f64 = 0.05;
 /// What was missed in the last of the faults is made up for by then.
 const UNSCHEDULED_AFTER: Duration = Duration::from_secs(30);
 
+/// Whom nobody answers tries again after this.
+const TRY_AGAIN: Duration = Duration::from_secs(5);
+
 /// Whoever submits in this world has one token.
 const TOKEN: Uuid = Uuid::from_u128(0x70_6b65);
 
@@ -40,6 +43,8 @@ pub(crate) struct Users {
     /// The job of each plan, once a server has said so.
     pub jobs: Vec<Option<JobId>>,
     dice: Dice,
+    /// Which inputs jobs are to have that are run once more.
+    inputs: Dice,
     /// Who of several people acts.
     people: Dice,
     /// Whether they look in by themselves; in a script they do what it says.
@@ -54,6 +59,8 @@ pub(crate) enum UserEvent {
     /// Whatever only a person can move is moved from now on.
     Peace,
     Tend,
+    /// One of the tasks that start by themselves is let rest, or woken.
+    Rest(usize, bool),
     /// What starts by itself is taken away, so that there is an end.
     Unschedule,
 }
@@ -110,6 +117,7 @@ pub(crate) enum Reply {
     Again(oneshot::Receiver<Result<Settled, AgainError>>),
     Recover(oneshot::Receiver<Result<Vec<StaleAttempt>, EventError>>),
     Fleet(oneshot::Receiver<Result<FleetAnswer, FleetError>>),
+    Trigger(oneshot::Receiver<Result<TriggerRow, TriggerError>>),
 }
 
 impl Users {
@@ -118,6 +126,7 @@ impl Users {
             jobs: vec![None; plans.len()],
             plans,
             dice: Dice::new(seed, "users"),
+            inputs: Dice::new(seed, "inputs"),
             people: Dice::new(seed, "people"),
             reviewing: true,
         }
@@ -133,6 +142,10 @@ impl World {
         for plan in 0..self.users.plans.len() {
             let at = self.users.plans[plan].at;
             self.agenda.at(at, Event::User(UserEvent::Submit(plan)));
+        }
+        for (number, rest) in self.setup.schedules.iter().enumerate().filter_map(|(n, plan)| Some((n, plan.rest?))) {
+            self.agenda.at(rest.from, Event::User(UserEvent::Rest(number, true)));
+            self.agenda.at(rest.until, Event::User(UserEvent::Rest(number, false)));
         }
         let gates = self.users.plans.iter().flat_map(|plan| &plan.steps).filter(|step| step.gate.is_some());
         if gates.count() > 0 {
@@ -160,6 +173,7 @@ impl World {
                     self.agenda.after(UNSCHEDULED_AFTER, Event::User(UserEvent::Unschedule));
                 }
             }
+            UserEvent::Rest(number, on) => self.let_rest(number, on),
             UserEvent::Unschedule => {
                 self.tell(|| "ann deletes the tasks that start by themselves".to_owned());
                 self.book = workload::book(&[]);
@@ -201,6 +215,18 @@ impl World {
         };
         let (reply, answer) = oneshot::channel();
         self.ask(server, Command::Submit(Box::new(submit), reply), Reply::Submit(plan, answer));
+    }
+
+    /// Where no server is there, somebody tries again.
+    fn let_rest(&mut self, number: usize, on: bool) {
+        let Some(server) = self.a_server() else {
+            return self.agenda.after(TRY_AGAIN, Event::User(UserEvent::Rest(number, on)));
+        };
+        let id = self.setup.schedules[number].trigger();
+        let order = if on { TriggerOrder::Pause { id, by: ann() } } else { TriggerOrder::Resume { id } };
+        self.tell(|| format!("ann orders {order:?}"));
+        let (reply, answer) = oneshot::channel();
+        self.ask(server, Command::Trigger(order, reply), Reply::Trigger(answer));
     }
 
     /// What the plan is as a task, with those that its steps begin.
@@ -255,6 +281,7 @@ impl World {
                 Reply::Again(mut answer) => keep(&answer.try_recv(), || open.push(Reply::Again(answer))),
                 Reply::Recover(mut answer) => keep(&answer.try_recv(), || open.push(Reply::Recover(answer))),
                 Reply::Fleet(mut answer) => keep(&answer.try_recv(), || open.push(Reply::Fleet(answer))),
+                Reply::Trigger(mut answer) => keep(&answer.try_recv(), || open.push(Reply::Trigger(answer))),
             }
         }
         if let Some(process) = &mut self.servers[server].process {

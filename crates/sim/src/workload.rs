@@ -1,8 +1,12 @@
 //! Random tasks: graphs with everything that a task file can say, and programs whose behaviour is written on their command
 //! line, so that a runner reads it there and the model here.
 
+mod cleanups;
+mod files;
 mod gates;
+mod groups;
 mod hooks;
+mod notices;
 mod schedules;
 
 use std::fmt::Write as _;
@@ -12,10 +16,13 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::dice::Dice;
 use crate::millis;
+use crate::secrets::{KEY, RARE};
 use crate::setup::Setup;
 
+pub use cleanups::CleanPlan;
 pub use gates::GatePlan;
 pub(crate) use gates::{PEOPLE, SUBMITTER};
+pub use groups::GroupPlan;
 pub use hooks::{HookPlan, HookWork, On};
 pub use schedules::SchedulePlan;
 pub(crate) use schedules::book;
@@ -32,9 +39,14 @@ pub struct JobPlan {
     pub expires: Option<Duration>,
     pub priority: i32,
     pub steps: Vec<StepPlan>,
+    /// A notice is due when it takes longer.
+    #[serde(default, with = "millis::option", skip_serializing_if = "Option::is_none")]
+    pub expect: Option<Duration>,
     /// What follows on its end, in the order of occasions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hooks: Vec<HookPlan>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<GroupPlan>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -57,6 +69,8 @@ pub struct StepPlan {
     pub stop: bool,
     #[serde(default, with = "millis::option", skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Duration>,
+    #[serde(default, with = "millis::option", skip_serializing_if = "Option::is_none")]
+    pub expect: Option<Duration>,
     pub retry: Option<RetryPlan>,
     pub allow_failure: bool,
     #[serde(default, deserialize_with = "tag", skip_serializing_if = "Option::is_none")]
@@ -71,8 +85,20 @@ pub struct StepPlan {
     /// A step whose output is put into its environment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shows: Option<usize>,
+    /// It leaves files.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub files: bool,
+    /// A step whose files it wants.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fetches: Option<usize>,
     #[serde(with = "millis")]
     pub grace: Duration,
+    /// What is executed after it was stopped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clean: Option<CleanPlan>,
+    /// The secret that it is given.
+    #[serde(default, deserialize_with = "tag", skip_serializing_if = "Option::is_none")]
+    pub secret: Option<Word>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -221,6 +247,18 @@ impl JobPlan {
         jobs.iter_mut().flat_map(|job| &mut job.steps).for_each(|step| step.roll_gate(&mut dice));
         let mut dice = Dice::new(seed, "hooks");
         jobs.iter_mut().for_each(|job| job.roll_hooks(&mut dice, 1));
+        let mut dice = Dice::new(seed, "cleanups");
+        jobs.iter_mut().flat_map(|job| &mut job.steps).for_each(|step| step.roll_clean(&mut dice));
+        let mut dice = Dice::new(seed, "secrets");
+        jobs.iter_mut().for_each(|job| job.roll_secrets(&mut dice));
+        JobPlan::roll_groups(&mut jobs, &mut Dice::new(seed, "groups"));
+        let mut dice = Dice::new(seed, "notices");
+        // Most worlds expect nothing.
+        if dice.chance(0.3) {
+            jobs.iter_mut().for_each(|job| job.roll_notices(&mut dice));
+        }
+        let mut dice = Dice::new(seed, "files");
+        jobs.iter_mut().for_each(|job| job.roll_files(&mut dice));
         jobs
     }
 
@@ -228,6 +266,17 @@ impl JobPlan {
     fn roll_children(&mut self, dice: &mut Dice, levels: u32) {
         for step in &mut self.steps {
             step.roll_child(&self.name, dice, levels);
+        }
+    }
+
+    /// Some steps are given a secret, and some of those one that is not always to be had.
+    fn roll_secrets(&mut self, dice: &mut Dice) {
+        for step in &mut self.steps {
+            if let Some(child) = &mut step.child {
+                child.job.roll_secrets(dice);
+            } else if matches!(step.kind, Kind::Work(_)) && dice.chance(0.12) {
+                step.secret = Some(if dice.chance(0.25) { RARE } else { KEY });
+            }
         }
     }
 
@@ -248,7 +297,9 @@ impl JobPlan {
             expires: dice.chance(0.05).then(|| roll_time(5, 300, dice)),
             priority: dice.between(0, 4) as i32 - 2,
             steps,
+            expect: None,
             hooks: Vec::new(),
+            group: None,
         }
     }
 
@@ -266,6 +317,10 @@ impl JobPlan {
         }
         if let Some(expires) = self.expires {
             let _ = writeln!(text, "expires: {}ms", expires.as_millis());
+        }
+        self.write_group(&mut text);
+        if let Some(expect) = self.expect {
+            let _ = writeln!(text, "expect: {}ms", expect.as_millis());
         }
         text.push_str("steps:\n");
         for step in &self.steps {
@@ -290,6 +345,7 @@ impl StepPlan {
             effects: "writes",
             stop: false,
             timeout: None,
+            expect: None,
             retry: None,
             allow_failure: false,
             tag: None,
@@ -297,7 +353,11 @@ impl StepPlan {
             patience: None,
             hold_expires: None,
             shows: None,
+            files: false,
+            fetches: None,
             grace: Duration::from_secs(30),
+            clean: None,
+            secret: None,
         }
     }
 
@@ -326,6 +386,7 @@ impl StepPlan {
             timeout: dice
                 .chance(0.15)
                 .then(|| millis::whole(dice.skewed(Duration::from_secs(1), Duration::from_secs(400)))),
+            expect: None,
             retry,
             allow_failure: dice.chance(0.1),
             tag,
@@ -333,7 +394,11 @@ impl StepPlan {
             patience: dice.chance(0.2).then(|| roll_time(1, 120, dice)),
             hold_expires: dice.chance(0.3).then(|| roll_time(20, 900, dice)),
             shows,
+            files: false,
+            fetches: None,
             grace: millis::whole(dice.duration(Duration::from_millis(100), Duration::from_secs(30))),
+            clean: None,
+            secret: None,
         }
     }
 
@@ -367,7 +432,9 @@ impl StepPlan {
             expires: dice.chance(0.1).then(|| roll_time(5, 300, dice)),
             priority: dice.between(0, 4) as i32 - 2,
             steps,
+            expect: None,
             hooks: Vec::new(),
+            group: None,
         };
         if levels > 0 {
             job.roll_children(dice, levels - 1);
@@ -423,6 +490,9 @@ impl StepPlan {
         if let Some(timeout) = self.timeout {
             let _ = writeln!(text, "    timeout: {}ms", timeout.as_millis());
         }
+        if let Some(expect) = self.expect {
+            let _ = writeln!(text, "    expect: {}ms", expect.as_millis());
+        }
         if let Some(retry) = &self.retry {
             let _ = writeln!(
                 text,
@@ -450,7 +520,7 @@ impl StepPlan {
         }
         let _ = writeln!(text, "    effects: {}", self.effects);
         let _ = writeln!(text, "    on_disconnect: {}", if self.stop { "stop" } else { "keep" });
-        let _ = writeln!(text, "    cancel: {{ signal: TERM, grace: {}ms }}", self.grace.as_millis());
+        self.write_cancel(text);
         self.write_limits(text);
         if let Some(tag) = self.tag {
             let _ = writeln!(text, "    tags: [{tag}]");
@@ -462,6 +532,10 @@ impl StepPlan {
             }
             (false, None) => {}
         }
+        if let Some(secret) = self.secret {
+            let _ = writeln!(text, "    secrets: [{secret}]");
+        }
+        self.write_files(steps, text);
         if let Some(step) = self.shows {
             let name = &steps[step].name;
             let _ = writeln!(text, "    env: {{ SEEN: \"{{{{ steps.{name}.output.n | default(0) }}}}\" }}");
@@ -581,7 +655,7 @@ pub const NOWHERE: Word = "nowhere";
 pub type Word = &'static str;
 
 /// Those that plans use; they are few, and known here.
-const WORDS: [Word; 15] = [
+const WORDS: [Word; 17] = [
     "none",
     "idempotent",
     "writes",
@@ -597,6 +671,8 @@ const WORDS: [Word; 15] = [
     "gpu",
     "big",
     NOWHERE,
+    KEY,
+    RARE,
 ];
 
 fn known<E: serde::de::Error>(word: &str) -> Result<Word, E> {
@@ -628,6 +704,8 @@ mod tests {
             plan.steps.iter_mut().for_each(|step| step.roll_fan(&mut dice));
             plan.roll_children(&mut dice, 1);
             plan.steps.iter_mut().for_each(|step| step.roll_gate(&mut dice));
+            plan.steps.iter_mut().for_each(|step| step.roll_clean(&mut dice));
+            plan.roll_secrets(&mut dice);
             let options = plan.settings().options();
             for plan in plan.with_children() {
                 let text = plan.text();

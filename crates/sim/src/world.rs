@@ -20,10 +20,11 @@ use crate::check::Checks;
 use crate::database::Database;
 use crate::dice::Dice;
 use crate::faults::{Fault, FaultEvent, Scene, messages_in};
+use crate::files::Files;
 use crate::hosts::{Host, HostEvent};
 use crate::looks::ASK_WHY_EVERY;
 use crate::net::{ConnId, Network, Parcel, Way, newer};
-use crate::runners::{GroupEvent, RunnerEvent};
+use crate::runners::{GroupEvent, Part, RunnerEvent};
 use crate::servers::{ServerEvent, ServerNode};
 use crate::setup::Setup;
 use crate::story::Story;
@@ -49,6 +50,7 @@ pub struct World {
     pub(crate) dice: Dice,
     /// What becomes of words to the outside.
     pub(crate) outside: Dice,
+    pub(crate) files: Files,
     pub(crate) next_link: u64,
     pub(crate) next_life: u64,
     pub(crate) at_peace: bool,
@@ -98,6 +100,7 @@ pub(crate) enum Event {
     Group {
         host: usize,
         ticket: Ticket,
+        part: Part,
         what: GroupEvent,
     },
     Arrive {
@@ -152,6 +155,7 @@ impl World {
             story,
             dice: Dice::new(seed, "world"),
             outside: Dice::new(seed, "outside"),
+            files: Files::new(seed),
             next_link: 0,
             next_life: 0,
             at_peace: false,
@@ -267,7 +271,7 @@ impl World {
             Event::Host { host, what } => self.host_event(host, what),
             Event::Worker { host, life, what } => self.worker_event_for(host, life, what),
             Event::Runner { host, pid, what } => self.runner_event_for(host, pid, what),
-            Event::Group { host, ticket, what } => self.group_event(host, ticket, what),
+            Event::Group { host, ticket, part, what } => self.group_event(host, ticket, part, what),
             Event::Arrive { conn, way } => self.arrive(conn, way),
             Event::Sent { conn, way, message } => self.message_stage(conn, way, message),
             Event::User(what) => self.user_event(what),

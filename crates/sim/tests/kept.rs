@@ -96,6 +96,8 @@ kept! {
     lost_without_a_word_of_it => "lost-without-a-word-of-it",
     a_word_that_was_written_late => "a-word-that-was-written-late",
     blamed_for_a_lost_link => "blamed-for-a-lost-link",
+    a_hook_that_had_begun_a_job => "a-hook-that-had-begun-a-job",
+    a_time_without_its_job => "a-time-without-its-job",
 }
 
 #[test]

@@ -8,9 +8,10 @@ use std::collections::BTreeMap;
 use std::io;
 
 use engine::StepIx;
-use engine::definition::{Items, Program, RunBody, StepDef};
+use engine::definition::{Items, KeepRule, Program, RunBody, StepDef};
 use engine::eval::{Evaluator, Scope};
 use minijinja::value::{Serde, Value};
+use pack::Glob;
 use serde_json::Value as Json;
 
 use crate::template::budget::{self, Budget};
@@ -118,7 +119,7 @@ fn condition(expression: &str, context: Value) -> Result<bool, String> {
     })
 }
 
-/// What expressions see: `input`, `steps` (those that the step uses), `job`, `task`, and the four functions.
+/// What expressions see: `input`, `steps` (those that the step uses), `job`, `task`, `notice` where there is one, and the four functions.
 fn context(uses: &[StepIx], scope: &Scope<'_>) -> Value {
     let steps = Value::from_pairs(uses.iter().map(|&ix| step_value(scope, ix)));
     let Scope { success, failure, cancelled, .. } = *scope;
@@ -132,6 +133,7 @@ fn context(uses: &[StepIx], scope: &Scope<'_>) -> Value {
         ("cancelled", Value::from_function(move || cancelled)),
         ("always", Value::from_function(|| true)),
         ("item", scope.item.map_or(Value::UNDEFINED, |item| Value::from(Serde(item)))),
+        ("notice", notice_value(scope)),
         (budget::NAME, Budget::full()),
     ])
 }
@@ -153,6 +155,16 @@ fn job_value(scope: &Scope<'_>) -> Value {
     Value::from_pairs(fields)
 }
 
+/// `notice.kind`, `notice.text` and `notice.step`, in what follows on one.
+fn notice_value(scope: &Scope<'_>) -> Value {
+    let Some(notice) = &scope.notice else { return Value::UNDEFINED };
+    Value::from_pairs([
+        ("kind", Value::from(notice.kind.word())),
+        ("text", Value::from(notice.text)),
+        ("step", notice.step.map_or(Value::from(()), Value::from)),
+    ])
+}
+
 fn step_value(scope: &Scope<'_>, ix: StepIx) -> (String, Value) {
     let view = (scope.steps)(ix);
     let fields = Value::from_pairs([
@@ -171,19 +183,37 @@ struct Filler {
 
 impl Filler {
     fn body(mut self, body: &RunBody) -> Result<RunBody, String> {
-        let program = match &body.program {
-            Program::Script { shell, text } => Program::Script { shell: shell.clone(), text: self.text("run", text)? },
-            Program::Command { argv } => {
-                let words: Result<Vec<String>, String> = argv.iter().map(|word| self.text("run", word)).collect();
-                Program::Command { argv: words? }
-            }
-        };
+        let program = self.program("run", &body.program)?;
+        let cleanup = body.cleanup.as_ref().map(|cleanup| self.program("cleanup", cleanup)).transpose()?;
         let mut env = BTreeMap::new();
         for (name, value) in &body.env {
             env.insert(name.clone(), self.text(name, value)?);
         }
         let workdir = body.workdir.as_deref().map(|folder| self.text("workdir", folder)).transpose()?;
-        Ok(RunBody { program, env, workdir, templated: false })
+        let artifacts = body.artifacts.as_ref().map(|keep| self.keep(keep)).transpose()?;
+        Ok(RunBody { program, env, workdir, artifacts, cleanup, templated: false })
+    }
+
+    fn program(&mut self, what: &str, program: &Program) -> Result<Program, String> {
+        Ok(match program {
+            Program::Script { shell, text } => Program::Script { shell: shell.clone(), text: self.text(what, text)? },
+            Program::Command { argv } => {
+                let words: Result<Vec<String>, String> = argv.iter().map(|word| self.text(what, word)).collect();
+                Program::Command { argv: words? }
+            }
+        })
+    }
+
+    /// The files that it leaves, which must still be below its folder.
+    fn keep(&mut self, keep: &KeepRule) -> Result<KeepRule, String> {
+        let mut paths = Vec::with_capacity(keep.paths.len());
+        for path in &keep.paths {
+            let filled = self.text("artifacts", path)?;
+            Glob::parse(&filled)
+                .map_err(|error| format!("`artifacts`: `{}` cannot be searched for: {error}", brief(&filled)))?;
+            paths.push(filled);
+        }
+        Ok(KeepRule { paths, ..keep.clone() })
     }
 
     /// A value with the templates in its texts filled in. A text that is one template keeps the type of what it gives.

@@ -8,7 +8,7 @@ use store::{Batch, Committed, StoreError};
 use uuid::Uuid;
 
 use crate::tables::{AttemptRecord, MetaRow, OutboxRecord, Tables, countable, refused};
-use crate::{beats, logs, servers, workers};
+use crate::{beats, groups, logs, servers, workers};
 
 pub(crate) fn write(tables: &mut Tables, batch: &Batch) -> Result<Committed, StoreError> {
     let plan = Plan::new(
@@ -17,6 +17,7 @@ pub(crate) fn write(tables: &mut Tables, batch: &Batch) -> Result<Committed, Sto
         |row| Ok(tables.idempotency.contains(&(row.token, row.key.clone()))),
         |row| Ok(tables.lineage.index().places.contains_key(&(row.root, row.number))),
         |id| Ok(tables.triggers.get(&id.to_owned()).map(|row| row.version)),
+        |group| Ok(tables.groups.get(&group.to_owned()).map(|row| row.last_admitted)),
     )?;
     definitions(tables, batch);
     jobs(tables, &plan)?;
@@ -33,6 +34,7 @@ pub(crate) fn write(tables: &mut Tables, batch: &Batch) -> Result<Committed, Sto
     beats::write(tables, &batch.beats)?;
     lineage(tables, batch, &plan)?;
     triggers(tables, batch, &plan)?;
+    groups::write(tables, batch, &plan);
     workers::write(tables, batch)?;
     let mark_moved = !servers::mark(tables, batch.hearing);
     if let Some(server) = &batch.server {
@@ -43,6 +45,7 @@ pub(crate) fn write(tables: &mut Tables, batch: &Batch) -> Result<Committed, Sto
         conflicts: plan.conflicts,
         event_ids,
         triggers_moved: plan.triggers_moved,
+        groups_moved: plan.groups_moved,
         mark_moved,
         outbox_moved,
     })
@@ -66,6 +69,7 @@ fn jobs(tables: &mut Tables, plan: &Plan<'_>) -> Result<(), StoreError> {
             Some(old) => JobRow {
                 parent: old.parent,
                 hook_of: old.hook_of,
+                group: old.group.clone(),
                 task: old.task.clone(),
                 definition: old.definition,
                 input: old.input.clone(),

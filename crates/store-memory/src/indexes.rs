@@ -7,12 +7,15 @@ use std::sync::Arc;
 use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
 use store::rows::{
     BeatRole, BeatRow, BreakerRow, DefinitionRow, EventRow, HearingRow, IdempotencyRow, JobRow, LineageRow,
-    QuarantineRow, ServerId, ServerRow, StepRow, TaskRow, TokenRow, TriggerRow, WorkerRow,
+    QuarantineRow, SecretRow, ServerId, ServerRow, StepRow, TaskRow, TokenRow, TriggerRow, WorkerRow,
 };
 use uuid::Uuid;
 
 use crate::table::Row;
-use crate::tables::{AttemptRecord, ChunkRow, Counter, LogRow, MarkRow, MetaRow, OutboxRecord, PastBeat, WorkerRecord};
+use crate::tables::{
+    AttemptRecord, ChunkRow, Counter, DepartedRow, DoomedRow, GroupRow, LogRow, MarkRow, MetaRow, OutboxRecord,
+    PastBeat, WorkerRecord,
+};
 
 /// Rows that are found by their keys alone.
 macro_rules! plain {
@@ -30,12 +33,15 @@ plain! {
     QuarantineRow: u64;
     ChunkRow: (AttemptId, u64);
     MarkRow: (AttemptId, u64, u32);
+    SecretRow: String;
     TaskRow: String;
     ServerRow: ServerId;
     HearingRow: ();
     BreakerRow: ();
     MetaRow: String;
     Counter: &'static str;
+    DoomedRow: JobId;
+    GroupRow: String;
 }
 
 #[derive(Debug, Default, Clone)]
@@ -43,6 +49,12 @@ pub(crate) struct JobIndex {
     pub(crate) due: BTreeSet<(Time, JobId)>,
     pub(crate) by_state: BTreeMap<&'static str, BTreeSet<JobId>>,
     pub(crate) by_task: BTreeMap<String, BTreeSet<JobId>>,
+    /// Open jobs that were admitted to their concurrency group.
+    pub(crate) slots: BTreeSet<(String, JobId)>,
+    /// Those that wait for it, in the order of service.
+    pub(crate) line: BTreeSet<(String, Reverse<i32>, Time, JobId)>,
+    /// Those that are over, and left something that may still run.
+    pub(crate) astray: BTreeSet<(String, Time, JobId)>,
     /// By the job on whose end they follow, the oldest first.
     pub(crate) hooks: BTreeSet<(JobId, Time, JobId)>,
     /// By the job that began them, the oldest first.
@@ -57,6 +69,14 @@ impl Row for JobRow {
         index.due.extend(self.check_at.map(|at| (at, *id)));
         index.by_state.entry(self.state).or_default().insert(*id);
         index.children.extend(self.parent.map(|parent| (parent.job, self.created_at, *id)));
+        match group_place(self) {
+            Some(GroupPlace::Slot(group)) => drop(index.slots.insert((group.clone(), *id))),
+            Some(GroupPlace::Line(group)) => {
+                index.line.insert((group.clone(), Reverse(self.priority), self.created_at, *id));
+            }
+            Some(GroupPlace::Astray(group, ended_at)) => drop(index.astray.insert((group.clone(), ended_at, *id))),
+            None => {}
+        }
         if let (Some(job), None) = (self.hook_of, self.parent) {
             index.hooks.insert((job, self.created_at, *id));
         }
@@ -70,6 +90,14 @@ impl Row for JobRow {
         if let Some(at) = self.check_at {
             index.due.remove(&(at, *id));
         }
+        match group_place(self) {
+            Some(GroupPlace::Slot(group)) => drop(index.slots.remove(&(group.clone(), *id))),
+            Some(GroupPlace::Line(group)) => {
+                index.line.remove(&(group.clone(), Reverse(self.priority), self.created_at, *id));
+            }
+            Some(GroupPlace::Astray(group, ended_at)) => drop(index.astray.remove(&(group.clone(), ended_at, *id))),
+            None => {}
+        }
         if let Some(parent) = self.parent {
             index.children.remove(&(parent.job, self.created_at, *id));
         }
@@ -82,6 +110,23 @@ impl Row for JobRow {
         if let Some(jobs) = index.by_task.get_mut(&self.task) {
             jobs.remove(id);
         }
+    }
+}
+
+/// Where a job stands in its concurrency group.
+enum GroupPlace<'a> {
+    Slot(&'a String),
+    Line(&'a String),
+    Astray(&'a String, Time),
+}
+
+fn group_place(row: &JobRow) -> Option<GroupPlace<'_>> {
+    let group = row.group.as_ref()?;
+    match (row.admitted_at, row.check_at, row.ended_at) {
+        (Some(_), Some(_), _) => Some(GroupPlace::Slot(group)),
+        (None, Some(_), _) => Some(GroupPlace::Line(group)),
+        (Some(_), None, Some(ended_at)) => row.strays.then_some(GroupPlace::Astray(group, ended_at)),
+        (_, None, _) => None,
     }
 }
 
@@ -286,6 +331,20 @@ pub(crate) struct WorkersBy {
     pub(crate) credential: BTreeMap<[u8; 32], WorkerId>,
     /// The rows themselves: all of them are read far more often than one is written.
     pub(crate) name: BTreeMap<(String, WorkerId), Arc<WorkerRow>>,
+}
+
+impl Row for DepartedRow {
+    type Key = WorkerId;
+    /// By the hash of their credentials.
+    type Index = BTreeMap<[u8; 32], WorkerId>;
+
+    fn enter(&self, id: &WorkerId, index: &mut Self::Index) {
+        index.insert(self.credential_hash, *id);
+    }
+
+    fn leave(&self, _: &WorkerId, index: &mut Self::Index) {
+        index.remove(&self.credential_hash);
+    }
 }
 
 impl Row for TokenRow {

@@ -18,7 +18,9 @@ mod store;
 
 mod beats;
 mod commit;
+mod groups;
 mod logs;
+mod retention;
 mod servers;
 mod workers;
 

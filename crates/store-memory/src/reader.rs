@@ -1,23 +1,26 @@
 //! Looking at the tables. Each call sees one moment.
 
+use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::sync::Arc;
 
 use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
-use store::codec::Corrupt;
+use store::codec::{self, Corrupt};
 use store::read::{
-    AttemptGlance, AttemptView, EventView, Family, JobSummary, Kin, Lineage, LogChunk, LogMarkView, LogState,
-    OutboxView, StaleAttempt, StepGlance,
+    AttemptGlance, AttemptView, EventView, Family, JobSummary, Kin, LineView, Lineage, LogChunk, LogMarkView, LogState,
+    OutboxView, SlotView, StaleAttempt, StepGlance,
 };
 use store::rows::{
     BeatRole, BeatRow, BreakerRow, EventRow, HearingRow, IdempotencyRow, JobRow, LineageRow, LoadedJob, LoadedStep,
-    ServerRow, StepRow, StoredJob, TaskRow, TokenRow, TriggerRow, WorkerRow,
+    SecretRow, ServerRow, StepRow, StoredJob, TaskRow, TokenRow, TriggerRow, WorkerRow,
 };
-use store::{JobFilter, Page, Reader, StoreError, prefix};
+use store::{Cleared, JobFilter, OldJob, OldLog, Page, Reader, StoreError, prefix};
 use uuid::Uuid;
 
 use crate::database::MemoryDatabase;
+use crate::groups;
 use crate::indexes::StepPlace;
+use crate::retention;
 use crate::tables::{AttemptRecord, MarkRow, OutboxRecord, Tables};
 
 /// Reads from any thread.
@@ -81,6 +84,35 @@ impl Reader for MemoryReader {
         })
     }
 
+    fn unconfirmed(&self, job: JobId) -> Result<Vec<AttemptView>, StoreError> {
+        let given_up = |attempt: &AttemptView| !attempt.confirmed && attempt.ended_at.is_some();
+        Ok(self.attempts(job)?.into_iter().filter(given_up).collect())
+    }
+
+    fn slots(&self, group: &str, ended_after: Time) -> Result<Vec<SlotView>, StoreError> {
+        self.look(|t| groups::slots(t, group, ended_after))
+    }
+
+    fn line(&self, group: &str, limit: usize) -> Result<Vec<LineView>, StoreError> {
+        self.look(|t| groups::line(t, group, limit))
+    }
+
+    fn lines(&self, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
+        self.look(|t| groups::lines(t, after, limit))
+    }
+
+    fn stray_slots(&self, ended_after: Time) -> Result<Vec<(String, JobId)>, StoreError> {
+        self.look(|t| groups::stray_slots(t, ended_after))
+    }
+
+    fn groups(&self, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
+        self.look(|t| groups::groups(t, after, limit))
+    }
+
+    fn last_admitted(&self, group: &str) -> Result<Option<JobId>, StoreError> {
+        self.look(|t| t.groups.get(&group.to_owned()).map(|row| row.last_admitted))
+    }
+
     fn lineage(&self, job: JobId) -> Result<Lineage, StoreError> {
         self.look(|t| Lineage {
             continues: t.lineage.get(&job).map(|row| row.continues),
@@ -135,13 +167,23 @@ impl Reader for MemoryReader {
         self.look(|t| t.outbox.get(&id).map(OutboxRecord::view))
     }
 
+    fn wanted_artifacts(&self, sets: &[String]) -> Result<Vec<String>, StoreError> {
+        self.look(|t| {
+            let left = t.steps.iter().filter_map(|(_, row)| row.artifacts.clone());
+            let late = t.attempts.iter().filter_map(|(_, record)| record.late_outcome.as_ref());
+            let wanted: BTreeSet<String> =
+                left.chain(late.filter_map(|(outcome, _)| codec::late_artifacts(outcome))).collect();
+            sets.iter().filter(|set| wanted.contains(*set)).cloned().collect()
+        })
+    }
+
     fn definition_of(&self, job: JobId) -> Result<Option<[u8; 32]>, StoreError> {
         self.look(|t| t.jobs.get(&job).map(|row| row.definition))
     }
 
     fn attempt(&self, id: AttemptId) -> Result<Option<AttemptGlance>, StoreError> {
         self.look(|t| {
-            let AttemptRecord { row, late_outcome } = t.attempts.get(&id)?;
+            let AttemptRecord { row, late_outcome } = t.attempts.get(&id).filter(|a| t.jobs.contains(&a.row.job))?;
             let reported = row.state == "ended" || late_outcome.is_some();
             Some(AttemptGlance { number: row.number, confirmed: row.confirmed, reported })
         })
@@ -283,6 +325,14 @@ impl Reader for MemoryReader {
         self.look(|t| t.idempotency.get(&(token, key.to_owned())).cloned())
     }
 
+    fn secrets(&self) -> Result<Vec<SecretRow>, StoreError> {
+        self.look(|t| t.secrets.iter().map(|(_, row)| row.clone()).collect())
+    }
+
+    fn secret(&self, name: &str) -> Result<Option<SecretRow>, StoreError> {
+        self.look(|t| t.secrets.get(&name.to_owned()).cloned())
+    }
+
     fn tasks(&self) -> Result<Vec<TaskRow>, StoreError> {
         self.look(|t| t.tasks.iter().map(|(_, row)| row.clone()).collect())
     }
@@ -297,6 +347,26 @@ impl Reader for MemoryReader {
 
     fn meta(&self, key: &str) -> Result<Option<String>, StoreError> {
         self.look(|t| t.meta.get(&key.to_owned()).map(|row| row.0.clone()))
+    }
+
+    fn old_jobs(&self, after: Option<JobId>, until: JobId, limit: usize) -> Result<Vec<OldJob>, StoreError> {
+        self.look(|t| retention::old_jobs(t, after, until, limit))
+    }
+
+    fn old_logs(&self, after: Option<AttemptId>, until: AttemptId, limit: usize) -> Result<Vec<OldLog>, StoreError> {
+        self.look(|t| retention::old_logs(t, after, until, limit))
+    }
+
+    fn weight(&self, job: JobId) -> Result<Cleared, StoreError> {
+        self.look(|t| retention::weight(t, job))
+    }
+
+    fn departed(&self, worker: WorkerId) -> Result<Option<Time>, StoreError> {
+        self.look(|t| t.departed.get(&worker).map(|row| row.at))
+    }
+
+    fn departed_by_credential(&self, hash: &[u8; 32]) -> Result<Option<WorkerId>, StoreError> {
+        self.look(|t| t.departed.index().get(hash).copied())
     }
 
     fn job_counts(&self) -> Result<Vec<(String, u64)>, StoreError> {
@@ -324,6 +394,7 @@ fn loaded_job(row: &JobRow) -> LoadedJob {
         id: row.id,
         parent: row.parent,
         hook_of: row.hook_of,
+        group: row.group.clone(),
         version: row.version,
         state: row.state.to_owned(),
         input: row.input.clone(),
@@ -372,6 +443,8 @@ fn job_summary(row: &JobRow) -> JobSummary {
         submitted_by: row.submitted_by.clone(),
         parent: row.parent,
         hook_of: row.hook_of,
+        group: row.group.clone(),
+        in_line: row.group.is_some() && row.admitted_at.is_none() && row.check_at.is_some(),
     }
 }
 
@@ -400,6 +473,7 @@ fn attempt_view(tables: &Tables, record: &AttemptRecord) -> AttemptView {
         late_outcome: record.late_outcome.as_ref().map(|(outcome, _)| outcome.clone()),
         cpu_ms: row.cpu_ms,
         memory_bytes_max: row.memory_bytes_max,
+        cleanup: row.cleanup.clone(),
     }
 }
 

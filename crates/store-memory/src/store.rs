@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
 use store::read::OutboxView;
-use store::rows::{NewWorker, QueuedStep, ServerRow, StoredJob, TaskRow, TokenRow, TriggerRow, WorkerRow};
-use store::{Batch, Committed, Due, DueLog, Enrolled, HeldStep, Reader, Store, StoreError};
+use store::rows::{NewWorker, QueuedStep, SecretRow, ServerRow, StoredJob, TaskRow, TokenRow, TriggerRow, WorkerRow};
+use store::{Batch, Cleared, Committed, Due, DueLog, Enrolled, HeldStep, Piece, Reader, Store, StoreError};
 use uuid::Uuid;
 
 use crate::database::MemoryDatabase;
 use crate::indexes::StepPlace;
 use crate::reader::{self, MemoryReader};
 use crate::tables::{Counter, FENCES_COUNTER, MetaRow, OutboxRecord, Tables, countable, refused};
-use crate::{beats, commit, servers, workers};
+use crate::{beats, commit, groups, retention, servers, workers};
 
 /// Named by the schema of a database that has one; taken here too.
 const SCHEMAS_OWN_KEY: &str = "min_reader";
@@ -49,12 +49,19 @@ impl Store for MemoryStore {
 
     fn place_of(&mut self, attempt: AttemptId) -> Result<Option<(JobId, StepIx)>, StoreError> {
         let tables = self.database.lock();
-        if let Some(granted) = tables.attempts.get(&attempt) {
+        // What is left of a job that is off the record is nobody's.
+        if let Some(granted) = tables.attempts.get(&attempt).filter(|a| tables.jobs.contains(&a.row.job)) {
             return Ok(Some((granted.row.job, granted.row.ix)));
         }
         let lowest: StepPlace = (JobId(Uuid::nil()), StepIx(0));
         let offered = tables.steps.index().held.range((attempt, None, lowest)..).next();
         Ok(offered.filter(|(held, ..)| *held == attempt).map(|(.., place)| *place))
+    }
+
+    fn open_kin(&mut self, job: JobId, limit: usize) -> Result<Vec<JobId>, StoreError> {
+        let tables = self.database.lock();
+        let open = tables.jobs.range(job.kin()).filter(|(_, row)| row.check_at.is_some());
+        Ok(open.map(|(id, _)| *id).take(limit).collect())
     }
 
     fn due(&mut self, now: Time, limit: usize) -> Result<Vec<Due>, StoreError> {
@@ -170,6 +177,34 @@ impl Store for MemoryStore {
         self.transact(|tables| Ok(beats::prune(tables, before, limit)))
     }
 
+    fn doom(&mut self, jobs: &[(JobId, u64)], now: Time) -> Result<Vec<JobId>, StoreError> {
+        self.transact(|tables| retention::doom(tables, jobs, now))
+    }
+
+    fn clear_doomed(&mut self, piece: Piece) -> Result<Cleared, StoreError> {
+        self.transact(|tables| Ok(retention::clear_doomed(tables, piece)))
+    }
+
+    fn drop_log(&mut self, attempt: AttemptId, now: Time, piece: Piece) -> Result<Cleared, StoreError> {
+        self.transact(|tables| Ok(retention::drop_log(tables, attempt, now, piece)))
+    }
+
+    fn prune_definitions(
+        &mut self,
+        after: Option<[u8; 32]>,
+        limit: usize,
+    ) -> Result<(usize, Option<[u8; 32]>), StoreError> {
+        self.transact(|tables| Ok(retention::prune_definitions(tables, after, limit)))
+    }
+
+    fn depart(&mut self, worker: WorkerId, unseen_since: Time, now: Time) -> Result<bool, StoreError> {
+        self.transact(|tables| Ok(retention::depart(tables, worker, unseen_since, now)))
+    }
+
+    fn prune_groups(&mut self, before: Time, limit: usize) -> Result<usize, StoreError> {
+        self.transact(|tables| Ok(groups::prune(tables, before, limit)))
+    }
+
     fn put_token(&mut self, token: &TokenRow) -> Result<(), StoreError> {
         self.transact(|tables| {
             if tables.tokens.index().get(&token.hash).is_some_and(|id| *id != token.id) {
@@ -190,6 +225,23 @@ impl Store for MemoryStore {
 
     fn enroll(&mut self, token_hash: &[u8; 32], worker: &NewWorker, now: Time) -> Result<Enrolled, StoreError> {
         self.transact(|tables| workers::enroll(tables, token_hash, worker, now))
+    }
+
+    fn put_secret(&mut self, secret: &SecretRow) -> Result<(), StoreError> {
+        self.transact(|tables| {
+            tables.secrets.put(secret.name.clone(), secret.clone());
+            Ok(())
+        })
+    }
+
+    fn remove_secret(&mut self, name: &str) -> Result<bool, StoreError> {
+        self.transact(|tables| {
+            let known = tables.secrets.contains(&name.to_owned());
+            if known {
+                tables.secrets.remove(name.to_owned());
+            }
+            Ok(known)
+        })
     }
 
     fn put_task(&mut self, task: &TaskRow) -> Result<(), StoreError> {

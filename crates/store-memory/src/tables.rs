@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use engine::{AttemptId, Time, WorkerId};
+use engine::{AttemptId, JobId, Time, WorkerId};
 use store::StoreError;
 use store::read::{LogState, OutboxView};
 use store::rows::{
     AttemptRow, BeatRow, BreakerRow, DefinitionRow, EventRow, HearingRow, IdempotencyRow, JobRow, LineageRow,
-    OutboxRow, QuarantineRow, ServerRow, StepRow, TaskRow, TokenRow, TriggerRow, WorkerRow,
+    OutboxRow, QuarantineRow, SecretRow, ServerRow, StepRow, TaskRow, TokenRow, TriggerRow, WorkerRow,
 };
 
 use crate::database::FORGETTABLE_COMMITS;
@@ -15,6 +15,9 @@ use crate::table::{Journal, Table};
 
 /// The counter that fences come from.
 pub(crate) const FENCES_COUNTER: &str = "fence";
+
+/// The counter below which no event gets its number; written by whoever deletes events.
+pub(crate) const EVENTS_COUNTER: &str = "event";
 
 /// The counter that generations of servers come from.
 pub(crate) const GENERATIONS_COUNTER: &str = "server";
@@ -41,13 +44,17 @@ pub(crate) struct Tables {
     pub(crate) beat_history: Table<PastBeat>,
     pub(crate) workers: Table<WorkerRecord>,
     pub(crate) tokens: Table<TokenRow>,
+    pub(crate) secrets: Table<SecretRow>,
     pub(crate) tasks: Table<TaskRow>,
     pub(crate) triggers: Table<TriggerRow>,
+    pub(crate) groups: Table<GroupRow>,
     pub(crate) servers: Table<ServerRow>,
     pub(crate) hearing: Table<HearingRow>,
     pub(crate) breaker: Table<BreakerRow>,
     pub(crate) meta: Table<MetaRow>,
     pub(crate) counters: Table<Counter>,
+    pub(crate) doomed: Table<DoomedRow>,
+    pub(crate) departed: Table<DepartedRow>,
 }
 
 /// A granted attempt, with the end that came when it was given up already.
@@ -131,6 +138,26 @@ pub(crate) struct WorkerRecord {
 #[derive(Debug, Clone)]
 pub(crate) struct MetaRow(pub(crate) String);
 
+/// A job that is off the record, and of which something is left.
+#[derive(Debug, Clone)]
+pub(crate) struct DoomedRow {
+    pub(crate) _at: Time,
+}
+
+/// A worker that was deleted for not having been seen.
+#[derive(Debug, Clone)]
+pub(crate) struct DepartedRow {
+    pub(crate) credential_hash: [u8; 32],
+    pub(crate) at: Time,
+}
+
+/// The job that was last admitted to a concurrency group, and when.
+#[derive(Debug, Clone)]
+pub(crate) struct GroupRow {
+    pub(crate) last_admitted: JobId,
+    pub(crate) admitted_at: Time,
+}
+
 #[derive(Debug, Clone)]
 pub(crate) struct Counter(pub(crate) u64);
 
@@ -170,7 +197,8 @@ impl Tables {
 
     /// The highest number that an event ever had.
     pub(crate) fn last_event(&self) -> u64 {
-        self.events.iter().next_back().map_or(0, |(id, _)| *id)
+        let floor = self.counters.get(&EVENTS_COUNTER).map_or(0, |counter| counter.0);
+        self.events.iter().next_back().map_or(floor, |(id, _)| floor.max(*id))
     }
 
     pub(crate) fn log_state(&self, attempt: AttemptId) -> LogState {
@@ -190,7 +218,7 @@ impl Tables {
     }
 
     /// Without `..`, so that no table can be left out of transactions.
-    fn journals(&mut self) -> [&mut dyn Journal; 23] {
+    fn journals(&mut self) -> [&mut dyn Journal; 27] {
         let Tables {
             commits: _,
             oldest: _,
@@ -210,13 +238,17 @@ impl Tables {
             beat_history,
             workers,
             tokens,
+            secrets,
             tasks,
             triggers,
+            groups,
             servers,
             hearing,
             breaker,
             meta,
             counters,
+            doomed,
+            departed,
         } = self;
         [
             definitions,
@@ -235,13 +267,17 @@ impl Tables {
             beat_history,
             workers,
             tokens,
+            secrets,
             tasks,
             triggers,
+            groups,
             servers,
             hearing,
             breaker,
             meta,
             counters,
+            doomed,
+            departed,
         ]
     }
 }

@@ -79,6 +79,7 @@ fn said_hello(tables: &mut Tables, hello: &WorkerHello, now: Time) -> Result<(),
             allowed_tags: row.allowed_tags.clone(),
             server: Some(hello.server),
             unwilling: hello.unwilling,
+            features: hello.features.clone(),
         })
     });
     if !greeted {
@@ -147,6 +148,7 @@ fn fresh(worker: &NewWorker, now: Time, allowed_tags: Vec<String>) -> WorkerRow 
         allowed_tags,
         server: None,
         unwilling: false,
+        features: Vec::new(),
     }
 }
 

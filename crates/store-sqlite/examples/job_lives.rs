@@ -108,22 +108,34 @@ impl Bench {
             condition: Condition::Success,
             uses: Vec::new(),
             fan_out: None,
-            work: Work::Run(Arc::new(RunBody { program, env: BTreeMap::new(), workdir: None, templated: false })),
+            work: Work::Run(Arc::new(RunBody {
+                program,
+                env: BTreeMap::new(),
+                workdir: None,
+                artifacts: None,
+                cleanup: None,
+                templated: false,
+            })),
             tags: vec![Arc::from("script")],
             effects: Effects::Writes,
             on_disconnect: OnDisconnect::Keep,
             timeout: None,
+            expect: None,
             retry: RetryPolicy::default(),
             unmatched: Patience::Default,
             allow_failure: false,
-            stop: StopPolicy { signal: 15, grace: Duration::from_secs(10) },
+            stop: StopPolicy { signal: 15, grace: Duration::from_secs(10), cleanup: Duration::from_secs(30) },
+            secrets: Vec::new(),
             protection: Protection::default(),
+            fetch: Vec::new(),
         };
         let parts = DefinitionParts {
             name: Arc::from("noop"),
             timeout: None,
             expires: None,
+            expect: None,
             priority: 0,
+            concurrency: None,
             hooks: Vec::new(),
             steps: vec![step],
         };
@@ -153,7 +165,7 @@ impl Bench {
         let ctx = Ctx { now, heard, verdicts_from, random: n, rules: &rules, workers: &(), evaluator: &Nothing };
         let input = Arc::new(serde_json::json!({}));
         let (mut job, changes) =
-            engine::submit(JobId(id(n, 1)), self.definition.clone(), input, Arc::from("admin"), &ctx);
+            engine::submit(JobId(id(n, 1)), self.definition.clone(), input, None, Arc::from("admin"), &ctx);
         self.write(submit, &job, &changes, None);
         let ticket = Ticket { step: StepIx(0), attempt: AttemptId(id(n, 2)), fence: Fence(n) };
         let (worker, epoch) = (WorkerId(id(n % 8, 3)), Epoch(1));
@@ -162,7 +174,9 @@ impl Bench {
             stopped: None,
             output: serde_json::Value::Null,
             output_error: None,
+            artifacts: None,
             usage: Usage { cpu_ms: 1, memory_bytes_max: 1 << 20 },
+            cleanup: None,
         };
         let events = [
             (offer, Event::Offer { ticket, worker, epoch }),

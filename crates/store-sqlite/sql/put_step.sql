@@ -1,8 +1,8 @@
 -- The one statement that writes the state of a step.
 INSERT INTO steps (
     job_id, ix, name, state, owner, check_at, action, worker_id, attempt_id, fence, dispatch_attempts,
-    error_code, error_message, queued_at, disconnected_at, recovery_deadline, updated_at, data
-) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)
+    error_code, error_message, queued_at, disconnected_at, recovery_deadline, updated_at, data, artifacts
+) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)
 ON CONFLICT (job_id, ix) DO UPDATE SET
     state = excluded.state,
     owner = excluded.owner,
@@ -18,4 +18,5 @@ ON CONFLICT (job_id, ix) DO UPDATE SET
     disconnected_at = excluded.disconnected_at,
     recovery_deadline = excluded.recovery_deadline,
     updated_at = excluded.updated_at,
-    data = excluded.data
+    data = excluded.data,
+    artifacts = excluded.artifacts

@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use crate::error::translate;
 use crate::values::{micros, signed};
-use crate::{beats, logs, servers, sql, triggers, values, workers};
+use crate::{beats, groups, logs, servers, sql, triggers, values, workers};
 
 /// What can go wrong on the way: SQLite's own words, or ours.
 pub(crate) enum Failure {
@@ -44,6 +44,7 @@ fn write(connection: &mut Connection, batch: &Batch) -> Result<Committed, Failur
     beats::write(&tx, &batch.beats)?;
     lineage(&tx, batch, &plan)?;
     triggers::write(&tx, batch, &plan)?;
+    groups::write(&tx, batch, &plan)?;
     fleet(&tx, batch)?;
     workers::said_hello(&tx, batch)?;
     workers::seen(&tx, batch)?;
@@ -58,6 +59,7 @@ fn write(connection: &mut Connection, batch: &Batch) -> Result<Committed, Failur
         conflicts: plan.conflicts,
         event_ids,
         triggers_moved: plan.triggers_moved,
+        groups_moved: plan.groups_moved,
         mark_moved,
         outbox_moved,
     })
@@ -68,12 +70,14 @@ fn plan<'a>(tx: &Transaction<'_>, batch: &'a Batch) -> Result<Plan<'a>, Failure>
     let mut taken = tx.prepare_cached(sql::IDEMPOTENCY)?;
     let mut followed = tx.prepare_cached(sql::FOLLOWED)?;
     let mut trigger = tx.prepare_cached(sql::TRIGGER_VERSION)?;
+    let mut admitted = tx.prepare_cached(sql::LAST_ADMITTED)?;
     Plan::new(
         batch,
         |id| Ok(version.query_row([id.0.as_bytes()], |row| values::unsigned(row, 0)).optional()?),
         |row| Ok(taken.exists(params![row.token.as_bytes(), row.key])?),
         |row| Ok(followed.exists(params![row.root.0.as_bytes(), row.number])?),
         |id| Ok(trigger.query_row([id], |row| values::unsigned(row, 0)).optional()?),
+        |group| Ok(admitted.query_row([group], |row| values::job(row, 0)).optional()?),
     )
 }
 
@@ -112,6 +116,9 @@ fn jobs(tx: &Transaction<'_>, plan: &Plan<'_>) -> Result<(), Failure> {
             row.parent.as_ref().map(|parent| parent.job.0.as_bytes()),
             row.parent.map(|parent| parent.step.0),
             row.hook_of.as_ref().map(|job| job.0.as_bytes()),
+            row.group,
+            micros(row.admitted_at),
+            row.strays,
             job.expected.map(signed).transpose()?,
         ])?;
         if written != 1 {
@@ -143,6 +150,7 @@ fn steps<'a>(tx: &Transaction<'_>, rows: impl Iterator<Item = &'a StepRow>) -> R
             row.recovery_deadline.map(|h| h.0),
             row.updated_at.0,
             row.data,
+            row.artifacts,
         ])?;
     }
     Ok(())
@@ -169,6 +177,7 @@ fn attempts<'a>(tx: &Transaction<'_>, rows: impl Iterator<Item = &'a AttemptRow>
             row.error_message,
             signed(row.cpu_ms)?,
             signed(row.memory_bytes_max)?,
+            row.cleanup,
         ])?;
     }
     Ok(())

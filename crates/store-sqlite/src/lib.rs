@@ -15,7 +15,9 @@ mod place;
 
 mod beats;
 mod commit;
+mod groups;
 mod logs;
+mod retention;
 mod servers;
 mod triggers;
 mod workers;

@@ -46,6 +46,17 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { version: 10, name: "triggers", sql: include_str!("../migrations/0010_triggers.sql"), min_reader: 9 },
     // An older build would end a job and forget what follows on that.
     Migration { version: 11, name: "hooks", sql: include_str!("../migrations/0011_hooks.sql"), min_reader: 11 },
+    // An older build would take what is left of a job that goes for a job.
+    Migration { version: 12, name: "retention", sql: include_str!("../migrations/0012_retention.sql"), min_reader: 12 },
+    Migration { version: 13, name: "cleanup", sql: include_str!("../migrations/0013_cleanup.sql"), min_reader: 12 },
+    // An older build would run steps without their secrets.
+    Migration { version: 14, name: "secrets", sql: include_str!("../migrations/0014_secrets.sql"), min_reader: 14 },
+    // An older build would let jobs run that wait for their group.
+    Migration { version: 15, name: "groups", sql: include_str!("../migrations/0015_groups.sql"), min_reader: 15 },
+    // An older build would not know what is due where a notice is.
+    Migration { version: 16, name: "notices", sql: include_str!("../migrations/0016_notices.sql"), min_reader: 16 },
+    // An older build would write steps without the files that they left.
+    Migration { version: 17, name: "artifacts", sql: include_str!("../migrations/0017_artifacts.sql"), min_reader: 17 },
 ];
 
 pub(crate) fn run(connection: &mut Connection, path: &str, migrations: &[Migration]) -> Result<(), StoreError> {

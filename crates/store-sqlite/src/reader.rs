@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
-use engine::{AttemptId, Heard, JobId, StepIx, Time};
+use engine::{AttemptId, Heard, JobId, StepIx, Time, WorkerId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use store::codec::Corrupt;
 use store::read::{
-    AttemptGlance, AttemptView, EventView, Family, JobSummary, Kin, Lineage, LogChunk, LogMarkView, LogState,
-    OutboxView, StaleAttempt, StepGlance,
+    AttemptGlance, AttemptView, EventView, Family, JobSummary, Kin, LineView, Lineage, LogChunk, LogMarkView, LogState,
+    OutboxView, SlotView, StaleAttempt, StepGlance,
 };
 use store::rows::{
-    BeatRow, BreakerRow, DefinitionRow, HearingRow, IdempotencyRow, LoadedJob, LoadedStep, ServerId, ServerRow,
-    StoredJob, TaskRow, TokenRow, TriggerRow, WorkerRow,
+    BeatRow, BreakerRow, DefinitionRow, HearingRow, IdempotencyRow, LoadedJob, LoadedStep, SecretRow, ServerId,
+    ServerRow, StoredJob, TaskRow, TokenRow, TriggerRow, WorkerRow,
 };
-use store::{JobFilter, Page, Reader, StoreError, prefix};
+use store::{Cleared, JobFilter, OldJob, OldLog, Page, Reader, StoreError, prefix};
 use uuid::Uuid;
 
 use crate::commit;
@@ -21,7 +21,7 @@ use crate::error::translate;
 use crate::place::Place;
 use crate::pool::Pool;
 use crate::values::{self, clamped};
-use crate::{beats, logs, servers, sql, triggers};
+use crate::{beats, groups, logs, retention, servers, sql, triggers};
 
 /// Greater than any id, which has a byte less.
 const AFTER_ALL_IDS: [u8; 17] = [0xff; 17];
@@ -93,6 +93,37 @@ impl Reader for SqliteReader {
         })
     }
 
+    fn unconfirmed(&self, job: JobId) -> Result<Vec<AttemptView>, StoreError> {
+        self.look(|c| {
+            let mut attempts = c.prepare_cached(sql::UNCONFIRMED_ATTEMPTS)?;
+            attempts.query_map([job.0.as_bytes()], attempt_view)?.collect()
+        })
+    }
+
+    fn slots(&self, group: &str, ended_after: Time) -> Result<Vec<SlotView>, StoreError> {
+        self.look(|c| groups::slots(c, group, ended_after))
+    }
+
+    fn line(&self, group: &str, limit: usize) -> Result<Vec<LineView>, StoreError> {
+        self.look(|c| groups::line(c, group, limit))
+    }
+
+    fn lines(&self, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
+        self.look(|c| groups::lines(c, after, limit))
+    }
+
+    fn stray_slots(&self, ended_after: Time) -> Result<Vec<(String, JobId)>, StoreError> {
+        self.look(|c| groups::stray_slots(c, ended_after))
+    }
+
+    fn groups(&self, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
+        self.look(|c| groups::groups(c, after, limit))
+    }
+
+    fn last_admitted(&self, group: &str) -> Result<Option<JobId>, StoreError> {
+        self.look(|c| groups::last_admitted(c, group))
+    }
+
     fn lineage(&self, job: JobId) -> Result<Lineage, StoreError> {
         self.look(|c| {
             let family = |row: &Row<'_>| {
@@ -140,6 +171,19 @@ impl Reader for SqliteReader {
 
     fn outbox(&self, id: Uuid) -> Result<Option<OutboxView>, StoreError> {
         self.look(|c| c.prepare_cached(sql::OUTBOX)?.query_row([id.as_bytes()], outbox_view).optional())
+    }
+
+    fn wanted_artifacts(&self, sets: &[String]) -> Result<Vec<String>, StoreError> {
+        self.look(|c| {
+            let mut wanted = c.prepare_cached(sql::WANTED_ARTIFACTS)?;
+            let mut found = Vec::new();
+            for set in sets {
+                if wanted.query_row([set], |row| row.get(0))? {
+                    found.push(set.clone());
+                }
+            }
+            Ok(found)
+        })
     }
 
     fn definition_of(&self, job: JobId) -> Result<Option<[u8; 32]>, StoreError> {
@@ -296,6 +340,14 @@ impl Reader for SqliteReader {
         })
     }
 
+    fn secrets(&self) -> Result<Vec<SecretRow>, StoreError> {
+        self.look(|c| c.prepare_cached(sql::SECRETS)?.query_map([], secret_row)?.collect())
+    }
+
+    fn secret(&self, name: &str) -> Result<Option<SecretRow>, StoreError> {
+        self.look(|c| c.prepare_cached(sql::SECRET)?.query_row([name], secret_row).optional())
+    }
+
     fn tasks(&self) -> Result<Vec<TaskRow>, StoreError> {
         self.look(|c| c.prepare_cached(sql::TASKS)?.query_map([], task_row)?.collect())
     }
@@ -310,6 +362,26 @@ impl Reader for SqliteReader {
 
     fn meta(&self, key: &str) -> Result<Option<String>, StoreError> {
         self.look(|c| c.prepare_cached(sql::META)?.query_row([key], |row| row.get(0)).optional())
+    }
+
+    fn old_jobs(&self, after: Option<JobId>, until: JobId, limit: usize) -> Result<Vec<OldJob>, StoreError> {
+        self.look(|c| retention::old_jobs(c, after, until, limit))
+    }
+
+    fn old_logs(&self, after: Option<AttemptId>, until: AttemptId, limit: usize) -> Result<Vec<OldLog>, StoreError> {
+        self.look(|c| retention::old_logs(c, after, until, limit))
+    }
+
+    fn weight(&self, job: JobId) -> Result<Cleared, StoreError> {
+        self.look(|c| retention::weight(c, job))
+    }
+
+    fn departed(&self, worker: WorkerId) -> Result<Option<Time>, StoreError> {
+        self.look(|c| retention::departed(c, worker))
+    }
+
+    fn departed_by_credential(&self, hash: &[u8; 32]) -> Result<Option<WorkerId>, StoreError> {
+        self.look(|c| retention::departed_by_credential(c, hash))
     }
 
     fn job_counts(&self) -> Result<Vec<(String, u64)>, StoreError> {
@@ -367,6 +439,7 @@ fn loaded_job(id: JobId, row: &Row<'_>) -> rusqlite::Result<(LoadedJob, Option<D
         id,
         parent: values::parent(row, 10)?,
         hook_of: values::maybe_job(row, 12)?,
+        group: row.get(13)?,
         version: values::unsigned(row, 0)?,
         state: row.get(1)?,
         input: row.get(2)?,
@@ -407,6 +480,8 @@ fn job_summary(row: &Row<'_>) -> rusqlite::Result<JobSummary> {
         submitted_by: row.get(9)?,
         parent: values::parent(row, 10)?,
         hook_of: values::maybe_job(row, 12)?,
+        group: row.get(13)?,
+        in_line: row.get(14)?,
     })
 }
 
@@ -429,6 +504,7 @@ fn attempt_view(row: &Row<'_>) -> rusqlite::Result<AttemptView> {
         late_outcome: row.get(14)?,
         cpu_ms: values::unsigned(row, 15)?,
         memory_bytes_max: values::unsigned(row, 16)?,
+        cleanup: row.get(17)?,
     })
 }
 
@@ -478,6 +554,7 @@ pub(crate) fn worker_row(row: &Row<'_>) -> rusqlite::Result<WorkerRow> {
         allowed_tags: values::tags(row, 21)?,
         server: values::maybe_uuid(row, 22)?.map(ServerId),
         unwilling: row.get(23)?,
+        features: values::tags(row, 24)?,
     })
 }
 
@@ -494,6 +571,10 @@ fn token_row(row: &Row<'_>) -> rusqlite::Result<TokenRow> {
         expires_at: values::maybe_time(row, 8)?,
         revoked_at: values::maybe_time(row, 9)?,
     })
+}
+
+fn secret_row(row: &Row<'_>) -> rusqlite::Result<SecretRow> {
+    Ok(SecretRow { name: row.get(0)?, sealed: row.get(1)?, set_at: values::time(row, 2)?, set_by: row.get(3)? })
 }
 
 fn task_row(row: &Row<'_>) -> rusqlite::Result<TaskRow> {

@@ -28,6 +28,8 @@ pub(crate) fn write(tx: &Transaction<'_>, batch: &Batch, plan: &Plan<'_>) -> Res
             row.last_job.as_ref().map(|job| job.0.as_bytes()),
             row.last_error,
             signed(row.missed)?,
+            row.notice,
+            micros(row.notice_at),
         ])?;
     }
     Ok(())
@@ -48,5 +50,7 @@ pub(crate) fn trigger_row(row: &Row<'_>) -> rusqlite::Result<TriggerRow> {
         last_job: values::maybe_uuid(row, 10)?.map(JobId),
         last_error: row.get(11)?,
         missed: values::unsigned(row, 12)?,
+        notice: row.get(13)?,
+        notice_at: values::maybe_time(row, 14)?,
     })
 }

@@ -31,6 +31,7 @@ pub(crate) fn said_hello(tx: &Transaction<'_>, batch: &Batch) -> Result<(), Fail
             hello.no_reconnect,
             hello.server.0.as_bytes(),
             hello.unwilling,
+            tags_text(&hello.features),
         ])?;
         if updated == 0 {
             return Err(too_late(tx, hello)?);

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 use store::read::OutboxView;
-use store::rows::{NewWorker, QueuedStep, ServerRow, StoredJob, TaskRow, TokenRow, TriggerRow, WorkerRow};
-use store::{Batch, Committed, Due, DueLog, Enrolled, HeldStep, Reader, Store, StoreError};
+use store::rows::{NewWorker, QueuedStep, SecretRow, ServerRow, StoredJob, TaskRow, TokenRow, TriggerRow, WorkerRow};
+use store::{Batch, Cleared, Committed, Due, DueLog, Enrolled, HeldStep, Piece, Reader, Store, StoreError};
 use uuid::Uuid;
 
 use crate::commit::{self, Failure, refused};
@@ -17,7 +17,7 @@ use crate::migrate;
 use crate::place::Place;
 use crate::reader::{self, SqliteReader};
 use crate::values::{self, clamped, micros, tags_text};
-use crate::{beats, logs, servers, sql, triggers};
+use crate::{beats, groups, logs, retention, servers, sql, triggers};
 
 /// The counter that fences come from.
 const FENCES_COUNTER: &str = "fence";
@@ -50,6 +50,11 @@ impl SqliteStore {
         migrate::run(&mut connection, &place.name, migrate::MIGRATIONS)?;
         let reader = Arc::new(SqliteReader::open(place.clone())?);
         Ok(SqliteStore { connection, reader, place, _lock: lock })
+    }
+
+    /// Writes the whole file anew, without the pages that deleted rows left free. As long as nobody does, new rows use them.
+    pub fn compact(&mut self) -> Result<(), StoreError> {
+        self.run(|c| c.execute_batch("VACUUM; PRAGMA wal_checkpoint(TRUNCATE)"))
     }
 
     /// Reads, or writes by one statement, which is a transaction of its own.
@@ -100,6 +105,14 @@ impl Store for SqliteStore {
                 }
             }
             Ok(None)
+        })
+    }
+
+    fn open_kin(&mut self, job: JobId, limit: usize) -> Result<Vec<JobId>, StoreError> {
+        let kin = job.kin();
+        self.run(|c| {
+            let asked = params![kin.start().0.as_bytes(), kin.end().0.as_bytes(), clamped(limit)];
+            c.prepare_cached(sql::OPEN_KIN)?.query_map(asked, |row| values::job(row, 0))?.collect()
         })
     }
 
@@ -217,6 +230,34 @@ impl Store for SqliteStore {
         self.change(|tx| beats::prune(tx, before, limit))
     }
 
+    fn doom(&mut self, jobs: &[(JobId, u64)], now: Time) -> Result<Vec<JobId>, StoreError> {
+        self.change(|tx| retention::doom(tx, jobs, now))
+    }
+
+    fn clear_doomed(&mut self, piece: Piece) -> Result<Cleared, StoreError> {
+        self.change(|tx| retention::clear_doomed(tx, piece))
+    }
+
+    fn drop_log(&mut self, attempt: AttemptId, now: Time, piece: Piece) -> Result<Cleared, StoreError> {
+        self.change(|tx| retention::drop_log(tx, attempt, now, piece))
+    }
+
+    fn prune_definitions(
+        &mut self,
+        after: Option<[u8; 32]>,
+        limit: usize,
+    ) -> Result<(usize, Option<[u8; 32]>), StoreError> {
+        self.change(|tx| retention::prune_definitions(tx, after, limit))
+    }
+
+    fn depart(&mut self, worker: WorkerId, unseen_since: Time, now: Time) -> Result<bool, StoreError> {
+        self.change(|tx| retention::depart(tx, worker, unseen_since, now))
+    }
+
+    fn prune_groups(&mut self, before: Time, limit: usize) -> Result<usize, StoreError> {
+        self.change(|tx| groups::prune(tx, before, limit))
+    }
+
     fn put_token(&mut self, token: &TokenRow) -> Result<(), StoreError> {
         self.run(|c| {
             c.prepare_cached(sql::PUT_TOKEN)?.execute(params![
@@ -256,6 +297,19 @@ impl Store for SqliteStore {
             ])?;
             Ok(Enrolled::Yes)
         })
+    }
+
+    fn put_secret(&mut self, secret: &SecretRow) -> Result<(), StoreError> {
+        self.run(|c| {
+            let SecretRow { name, sealed, set_at, set_by } = secret;
+            c.prepare_cached(sql::PUT_SECRET)?.execute(params![name, sealed, set_at.0, set_by])
+        })?;
+        Ok(())
+    }
+
+    fn remove_secret(&mut self, name: &str) -> Result<bool, StoreError> {
+        let removed = self.run(|c| c.prepare_cached(sql::REMOVE_SECRET)?.execute([name]))?;
+        Ok(removed > 0)
     }
 
     fn put_task(&mut self, task: &TaskRow) -> Result<(), StoreError> {

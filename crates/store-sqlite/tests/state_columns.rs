@@ -10,6 +10,9 @@ const GUARDED_COLUMNS: [&str; 5] = ["state", "owner", "check_at", "action", "ver
 /// Each writes the states of one table, and is fed from a batch's rows.
 const THE_ONES: [&str; 3] = ["put_attempt.sql", "put_job.sql", "put_step.sql"];
 
+/// What is old goes whole: the header first, and only of a job that is over; then what is left of it.
+const THE_LAST_ONES: [&str; 3] = ["doom_job.sql", "drop_attempt.sql", "drop_steps.sql"];
+
 #[test]
 fn no_other_sql_writes_states() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the folder of crates");
@@ -26,6 +29,7 @@ fn no_other_sql_writes_states() {
         }
     }
     assert!(files > 50 && statements > 15, "the scan found next to nothing: {files} files, {statements} writes");
+    writers.retain(|writer| !THE_LAST_ONES.contains(&writer.as_str()));
     writers.sort();
     assert_eq!(writers, THE_ONES);
 }

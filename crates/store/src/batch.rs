@@ -57,6 +57,7 @@ pub struct Batch {
     /// An operator's word on workers, and what follows from it for their attempts, stand or fall together.
     pub fleet: Vec<FleetChange>,
     pub triggers: Vec<TriggerWrite>,
+    pub admissions: Vec<Admission>,
     /// Settings that outlive a server, as [`crate::Store::set_meta`] writes them.
     pub meta: Vec<(&'static str, String)>,
 }
@@ -83,6 +84,19 @@ pub struct TriggerWrite {
     pub row: TriggerRow,
     pub expected: Option<u64>,
     pub jobs: Vec<JobId>,
+}
+
+/// Jobs that a concurrency group has room for, by what was known when the job `expected` was the last that was admitted.
+/// Where another one was meanwhile, all of them are left out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Admission {
+    pub group: String,
+    /// None: none ever was, or it is long ago.
+    pub expected: Option<JobId>,
+    /// In the order of service; at least one.
+    pub jobs: Vec<JobId>,
+    /// Jobs of this batch whose end made room for them.
+    pub after: Vec<JobId>,
 }
 
 /// Log blocks of one attempt, in order and after what is stored, without a gap but the one that it names; or only the
@@ -145,6 +159,8 @@ pub struct Committed {
     pub event_ids: Vec<Option<u64>>,
     /// Triggers that were left out because their version, or their job's, had moved.
     pub triggers_moved: BTreeSet<String>,
+    /// Concurrency groups whose admissions were left out.
+    pub groups_moved: BTreeSet<String>,
     /// The mark was left out, because there is another one than it was made after.
     pub mark_moved: bool,
     /// Rows of the outbox that somebody else was faster with.
@@ -173,6 +189,7 @@ impl Batch {
             && self.confirmed.is_empty()
             && self.fleet.is_empty()
             && self.triggers.is_empty()
+            && self.admissions.is_empty()
             && self.meta.is_empty()
             && self.hellos.is_empty()
             && self.left.is_empty()

@@ -1,12 +1,13 @@
 //! The engine's types to rows and back. What cannot be understood is an error, never a guess.
 
+mod cleanup;
 mod header;
 mod parts;
 mod step;
 
 use std::sync::Arc;
 
-use engine::attempt::Attempt;
+use engine::attempt::{Attempt, Cleanup};
 use engine::definition::Definition;
 use engine::event::{About, AttemptNews, Note, OfferNews};
 use engine::job::{Counts, Header, Job, Step};
@@ -37,6 +38,9 @@ pub fn job_row(job: &Job, meta: &JobMeta) -> JobRow {
         id: job.id,
         parent: job.parent,
         hook_of: job.hook_of,
+        group: job.group.as_deref().map(str::to_owned),
+        admitted_at: header.admitted_at,
+        strays: header.strays,
         version: header.version,
         state: header.state.word(),
         task: job.definition.name.to_string(),
@@ -88,6 +92,7 @@ pub fn step_row(job: JobId, ix: StepIx, name: &str, step: &Step) -> StepRow {
         disconnected_at,
         recovery_deadline,
         updated_at: step.updated_at,
+        artifacts: step.artifacts.map(|set| step::hex(&set.id)),
         data: step::encode(step),
     }
 }
@@ -111,7 +116,13 @@ pub fn attempt_row(job: JobId, attempt: &Attempt) -> AttemptRow {
         error_message: attempt.error.as_ref().map(|e| e.message.clone()),
         cpu_ms: attempt.usage.cpu_ms,
         memory_bytes_max: attempt.usage.memory_bytes_max,
+        cleanup: attempt.cleanup.as_ref().map(cleanup::encode),
     }
+}
+
+/// The end of a cleanup as an attempt's row has it.
+pub fn cleanup(text: &str) -> Result<Cleanup, String> {
+    cleanup::decode(text)
 }
 
 pub fn event_row(job: JobId, note: &Note) -> EventRow {
@@ -170,8 +181,19 @@ pub fn event_row(job: JobId, note: &Note) -> EventRow {
         About::CancelAsked => row.kind = "cancel_asked",
         About::Continued => row.kind = "continued",
         About::Hook => row.kind = "hook",
+        About::Slot => row.kind = "slot",
+        About::Notice { step } => {
+            row.kind = "notice";
+            row.ix = *step;
+        }
     }
     row
+}
+
+/// The set of files that an end which came late brought with it; late ends are stored as their worker told them.
+pub fn late_artifacts(outcome: &str) -> Option<String> {
+    let outcome: serde_json::Value = serde_json::from_str(outcome).ok()?;
+    outcome.pointer("/artifacts/stored/id")?.as_str().map(str::to_owned)
 }
 
 /// Whether a step stands where its kind belongs: those of the definition first, then items of its fan-outs.
@@ -221,7 +243,7 @@ pub fn load(stored: &StoredJob, definition: Arc<Definition>) -> Result<(Job, Job
     let meta = JobMeta { definition: stored.definition.hash, input: Arc::from(stored.job.input.as_str()) };
     let submitted_by = Arc::from(stored.job.submitted_by.as_str());
     let (parent, input, created_at) = (stored.job.parent, Arc::new(input), stored.job.created_at);
-    let hook_of = stored.job.hook_of;
-    let job = Job { id, parent, hook_of, definition, input, submitted_by, created_at, header, steps };
+    let (hook_of, group) = (stored.job.hook_of, stored.job.group.as_deref().map(Arc::from));
+    let job = Job { id, parent, hook_of, definition, input, group, submitted_by, created_at, header, steps };
     Ok((job, meta))
 }

@@ -7,14 +7,17 @@
 
 pub mod access;
 pub mod alike;
+pub mod artifacts;
 pub mod beats;
 pub mod checks;
 pub mod children;
 pub mod events;
+pub mod groups;
 pub mod jobs;
 pub mod listing;
 pub mod logs;
 pub mod outbox;
+pub mod retention;
 pub mod servers;
 pub mod triggers;
 
@@ -63,11 +66,18 @@ macro_rules! conformance_tests {
             checks::offers_and_attempts_are_held,
             checks::an_attempt_has_a_place_from_its_offer_on,
             children::a_child_knows_whose_it_is,
+            children::a_family_is_found_by_its_ids,
             children::who_is_tied_to_a_job_that_moved_is_left_out,
             children::a_child_that_is_there_already_is_left_out_with_its_parent,
             events::numbers_grow_and_pages_follow,
             events::events_of_one_job_are_its_own,
             events::numbers_never_return,
+            groups::who_waits_stands_in_line_by_priority_and_age,
+            groups::an_admitted_job_has_a_slot_until_it_is_over,
+            groups::what_may_still_run_keeps_its_place,
+            groups::two_who_admit_at_once_are_in_conflict,
+            groups::an_admission_falls_with_what_made_room_for_it,
+            groups::an_idle_group_is_forgotten,
             logs::chunks_follow_each_other,
             logs::a_repeat_changes_nothing,
             logs::a_gap_is_refused,
@@ -82,6 +92,8 @@ macro_rules! conformance_tests {
             outbox::a_delivery_goes_on_from_where_it_was,
             outbox::what_is_given_up_is_listed_until_it_is_tried_again,
             outbox::a_job_that_follows_on_another_knows_it,
+            artifacts::what_a_step_left_is_wanted,
+            artifacts::what_came_late_is_wanted_too,
             beats::beats_add_up,
             beats::a_break_begins_a_new_stretch,
             beats::the_longest_silent_is_the_most_stale,
@@ -104,8 +116,17 @@ macro_rules! conformance_tests {
             access::only_a_good_enroll_token_enrolls,
             access::a_worker_that_cannot_be_made_spends_nothing,
             access::one_use_makes_one_worker_in_a_race,
+            access::secrets_are_replaced_by_name_and_removed,
             access::tasks_are_replaced_by_name,
             access::meta_keeps_the_last_word,
+            retention::a_job_that_goes_is_gone_at_once_and_its_rows_in_pieces,
+            retention::only_what_is_over_and_has_not_moved_goes,
+            retention::numbers_of_events_that_went_never_return,
+            retention::all_that_speaks_against_it_is_said,
+            retention::a_log_that_goes_leaves_a_word,
+            retention::a_definition_goes_when_no_job_has_it,
+            retention::a_worker_that_has_nothing_departs,
+            retention::what_was_begun_goes_on_after_a_crash,
             servers::every_start_is_a_generation,
             servers::a_server_shows_that_it_lives_and_says_that_it_goes,
             servers::a_mark_that_another_server_overtook_is_left_out_alone,

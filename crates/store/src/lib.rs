@@ -4,6 +4,7 @@
 //! * [`Reader`] looks, beside the writer, for the API and the command line.
 //! * [`rows`] are the shapes of storage; [`codec`] turns them into the engine's types and back.
 //! * [`plan`], [`append`] and [`prefix`] are decisions that every store makes alike.
+//! * [`retention`] is about what goes.
 //!
 //! A job's state has one way into the database: [`Store::commit`], fed by [`codec`] from `engine::Changes`.
 
@@ -15,13 +16,17 @@ pub mod rows;
 pub mod append;
 pub mod plan;
 pub mod prefix;
+pub mod retention;
 
 pub mod conformance;
 
 use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
 
-pub use batch::{Batch, Beats, Committed, JobWrite, LogAppend, LogClose, LogDeadline, LogMark, Mark, TriggerWrite};
+pub use batch::{
+    Admission, Batch, Beats, Committed, JobWrite, LogAppend, LogClose, LogDeadline, LogMark, Mark, TriggerWrite,
+};
 pub use read::{JobFilter, Page, Reader};
+pub use retention::{Cleared, OldJob, OldLog, Piece};
 
 /// The writer's side of a database. Synchronous: the ledger's thread runs it inline, and so does a simulation.
 pub trait Store: Send {
@@ -35,6 +40,9 @@ pub trait Store: Send {
 
     /// The job and step that this attempt, granted or only offered, belongs to.
     fn place_of(&mut self, attempt: AttemptId) -> Result<Option<(JobId, StepIx)>, StoreError>;
+
+    /// The jobs that are not over and may belong to this one's family, itself among them.
+    fn open_kin(&mut self, job: JobId, limit: usize) -> Result<Vec<JobId>, StoreError>;
 
     /// Jobs and steps whose check time has come, the earliest first.
     fn due(&mut self, now: Time, limit: usize) -> Result<Vec<Due>, StoreError>;
@@ -84,6 +92,33 @@ pub trait Store: Send {
     /// Deletes signs of life that ended before `before`, at most `limit` of each kind; returns how many.
     fn prune_beats(&mut self, before: Time, limit: usize) -> Result<usize, StoreError>;
 
+    /// Takes jobs that are over off the record, as long as they have these versions; returns those that went. What is left of
+    /// them is for [`Store::clear_doomed`]. The numbers of their events never return.
+    fn doom(&mut self, jobs: &[(JobId, u64)], now: Time) -> Result<Vec<JobId>, StoreError>;
+
+    /// Takes away a piece of what is left of doomed jobs.
+    fn clear_doomed(&mut self, piece: Piece) -> Result<Cleared, StoreError>;
+
+    /// Takes away lines of an attempt's log, and leaves a word in their place; nothing if lines are still waited for. One
+    /// of an attempt that nobody knows goes without a word.
+    fn drop_log(&mut self, attempt: AttemptId, now: Time, piece: Piece) -> Result<Cleared, StoreError>;
+
+    /// Deletes definitions that no job has, among the `limit` that come after this hash. Returns how many, and where to go
+    /// on, if there are more.
+    fn prune_definitions(
+        &mut self,
+        after: Option<[u8; 32]>,
+        limit: usize,
+    ) -> Result<(usize, Option<[u8; 32]>), StoreError>;
+
+    /// Deletes a worker that was not seen since then, and has nothing that may still run; returns whether it did. That
+    /// there was one, and its credential, stays known to [`Reader::departed`].
+    fn depart(&mut self, worker: WorkerId, unseen_since: Time, now: Time) -> Result<bool, StoreError>;
+
+    /// Forgets concurrency groups to which nobody was admitted since `before` and that have no open jobs, at most `limit`;
+    /// returns how many.
+    fn prune_groups(&mut self, before: Time, limit: usize) -> Result<usize, StoreError>;
+
     fn put_token(&mut self, token: &rows::TokenRow) -> Result<(), StoreError>;
 
     /// Returns whether there was such a token that was not revoked yet.
@@ -91,6 +126,12 @@ pub trait Store: Send {
 
     /// Spends one use of an enroll token and creates the worker, together or not at all.
     fn enroll(&mut self, token_hash: &[u8; 32], worker: &rows::NewWorker, now: Time) -> Result<Enrolled, StoreError>;
+
+    /// Takes the place of one of the same name.
+    fn put_secret(&mut self, secret: &rows::SecretRow) -> Result<(), StoreError>;
+
+    /// Returns whether there was one.
+    fn remove_secret(&mut self, name: &str) -> Result<bool, StoreError>;
 
     fn put_task(&mut self, task: &rows::TaskRow) -> Result<(), StoreError>;
 

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use engine::JobId;
 
 use crate::rows::{IdempotencyRow, LineageRow};
-use crate::{Batch, JobWrite, StoreError, TriggerWrite};
+use crate::{Admission, Batch, JobWrite, StoreError, TriggerWrite};
 
 #[derive(Debug, Default)]
 pub struct Plan<'a> {
@@ -17,6 +17,8 @@ pub struct Plan<'a> {
     pub conflicts: BTreeSet<JobId>,
     /// Triggers that are left out.
     pub triggers_moved: BTreeSet<String>,
+    /// Concurrency groups whose admissions are left out.
+    pub groups_moved: BTreeSet<String>,
 }
 
 /// A job that is written more than once in a batch needs only its last row; its first says what must be there.
@@ -28,19 +30,22 @@ pub struct PlannedJob<'a> {
 
 impl<'a> Plan<'a> {
     /// `version_of` gives the version that is stored, `is_taken` whether a key is, `is_followed` whether a family has a
-    /// job in this place, `trigger_version` what `version_of` does for triggers.
+    /// job in this place, `trigger_version` what `version_of` does for triggers, `last_admitted` who was last admitted to a
+    /// group.
     pub fn new<E: From<StoreError>>(
         batch: &'a Batch,
         version_of: impl FnMut(JobId) -> Result<Option<u64>, E>,
         is_taken: impl FnMut(&IdempotencyRow) -> Result<bool, E>,
         is_followed: impl FnMut(&LineageRow) -> Result<bool, E>,
         trigger_version: impl FnMut(&str) -> Result<Option<u64>, E>,
+        last_admitted: impl FnMut(&str) -> Result<Option<JobId>, E>,
     ) -> Result<Plan<'a>, E> {
         let mut plan = Plan::default();
         let there_already = plan.check_versions(&batch.jobs, version_of)?;
         plan.check_keys(&batch.idempotency, is_taken)?;
         plan.check_families(&batch.lineage, is_followed)?;
         plan.check_triggers(&batch.triggers, trigger_version)?;
+        plan.check_groups(&batch.admissions, last_admitted)?;
         plan.spread(batch);
         match there_already.into_iter().find(|id| plan.takes(*id)) {
             Some(id) => Err(refused(format!("job {id} is there already"))),
@@ -62,6 +67,14 @@ impl<'a> Plan<'a> {
                     grows = true;
                 }
             }
+            for admission in &batch.admissions {
+                let missing = admission.jobs.iter().chain(&admission.after).any(|job| !self.takes(*job));
+                if missing && self.takes_group(&admission.group) {
+                    self.groups_moved.insert(admission.group.clone());
+                    self.conflicts.extend(&admission.jobs);
+                    grows = true;
+                }
+            }
             for &(one, other) in &ties {
                 if self.takes(one) != self.takes(other) {
                     grows |= self.conflicts.insert(one) | self.conflicts.insert(other);
@@ -77,6 +90,11 @@ impl<'a> Plan<'a> {
 
     pub fn takes_trigger(&self, id: &str) -> bool {
         !self.triggers_moved.contains(id)
+    }
+
+    /// Whether the batch's admissions to this concurrency group are written.
+    pub fn takes_group(&self, group: &str) -> bool {
+        !self.groups_moved.contains(group)
     }
 
     pub fn jobs(&self) -> impl Iterator<Item = &PlannedJob<'a>> {
@@ -145,6 +163,26 @@ impl<'a> Plan<'a> {
             if version_of(&write.row.id)? != write.expected {
                 self.triggers_moved.insert(write.row.id.clone());
                 self.conflicts.extend(&write.jobs);
+            }
+        }
+        Ok(())
+    }
+
+    /// Somebody else was admitted meanwhile: there may be no room any more.
+    fn check_groups<E: From<StoreError>>(
+        &mut self,
+        admissions: &[Admission],
+        mut last_admitted: impl FnMut(&str) -> Result<Option<JobId>, E>,
+    ) -> Result<(), E> {
+        let mut in_batch = BTreeSet::new();
+        for admission in admissions {
+            let group = admission.group.as_str();
+            if !in_batch.insert(group) || admission.jobs.is_empty() {
+                return Err(refused(format!("the batch admits to the group {group} twice, or nobody")));
+            }
+            if last_admitted(group)? != admission.expected {
+                self.groups_moved.insert(group.to_owned());
+                self.conflicts.extend(&admission.jobs);
             }
         }
         Ok(())

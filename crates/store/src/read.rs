@@ -7,8 +7,10 @@ use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
 use uuid::Uuid;
 
 use crate::StoreError;
+use crate::retention::{Cleared, OldJob, OldLog};
 use crate::rows::{
-    BeatRow, BreakerRow, HearingRow, IdempotencyRow, ServerRow, StoredJob, TaskRow, TokenRow, TriggerRow, WorkerRow,
+    BeatRow, BreakerRow, HearingRow, IdempotencyRow, SecretRow, ServerRow, StoredJob, TaskRow, TokenRow, TriggerRow,
+    WorkerRow,
 };
 
 /// Everything that is read for people and programs. Safe to call from many threads at once.
@@ -44,6 +46,31 @@ pub trait Reader: Send + Sync {
     fn dead_outbox(&self, limit: usize) -> Result<Vec<OutboxView>, StoreError>;
 
     fn outbox(&self, id: Uuid) -> Result<Option<OutboxView>, StoreError>;
+
+    /// The jobs that have been admitted to this concurrency group and may not be over: those that are open, and those that
+    /// ended after `ended_after` and left something that may still run. In the order of their ids.
+    fn slots(&self, group: &str, ended_after: Time) -> Result<Vec<SlotView>, StoreError>;
+
+    /// The jobs that wait for this concurrency group, in the order of service, at most `limit`.
+    fn line(&self, group: &str, limit: usize) -> Result<Vec<LineView>, StoreError>;
+
+    /// The concurrency groups that jobs wait for, by name, after this name, at most `limit`.
+    fn lines(&self, after: &str, limit: usize) -> Result<Vec<String>, StoreError>;
+
+    /// The jobs with a concurrency group that ended after `ended_after` and left something that may still run.
+    fn stray_slots(&self, ended_after: Time) -> Result<Vec<(String, JobId)>, StoreError>;
+
+    /// The concurrency groups that have open jobs, by name, after this name, at most `limit`.
+    fn groups(&self, after: &str, limit: usize) -> Result<Vec<String>, StoreError>;
+
+    /// The job that was last admitted to this concurrency group: the mark by which two who admit at once are told apart.
+    fn last_admitted(&self, group: &str) -> Result<Option<JobId>, StoreError>;
+
+    /// The job's attempts that were given up without proof that they are over.
+    fn unconfirmed(&self, job: JobId) -> Result<Vec<AttemptView>, StoreError>;
+
+    /// Which of these sets of files (hashes in hexadecimal digits) a step has left, or an end that came late has brought.
+    fn wanted_artifacts(&self, sets: &[String]) -> Result<Vec<String>, StoreError>;
 
     /// The hash of the definition that the job was submitted with.
     fn definition_of(&self, job: JobId) -> Result<Option<[u8; 32]>, StoreError>;
@@ -105,6 +132,11 @@ pub trait Reader: Send + Sync {
 
     fn idempotency(&self, token: Uuid, key: &str) -> Result<Option<IdempotencyRow>, StoreError>;
 
+    /// By name, sealed as they are.
+    fn secrets(&self) -> Result<Vec<SecretRow>, StoreError>;
+
+    fn secret(&self, name: &str) -> Result<Option<SecretRow>, StoreError>;
+
     fn tasks(&self) -> Result<Vec<TaskRow>, StoreError>;
 
     fn trigger(&self, id: &str) -> Result<Option<TriggerRow>, StoreError>;
@@ -113,6 +145,21 @@ pub trait Reader: Send + Sync {
     fn triggers(&self) -> Result<Vec<TriggerRow>, StoreError>;
 
     fn meta(&self, key: &str) -> Result<Option<String>, StoreError>;
+
+    /// Jobs with ids after `after` and below `until`, in their order: members of a family stand together.
+    fn old_jobs(&self, after: Option<JobId>, until: JobId, limit: usize) -> Result<Vec<OldJob>, StoreError>;
+
+    /// The same for logs that have lines.
+    fn old_logs(&self, after: Option<AttemptId>, until: AttemptId, limit: usize) -> Result<Vec<OldLog>, StoreError>;
+
+    /// What would go with a job.
+    fn weight(&self, job: JobId) -> Result<Cleared, StoreError>;
+
+    /// When a worker was deleted for not having been seen, if it was.
+    fn departed(&self, worker: WorkerId) -> Result<Option<Time>, StoreError>;
+
+    /// The worker whose credential this was.
+    fn departed_by_credential(&self, hash: &[u8; 32]) -> Result<Option<WorkerId>, StoreError>;
 
     /// How many jobs there are in each state, as `(state, count)`.
     fn job_counts(&self) -> Result<Vec<(String, u64)>, StoreError>;
@@ -150,6 +197,29 @@ pub struct JobSummary {
     pub parent: Option<Parent>,
     /// The job on whose end it follows.
     pub hook_of: Option<JobId>,
+    /// Its concurrency group.
+    pub group: Option<String>,
+    /// It waits for that.
+    pub in_line: bool,
+}
+
+/// A job that may have a slot of its concurrency group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SlotView {
+    pub job: JobId,
+    pub created_at: Time,
+    /// None: it is open.
+    pub ended_at: Option<Time>,
+    /// It is being cancelled.
+    pub cancelling: bool,
+}
+
+/// A job that waits for its concurrency group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LineView {
+    pub job: JobId,
+    pub priority: i32,
+    pub created_at: Time,
 }
 
 /// Something to be delivered outside, and how far that got.
@@ -222,6 +292,8 @@ pub struct AttemptView {
     pub late_outcome: Option<String>,
     pub cpu_ms: u64,
     pub memory_bytes_max: u64,
+    /// How its cleanup ended, as `codec::cleanup` reads it.
+    pub cleanup: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -23,6 +23,11 @@ pub struct JobRow {
     pub parent: Option<Parent>,
     /// The job on whose end it follows.
     pub hook_of: Option<JobId>,
+    /// Its concurrency group, and when that had room for it.
+    pub group: Option<String>,
+    pub admitted_at: Option<Time>,
+    /// Something of it was given up and may still run.
+    pub strays: bool,
     pub version: u64,
     pub state: &'static str,
     pub task: String,
@@ -68,6 +73,8 @@ pub struct StepRow {
     /// In hearing time; the view adds what was deaf.
     pub recovery_deadline: Option<Heard>,
     pub updated_at: Time,
+    /// The set of files that it left, by its hash in hexadecimal digits.
+    pub artifacts: Option<String>,
     pub data: String,
 }
 
@@ -91,6 +98,8 @@ pub struct AttemptRow {
     pub error_message: Option<String>,
     pub cpu_ms: u64,
     pub memory_bytes_max: u64,
+    /// How its cleanup ended, as `codec::cleanup` reads it.
+    pub cleanup: Option<String>,
 }
 
 /// A decision, for `_server` logs and live streams.
@@ -99,7 +108,7 @@ pub struct EventRow {
     pub job: JobId,
     pub ix: Option<StepIx>,
     pub at: Time,
-    /// `step`, `offer`, `attempt`, `job`, `approved`, `cancel_asked`, `continued`, `hook`.
+    /// `step`, `offer`, `attempt`, `job`, `approved`, `cancel_asked`, `continued`, `hook`, `notice`.
     pub kind: &'static str,
     pub verb: Option<&'static str>,
     pub from: Option<&'static str>,
@@ -210,6 +219,7 @@ pub struct LoadedJob {
     pub id: JobId,
     pub parent: Option<Parent>,
     pub hook_of: Option<JobId>,
+    pub group: Option<String>,
     pub version: u64,
     pub state: String,
     pub input: String,
@@ -311,6 +321,8 @@ pub struct WorkerHello {
     pub server: ServerId,
     /// It wants no new work.
     pub unwilling: bool,
+    /// What it can do that older ones could not.
+    pub features: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -352,6 +364,8 @@ pub struct WorkerRow {
     pub server: Option<ServerId>,
     /// It wants no new work itself.
     pub unwilling: bool,
+    /// What it can do that older ones could not.
+    pub features: Vec<String>,
 }
 
 /// What an operator says of a worker.
@@ -398,6 +412,15 @@ pub struct TokenRow {
     pub revoked_at: Option<Time>,
 }
 
+/// A secret, as the server sealed it: nobody can read it without the server's key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SecretRow {
+    pub name: String,
+    pub sealed: Vec<u8>,
+    pub set_at: Time,
+    pub set_by: String,
+}
+
 /// A task that was pushed, not read from the task folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskRow {
@@ -431,4 +454,7 @@ pub struct TriggerRow {
     pub last_error: Option<String>,
     /// Times that passed without a job of their own.
     pub missed: u64,
+    /// The last notice that times passed without a job, in words, and when it was given.
+    pub notice: Option<String>,
+    pub notice_at: Option<Time>,
 }

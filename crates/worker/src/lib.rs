@@ -9,10 +9,12 @@
 //! * [`state`]: whose the state folder is, and whether it is where it was made; [`shelf`]: what is kept of the past.
 //!
 //! The rest does, and decides nothing: `run` and `shell` (a worker's life, and the loop around the agent), the tasks and
-//! threads in `link`, `ship` and `executors` (folders and runners), `enroll` (how a worker gets its credential).
+//! threads in `link`, `ship` and `executors` (folders and runners), `depot` (files to and from servers), `enroll` (how a worker
+//! gets its credential).
 
 pub mod adopt;
 pub mod agent;
+mod depot;
 mod enroll;
 mod error;
 mod executors;

@@ -29,6 +29,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::adopt::{Look, Next, RETRY_PAUSE};
 use crate::agent::{Action, Agent, ExitReason, Finding, Input, StopLevel, Word};
+use crate::depot::Depot;
 use crate::error::WorkerError;
 use crate::executors::process::{
     Broom, Connection, Done, Heard, Job, Prepare, PrepareError, Sweep, Workshop, reconnect,
@@ -71,6 +72,7 @@ pub(crate) struct Shell {
     handover: Option<UnixListener>,
     link: Option<LinkSender>,
     shipping: Shipping,
+    depot: Depot,
     workshop: Workshop,
     broom: Broom,
     threads: Vec<JoinHandle<()>>,
@@ -89,6 +91,7 @@ struct Inbox {
     link: mpsc::Receiver<LinkEvent>,
     done: mpsc::Receiver<Done>,
     heard: mpsc::Receiver<Heard>,
+    files: mpsc::Receiver<Input>,
 }
 
 impl Shell {
@@ -109,6 +112,8 @@ impl Shell {
         for ticket in adopted {
             workshop.order(Job::Examine { ticket });
         }
+        let (files, files_inbox) = mpsc::channel(QUEUE);
+        let depot = Depot::new(places.clone(), reach.clone(), files);
         let mut link_task = JoinSet::new();
         link_task.spawn(link::keep(reach, link_events));
         Ok(Shell {
@@ -120,12 +125,13 @@ impl Shell {
             handover,
             link: None,
             shipping,
+            depot,
             workshop,
             broom,
             threads,
             lines: Lines::default(),
             heard,
-            inbox: Inbox { link: link_inbox, done: done_inbox, heard: heard_inbox },
+            inbox: Inbox { link: link_inbox, done: done_inbox, heard: heard_inbox, files: files_inbox },
             later: JoinSet::new(),
             _link_task: link_task,
             goodbye_patience: GOODBYE_PATIENCE,
@@ -147,6 +153,7 @@ impl Shell {
                 Some(event) = self.inbox.link.recv() => self.link_event(event),
                 Some(done) = self.inbox.done.recv() => self.job_done(done),
                 Some(heard) = self.inbox.heard.recv() => self.runner_heard(heard),
+                Some(input) = self.inbox.files.recv() => self.feed(input),
                 Some(Ok(job)) = self.later.join_next() => self.workshop.order(job),
                 changed = stop.changed(), if may_be_stopped => match changed {
                     Ok(()) => {
@@ -320,9 +327,13 @@ impl Shell {
                 pause::at(Point::Offered);
                 self.workshop.order(Job::Prepare { spec, rules });
             }
-            Action::Go { ticket, asked_at } => {
-                self.tell(ticket, &ToRunner::Go { asked_at_ms: Some(clock::to_ms(asked_at)) });
+            Action::GiveSecrets { ticket, values } => self.tell(ticket, &ToRunner::Secrets { values }),
+            Action::Go { ticket, asked_at, cannot } => {
+                self.tell(ticket, &ToRunner::Go { asked_at_ms: Some(clock::to_ms(asked_at)), cannot });
             }
+            Action::Fetch { ticket } => self.depot.fetch(ticket),
+            Action::Store { ticket } => self.depot.store(ticket),
+            Action::StopFiles { ticket } => self.depot.stop(ticket),
             Action::Renewed { ticket, n } => self.tell(ticket, &ToRunner::Renewed { n }),
             Action::Rules { ticket, rules } => self.tell(ticket, &ToRunner::Rules { rules }),
             Action::EndLease { ticket } => {
@@ -388,6 +399,7 @@ impl Shell {
 
     fn put_away(&mut self, ticket: Ticket, sweep: Sweep) {
         self.shipping.order(Order::Stop { ticket });
+        self.depot.stop(ticket);
         self.broom.order(sweep);
         self.lines.put_away(ticket);
     }
@@ -403,8 +415,8 @@ impl Shell {
             };
             let _ = timeout(self.goodbye_patience, closed).await;
         }
-        let Shell { state, shipping, workshop, broom, threads, inbox, .. } = self;
-        drop((shipping, workshop, broom, inbox));
+        let Shell { state, shipping, depot, workshop, broom, threads, inbox, .. } = self;
+        drop((shipping, depot, workshop, broom, inbox));
         let _ = tokio::task::spawn_blocking(move || {
             for thread in threads {
                 let _ = thread.join();

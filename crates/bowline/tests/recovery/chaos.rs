@@ -1,11 +1,9 @@
 //! Kills, cuts and pauses at random times, many in a row: what no list of cases thought of.
 
-use std::time::Duration;
-
 use testkit::process::Frozen;
 use testkit::{Fault, House, Proxy, Role, await_that};
 
-use crate::story::pass;
+use crate::dice::Dice;
 
 const STEPS: usize = 6;
 const ROUNDS: usize = 20;
@@ -15,22 +13,6 @@ fn seed() -> u64 {
     let given = std::env::var("BOWLINE_CHAOS_SEED").ok().and_then(|seed| seed.parse().ok());
     let clock = || std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_nanos();
     given.unwrap_or_else(|| clock() as u64)
-}
-
-/// A small generator (xorshift): the same seed gives the same story, as far as the story is ours.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % sides
-    }
-
-    fn wait(&mut self, longest_ms: u64) {
-        pass(Duration::from_millis(self.roll(longest_ms)));
-    }
 }
 
 struct Stage {
@@ -97,7 +79,7 @@ impl Stage {
 fn whatever_happens_every_step_runs_once_and_no_line_is_lost() {
     let seed = seed();
     println!("BOWLINE_CHAOS_SEED={seed}");
-    let mut dice = Dice(seed | 1);
+    let mut dice = Dice::new(seed);
     let mut house = House::new();
     house.recovery(&[("MAX_RECONNECT_DELAY_SECS", "30")]);
     let server = house.start_server();

@@ -3,8 +3,10 @@
 //!
 //! Scenarios that only wait run side by side in one test (`story::each`): each has a house of its own.
 
+mod dice;
 mod story;
 
+mod artifacts;
 mod caretakers;
 mod chaos;
 mod clocks;
@@ -12,6 +14,7 @@ mod cuts;
 mod demo;
 mod disks;
 mod identity;
+mod kills;
 mod leases;
 mod losses;
 mod map;

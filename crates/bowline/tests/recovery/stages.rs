@@ -35,7 +35,11 @@ impl Held {
         let runner = process::parent(self.stopped) != std::process::id();
         match point {
             Point::Offered => assert_eq!(self.stopped, self.worker.pid(), "the worker stands there"),
-            Point::Accepted | Point::Granted | Point::ReportedNotAcknowledged => {
+            Point::Accepted
+            | Point::Granted
+            | Point::ReportedNotAcknowledged
+            | Point::ArtifactsComing
+            | Point::ArtifactsStored => {
                 assert_eq!(self.stopped, self.server.pid(), "the server stands there");
             }
             Point::Intent | Point::Exec | Point::EndedNotRecorded | Point::RecordedNotReported => {
@@ -49,7 +53,11 @@ impl Held {
             }
             // It may or may not have come to its first line.
             Point::Exec => {}
-            Point::EndedNotRecorded | Point::RecordedNotReported | Point::ReportedNotAcknowledged => {
+            Point::EndedNotRecorded
+            | Point::RecordedNotReported
+            | Point::ReportedNotAcknowledged
+            | Point::ArtifactsComing
+            | Point::ArtifactsStored => {
                 assert_eq!(outside.completed(), 1, "it was executed");
             }
         }
@@ -125,7 +133,10 @@ fn the_runner_is_killed_at_each_stage_of_a_step_that_writes() {
         let (house, id) = (&held.house, &held.id);
         match point {
             Point::Offered | Point::Accepted | Point::Granted => check_ran_once(house, id),
-            Point::RecordedNotReported | Point::ReportedNotAcknowledged => check_ran_once(house, id),
+            Point::RecordedNotReported
+            | Point::ReportedNotAcknowledged
+            | Point::ArtifactsComing
+            | Point::ArtifactsStored => check_ran_once(house, id),
             Point::Intent | Point::Exec | Point::EndedNotRecorded => {
                 let job = house.end(id);
                 assert_eq!(job["error"]["code"], "runner_lost", "{job:#}");

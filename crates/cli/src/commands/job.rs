@@ -1,6 +1,8 @@
 //! `bowline job`: one job in full.
 
-use api::job::{Hook, HookKind};
+use std::time::Duration;
+
+use api::job::{Hook, HookKind, Notice};
 use api::{Job, Step, StepState};
 use clap::Args;
 use client::Client;
@@ -12,7 +14,7 @@ use crate::exit::Exit;
 use crate::print::{put, put_json};
 use crate::style::job_state;
 use crate::table::put_table;
-use crate::times::{now, remaining, took, when};
+use crate::times::{now, remaining, short, took, when};
 
 /// Show a job with its steps
 #[derive(Debug, Args)]
@@ -36,16 +38,24 @@ pub(crate) async fn run(client: &Client, args: &JobArgs) -> Result<Exit, CliErro
     put(&head(&job))?;
     let rows = job.steps.iter().map(|step| {
         let latest = step.attempts.last();
+        let usage = latest.and_then(|attempt| attempt.usage);
         vec![
             step.name.clone(),
             state(step),
             step.attempt.to_string(),
             latest.map_or_else(|| doer(step), |attempt| attempt.worker.clone()),
             took(latest.map(|attempt| attempt.started_at), latest.and_then(|attempt| attempt.ended_at)),
+            usage.map_or_else(|| "-".to_owned(), |usage| short(Duration::from_millis(usage.cpu_ms))),
+            usage.map_or_else(|| "-".to_owned(), |usage| bytes(usage.memory_bytes_max)),
             step.error.as_ref().map(|error| error.message.clone()).unwrap_or_default(),
         ]
     });
-    put_table(&["step", "state", "attempt", "worker", "took", "error"], rows.collect(), "no steps")?;
+    let columns = ["step", "state", "attempt", "worker", "took", "cpu", "memory", "error"];
+    put_table(&columns, rows.collect(), "no steps")?;
+    let cleanups: Vec<String> = job.steps.iter().flat_map(cleanups).collect();
+    if !cleanups.is_empty() {
+        put(&format!("\n{}", cleanups.join("\n")))?;
+    }
     Ok(Exit::Success)
 }
 
@@ -60,6 +70,15 @@ fn state(step: &Step) -> String {
         (Some(deadline), StepState::Recovering) => format!("recovering ({})", remaining(deadline.at, now())),
         _ => step.state.to_string(),
     }
+}
+
+/// `cleanup of a (attempt 1): ended well`, for every attempt that was cleaned up after.
+fn cleanups(step: &Step) -> impl Iterator<Item = String> {
+    step.attempts.iter().filter_map(|attempt| {
+        let cleanup = attempt.cleanup.as_ref()?;
+        let problem = cleanup.problem.as_deref().unwrap_or("ended well");
+        Some(format!("cleanup of {} (attempt {}): {problem}", step.name, attempt.number))
+    })
 }
 
 /// Who does a step that no worker has.
@@ -78,13 +97,28 @@ fn head(job: &Job) -> String {
     if job.input.as_object().is_some_and(|input| !input.is_empty()) {
         lines.push(format!("input    {}", job.input));
     }
+    // One that retention has deleted is known by its id only.
+    let named =
+        |relative| if job.deleted.contains(&relative) { format!("{relative} (deleted)") } else { relative.to_string() };
+    if let Some(concurrency) = &job.concurrency {
+        let waits = if concurrency.in_line { ", waits for room: `bowline why` says for whom" } else { "" };
+        lines.push(format!("group    {} (limit {}){waits}", concurrency.group, concurrency.limit));
+    }
     if let Some(parent) = job.parent {
-        lines.push(format!("begun by job {parent}"));
-    } else if let Some(job) = job.hook_of {
-        lines.push(format!("follows  job {job}"));
+        lines.push(format!("begun by job {}", named(parent)));
+    } else if let Some(of) = job.hook_of {
+        lines.push(format!("follows  job {}", named(of)));
     }
     if let Some(old) = job.continues {
-        lines.push(format!("continues job {old}"));
+        let how = match job.continues_how.as_deref() {
+            Some("retry") => "retry of",
+            Some("retry_changed") => "retry with other inputs of",
+            _ => "continues",
+        };
+        lines.push(format!("{how} job {}", named(old)));
+    }
+    for next in job.continued_by.iter().filter(|next| Some(**next) != job.resolved_by) {
+        lines.push(format!("continued by job {next}"));
     }
     if let Some(next) = job.resolved_by {
         lines.push(format!("resolved by job {next}"));
@@ -92,17 +126,47 @@ fn head(job: &Job) -> String {
     if let Some(error) = &job.error {
         lines.push(format!("error    {} ({})", error.message, error.code));
     }
+    lines.extend(job.notices.iter().map(notice));
     lines.extend(job.hooks.iter().map(hook));
     lines.push(String::new());
     lines.join("\n")
+}
+
+/// `notice   step build takes longer than expected: 30m`.
+fn notice(notice: &Notice) -> String {
+    let step = notice.step.as_ref().map(|step| format!("step {step} ")).unwrap_or_default();
+    format!("notice   {step}{} ({})", notice.text, when(Some(notice.at)))
 }
 
 /// What followed on the end: `on_error  page (job …): success`.
 fn hook(hook: &Hook) -> String {
     let what = match hook.kind {
         HookKind::Task => format!("{} (job {})", hook.target, hook.id),
-        HookKind::Webhook => hook.target.clone(),
+        HookKind::Webhook | HookKind::Mail => hook.target.clone(),
     };
     let problem = hook.error.as_ref().map(|error| format!(", last time {error}")).unwrap_or_default();
     format!("{}  {what}: {}{problem}", hook.on, hook.state)
+}
+
+/// Three digits at most before the unit, as in `7.3 MiB`.
+fn bytes(count: u64) -> String {
+    let units = ["KiB", "MiB", "GiB", "TiB"];
+    let mut value = count as f64 / 1024.0;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < units.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    if value < 10.0 { format!("{value:.1} {}", units[unit]) } else { format!("{value:.0} {}", units[unit]) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_read_well() {
+        let told = [0, 1024, 7_654_321, 123_456_789, 5 << 30, 9 << 50].map(bytes);
+        assert_eq!(told, ["0.0 KiB", "1.0 KiB", "7.3 MiB", "118 MiB", "5.0 GiB", "9216 TiB"]);
+    }
 }

@@ -1,5 +1,6 @@
 //! `bowline jobs`: the list.
 
+use api::job::JobSummary;
 use api::{JobState, JobsQuery};
 use clap::Args;
 use client::Client;
@@ -56,7 +57,7 @@ pub(crate) async fn run(client: &Client, args: &JobsArgs) -> Result<Exit, CliErr
         vec![
             job.id.to_string(),
             job.task.clone(),
-            job.state.to_string(),
+            state_of(job),
             when(Some(job.created_at)),
             took(job.started_at, job.ended_at),
             job.command
@@ -73,6 +74,14 @@ pub(crate) async fn run(client: &Client, args: &JobsArgs) -> Result<Exit, CliErr
         say(&format!("more with --cursor {next}"));
     }
     Ok(Exit::Success)
+}
+
+/// A job that waits for its concurrency group says so.
+fn state_of(job: &JobSummary) -> String {
+    match job.group.as_ref().filter(|_| job.in_line) {
+        Some(group) => format!("{} (waits for group {group})", job.state),
+        None => job.state.to_string(),
+    }
 }
 
 /// What stands for a command where another job began this one.

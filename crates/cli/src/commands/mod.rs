@@ -1,9 +1,11 @@
 //! One file per command: its arguments, and what it does.
 
+pub(crate) mod artifacts;
 pub(crate) mod attach;
 pub(crate) mod cancel;
 pub(crate) mod check;
 pub(crate) mod completions;
+pub mod db;
 pub(crate) mod dispatch;
 pub(crate) mod exec;
 pub(crate) mod graph;
@@ -16,6 +18,7 @@ pub(crate) mod resolve;
 pub(crate) mod retry;
 pub(crate) mod review;
 pub(crate) mod run;
+pub(crate) mod secret;
 pub(crate) mod tasks;
 pub(crate) mod token;
 pub(crate) mod triggers;
@@ -39,6 +42,7 @@ pub(crate) async fn run(command: ClientCommand, before: &ConnectArgs) -> Result<
         ClientCommand::Wait(args) => wait::run(&args.connect.client(before)?, &args).await,
         ClientCommand::Attach(args) => attach::run(&args.connect.client(before)?, &args).await,
         ClientCommand::Logs(args) => logs::run(&args.connect.client(before)?, &args).await,
+        ClientCommand::Artifacts(args) => artifacts::run(&args.connect.client(before)?, &args).await,
         ClientCommand::Why(args) => why::run(&args.connect.client(before)?, &args).await,
         ClientCommand::Cancel(args) => cancel::run(&args.connect.client(before)?, &args).await,
         ClientCommand::Retry(args) => retry::run(&args.connect.client(before)?, &args).await,
@@ -52,6 +56,7 @@ pub(crate) async fn run(command: ClientCommand, before: &ConnectArgs) -> Result<
         ClientCommand::Outbox(args) => outbox::run(before, &args).await,
         ClientCommand::Dispatch(args) => dispatch::run(before, &args).await,
         ClientCommand::Token(args) => token::run(before, &args).await,
+        ClientCommand::Secret(args) => secret::run(before, &args).await,
         ClientCommand::Tasks(args) => tasks::run(before, &args).await,
         ClientCommand::Triggers(args) => triggers::run(before, &args).await,
         ClientCommand::Graph(args) => graph::run(before, &args).await,

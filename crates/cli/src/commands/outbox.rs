@@ -1,4 +1,4 @@
-//! `bowline outbox`: webhooks that nobody took, and trying them again.
+//! `bowline outbox`: webhooks and mails that nobody took, and trying them again.
 
 use api::Delivery;
 use clap::{Args, Subcommand};
@@ -10,9 +10,9 @@ use crate::print::{put_json, say};
 use crate::table::put_table;
 use crate::times::when;
 
-/// Webhooks that nobody took, and trying them again
+/// Webhooks and mails that nobody took, and trying them again
 ///
-/// A webhook of a task is tried for about half a day. What nobody took until then waits here for a person.
+/// A webhook or a mail of a task is tried for about half a day. What nobody took until then waits here for a person.
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -71,7 +71,7 @@ async fn list(before: &ConnectArgs, args: &OutboxArgs) -> Result<Exit, CliError>
             one.error.clone().unwrap_or_default(),
         ]
     });
-    put_table(&["id", "job", "webhook", "tries", "since", "error"], rows.collect(), "nothing was given up")?;
+    put_table(&["id", "job", "to", "tries", "since", "error"], rows.collect(), "nothing was given up")?;
     Ok(Exit::Success)
 }
 

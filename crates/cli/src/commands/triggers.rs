@@ -77,12 +77,22 @@ async fn list(client: &Client, json: bool) -> Result<Exit, CliError> {
             next,
             when(trigger.last_at),
             last_job,
+            missed(trigger),
             trigger.last_error.clone().unwrap_or_default(),
         ]
     });
     let if_none = "no triggers; a task has them under `triggers`";
-    put_table(&["id", "comes", "next", "last", "last job", "problem"], rows.collect(), if_none)?;
+    put_table(&["id", "comes", "next", "last", "last job", "missed", "problem"], rows.collect(), if_none)?;
     Ok(Exit::Success)
+}
+
+/// How many times passed without a job of their own, and when it was last said.
+fn missed(trigger: &Trigger) -> String {
+    match (trigger.missed_times, trigger.notice_at) {
+        (0, None) => String::new(),
+        (times, None) => times.to_string(),
+        (times, at) => format!("{times} ({}: {})", when(at), trigger.notice.as_deref().unwrap_or_default()),
+    }
 }
 
 /// When it comes, as its task says.

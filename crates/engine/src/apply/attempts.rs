@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use planted::Bug;
 
-use crate::attempt::{Attempt, AttemptState, Outcome, Report, Stopped};
+use crate::attempt::{Artifacts, Attempt, AttemptState, Outcome, Report, Stopped};
 use crate::definition::Work;
 use crate::event::{Effect, OfferNews, Rejection, Stale, Ticket};
 use crate::failure::{Failure, FailureKind};
@@ -100,12 +100,25 @@ impl Draft<'_> {
         self.shift(ix, Verb::Start, State::Running(live), "granted to the worker")
     }
 
+    /// Instead of the grant. Nothing has started, and to offer it again would only repeat the fault.
+    pub(super) fn secret_missing(&mut self, ticket: Ticket, epoch: Epoch, why: &str) -> Result<(), Rejection> {
+        let offer = self.offered(ticket.step, "fail for want of a secret")?;
+        if offer.epoch != epoch {
+            return Err(Rejection::Stale(Stale::Epoch));
+        }
+        self.drop_offer(ticket.step);
+        let message = format!("Job failed: {why}");
+        let failure = Failure::new(FailureKind::Secret, message.clone());
+        self.end(ticket.step, Verb::Fail, End::Failed, Some(failure), &message)
+    }
+
     /// The rows say that the step waits, and its worker knows better. It runs, so nothing else may.
     pub(super) fn adopted(&mut self, ticket: Ticket, worker: WorkerId, epoch: Epoch) -> Result<(), Rejection> {
         let ix = ticket.step;
         if !matches!(self.def(ix).work, Work::Run(_)) {
             return Err(Rejection::NotNow { state: self.step(ix).state.name(), wanted: "adopt" });
         }
+        self.enter_group_late();
         match &self.step(ix).state {
             State::Queued(_) => {}
             // Its needs were met once: the word of that was lost as well.
@@ -152,6 +165,10 @@ impl Draft<'_> {
         step.avoid = None;
         // What was wrong with the attempt before stands in that attempt's row.
         step.error = None;
+        if planted::is(Bug::NoticeWithEachAttempt) {
+            step.late_at = None;
+        }
+        step.artifacts = None;
         let live = Live {
             attempt: ticket.attempt,
             number: step.attempts,
@@ -191,6 +208,7 @@ impl Draft<'_> {
         let report = &self.as_meant(live, report);
         let failure = self.failure_of(ix, report);
         self.record_end(ix, live, report, failure.clone());
+        self.step_mut(ix).artifacts = report.stored();
         self.effect(Effect::Forget { ticket, worker: live.worker });
         if let State::Cancelling(cancelling) = self.step(ix).state {
             if let StopCause::RunnerStale { silent_ms } = cancelling.cause {
@@ -318,6 +336,7 @@ impl Draft<'_> {
             signal,
             error,
             usage: report.usage,
+            cleanup: report.cleanup.clone(),
             ..Attempt::started(ix, live)
         });
     }
@@ -370,14 +389,22 @@ impl Draft<'_> {
 }
 
 fn failure_of_outcome(name: &str, report: &Report) -> Option<Failure> {
-    Some(match &report.outcome {
-        Outcome::Exited(0) => {
-            let problem = report.output_error.as_ref()?;
-            Failure::new(
+    let unstored = match &report.artifacts {
+        Some(Artifacts::Failed(why)) => Some(why),
+        Some(Artifacts::Stored(_)) | None => None,
+    };
+    let mut failure = match &report.outcome {
+        Outcome::Exited(0) => match &report.output_error {
+            Some(problem) => Failure::new(
                 FailureKind::BadOutput,
                 format!("Step `{name}` ended well, but its outputs did not: {problem}"),
-            )
-        }
+            ),
+            None => {
+                let why = unstored?;
+                let message = format!("Step `{name}` ended well, but its artifacts were not stored: {why}");
+                return Some(Failure::new(FailureKind::Artifacts, message));
+            }
+        },
         Outcome::Exited(code) => {
             Failure::new(FailureKind::ExitCode(*code), format!("Step `{name}` exited with code {code}"))
         }
@@ -390,5 +417,10 @@ fn failure_of_outcome(name: &str, report: &Report) -> Option<Failure> {
         Outcome::SpawnFailed(why) => {
             Failure::new(FailureKind::SpawnFailed, format!("Step `{name}` could not be started: {why}"))
         }
-    })
+    };
+    // What it failed of comes first, and stays what it is.
+    if let Some(why) = unstored {
+        failure.message = format!("{}; its artifacts were not stored: {why}", failure.message);
+    }
+    Some(failure)
 }

@@ -14,7 +14,7 @@ use crate::table::Verb;
 
 use super::draft::Draft;
 
-/// What a stop may take beyond its grace: messages, the kill, the exit record.
+/// What a stop may take beyond its grace and its cleanup: messages, the kill, the rest of the output, the exit record.
 const STOP_MARGIN: Duration = Duration::from_secs(10);
 
 impl Draft<'_> {
@@ -31,7 +31,9 @@ impl Draft<'_> {
             known.force = true;
         }
         self.note(About::CancelAsked, &format!("asked by {by}{}", if force { ", by force" } else { "" }));
-        self.cancel_steps(StopCause::Cancel, force)
+        // A job without a slot has nothing running, and may begin nothing: not even what `always()` asks for.
+        let at_once = force || self.awaits_slot();
+        self.cancel_steps(StopCause::Cancel, at_once)
     }
 
     pub(super) fn cancel_for_timeout(&mut self) -> Result<(), Rejection> {
@@ -122,11 +124,14 @@ impl Draft<'_> {
     }
 
     fn stop_deadline(&self, ix: StepIx, mode: StopMode) -> crate::time::Time {
-        let grace = match mode {
-            StopMode::Graceful => self.def(ix).stop.grace,
+        let def = self.def(ix);
+        let time = match mode {
+            StopMode::Graceful if planted::is(Bug::CleanupNotAwaited) => def.stop.grace,
+            StopMode::Graceful => def.stop.grace + def.cleanup().unwrap_or_default(),
+            // By force nothing is waited for, and nothing is cleaned up.
             StopMode::Kill => Duration::ZERO,
         };
-        self.ctx.now + grace + STOP_MARGIN
+        self.ctx.now + time + STOP_MARGIN
     }
 
     /// Sends the order of a cancelling step, first or again.
@@ -141,7 +146,7 @@ impl Draft<'_> {
         }
     }
 
-    /// Grace and margin are over without a word. The verdict stands; without a lease the attempt stays unconfirmed.
+    /// Grace, cleanup and margin are over without a word. The verdict stands; without a lease the attempt stays unconfirmed.
     pub(super) fn force_cancel(&mut self, ix: StepIx, reason: &str) -> Result<(), Rejection> {
         let State::Cancelling(cancelling) = self.step(ix).state else {
             return Err(Rejection::NotNow { state: self.step(ix).state.name(), wanted: "cancel" });

@@ -14,6 +14,7 @@ use super::draft::Draft;
 impl Draft<'_> {
     pub(super) fn check(&mut self, ix: StepIx) -> Result<(), Rejection> {
         self.known(ix)?;
+        self.notice_step(ix);
         let now = self.ctx.now;
         // Rows are the truth: an action is taken only if the row's own data says that its time has come.
         let due = |at: crate::time::Time| at <= now;
@@ -71,6 +72,7 @@ impl Draft<'_> {
     }
 
     pub(super) fn check_job(&mut self) {
+        self.notice_job();
         let expires = self.job.definition.expires;
         let due = deadline::of_job(&self.header, self.job.created_at, expires, self.ctx.now);
         let outcome = match due.action {
@@ -83,6 +85,10 @@ impl Draft<'_> {
 
     /// Nothing has started in time, and nothing will: what waits for a worker fails, and the rest is called off.
     fn expire(&mut self) -> Result<(), Rejection> {
+        if self.awaits_slot() {
+            let message = "Job failed: it still waited for its concurrency group when it expired";
+            return self.end_in_line(&Failure::new(FailureKind::Expired, message));
+        }
         for index in 0..self.count() {
             let ix = StepIx::of(index);
             let message = "Job failed: it had not started when it expired";

@@ -15,9 +15,17 @@ use crate::table::Verb;
 
 use super::draft::Draft;
 use super::fan_out::OUTPUTS_BYTES_MAX;
+use super::groups::group_of;
 
 /// Attempts of lost children that a job remembers; more would be strangers without end.
 const UNBORN_MAX: usize = 10_000;
+
+/// What another job is made of.
+pub(super) struct Conceived {
+    pub task: Arc<ChildTask>,
+    pub input: Value,
+    pub group: Option<Arc<str>>,
+}
 
 impl Draft<'_> {
     /// A worker has an attempt of a child that is not there: it is to be that child's when it is. Of several attempts of one
@@ -36,7 +44,7 @@ impl Draft<'_> {
 
     /// What a child job would be made of. What that depends on does not change any more, so it is the same whenever it is
     /// asked for.
-    pub(super) fn conceive(&self, ix: StepIx, body: &ChildBody) -> Result<(Arc<ChildTask>, Value), Failure> {
+    pub(super) fn conceive(&self, ix: StepIx, body: &ChildBody) -> Result<Conceived, Failure> {
         let failed = |kind, problem: String| Failure::new(kind, format!("Step failed: {problem}"));
         let Some(task) = body.bound.clone() else {
             let problem = format!("there was no task `{}` when the job was submitted", body.task);
@@ -48,12 +56,14 @@ impl Draft<'_> {
         let input = task.inputs.bind(given).map_err(|problem| {
             failed(FailureKind::InvalidInput, format!("the task `{}` does not take its input: {problem}", body.task))
         })?;
-        Ok((task, input))
+        let group = group_of(&task.definition, &input, self.job.id, self.ctx.evaluator)
+            .map_err(|problem| failed(FailureKind::Template, problem))?;
+        Ok(Conceived { task, input, group })
     }
 
     /// Begins a child job, and waits for it.
     pub(super) fn begin_child(&mut self, ix: StepIx, verb: Verb, body: &ChildBody) -> Result<(), Rejection> {
-        let (task, input) = match self.conceive(ix, body) {
+        let conceived = match self.conceive(ix, body) {
             Ok(made) => made,
             Err(failure) => return self.not_begun(ix, verb, failure),
         };
@@ -70,14 +80,15 @@ impl Draft<'_> {
         let delegated = Delegated { since: self.ctx.now, to: Delegate::Child(id), called_off: None };
         let reason = format!("job {id} of task `{}` does it", body.task);
         self.shift(ix, Verb::Start, State::Delegated(delegated), &reason)?;
-        self.bear(id, ix, task, input);
+        self.bear(id, ix, conceived);
         Ok(())
     }
 
-    fn bear(&mut self, id: JobId, ix: StepIx, task: Arc<ChildTask>, input: Value) {
+    fn bear(&mut self, id: JobId, ix: StepIx, conceived: Conceived) {
+        let Conceived { task, input, group } = conceived;
         let parent = Some(Parent { job: self.job.id, step: ix });
         let (input, submitted_by, hook_of) = (Arc::new(input), self.job.submitted_by.clone(), self.job.hook_of);
-        self.children.push(ChildOrder::Begin(Birth { id, parent, hook_of, task, input, submitted_by }));
+        self.children.push(ChildOrder::Begin(Birth { id, parent, hook_of, task, input, group, submitted_by }));
     }
 
     fn not_begun(&mut self, ix: StepIx, verb: Verb, failure: Failure) -> Result<(), Rejection> {
@@ -153,8 +164,8 @@ impl Draft<'_> {
         }
         let Work::Child(body) = &self.def(ix).work else { return Err(Rejection::NotItsChild) };
         match self.conceive(ix, body) {
-            Ok((task, input)) => {
-                self.bear(child, ix, task, input);
+            Ok(conceived) => {
+                self.bear(child, ix, conceived);
                 self.step_mut(ix);
                 Ok(())
             }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::deadline::Rules;
-use crate::definition::{OnDisconnect, StepDef};
+use crate::definition::{OnDisconnect, StepDef, Work};
 use crate::event::{Changes, Rejection};
 use crate::ids::{JobId, StepIx};
 use crate::job::{Fan, Item, Job, Step};
@@ -23,7 +23,7 @@ pub enum Continuation {
     /// What did not end well, and all that follows from it.
     FromFailed,
     /// One step as a person says, and all that follows from it.
-    Resolved(Resolve),
+    Resolved(Box<Resolve>),
 }
 
 /// A step's last attempt in the job that ended.
@@ -68,10 +68,11 @@ pub fn carry_on(
     if !in_doubt.is_empty() && !confirm_dead {
         return Err(Rejection::MayStillRun { steps: in_doubt });
     }
-    let mut job = blank(id, old.definition.clone(), old.input.clone(), by, ctx);
+    let mut job = blank(id, old.definition.clone(), old.input.clone(), old.group.clone(), by, ctx);
     job.hook_of = old.hook_of;
     let mut draft = Draft::new(&job, *ctx);
     draft.touch_all();
+    draft.line_up();
     let origin = format!("taken over from job {}", old.id);
     for index in (0..old.definition.steps().len()).filter(|&index| kept[index]) {
         let ix = StepIx::of(index);
@@ -81,6 +82,11 @@ pub fn carry_on(
     let settled = |ix: StepIx| matches!(how, Continuation::Resolved(order) if order.step == ix && order.settles());
     for (ix, fan) in fans(old).filter(|(ix, _)| keeps_items(old, *ix, &kept) && !settled(*ix)) {
         draft.take_over_items(ix, fan, old, &kept, &origin)?;
+    }
+    // What its items left is theirs: who wants it looks for them.
+    for (ix, fan) in fans(old).filter(|(ix, _)| kept[ix.get()] && leaves_files(old.def(*ix))) {
+        draft.take_over_items(ix, fan, old, &kept, &origin)?;
+        draft.close(ix);
     }
     if let Continuation::Resolved(order) = how {
         let reason = format!("resolved as {} by {}", order.how.word(), order.by);
@@ -137,6 +143,10 @@ fn fans(old: &Job) -> impl Iterator<Item = (StepIx, Fan)> {
 /// Whether a fan-out that is done again goes over the same list: what it needs stands as it was.
 fn keeps_items(old: &Job, ix: StepIx, kept: &[bool]) -> bool {
     !kept[ix.get()] && old.def(ix).needs.iter().all(|need| kept[need.step.get()])
+}
+
+fn leaves_files(def: &StepDef) -> bool {
+    matches!(&def.work, Work::Run(body) if body.artifacts.is_some())
 }
 
 /// The step of the definition that this one is, or is an item of.
@@ -217,7 +227,9 @@ impl Draft<'_> {
             End::Cancelled => Verb::Cancel,
             End::Skipped(_) => Verb::Skip,
         };
-        self.step_mut(ix).output = old.output.clone();
+        let step = self.step_mut(ix);
+        step.output = old.output.clone();
+        step.artifacts = old.artifacts;
         self.end(ix, verb, end, old.error.clone(), origin)
     }
 }

@@ -12,6 +12,7 @@ use crate::event::{About, Changes, ChildOrder, Effect, HookOrder, Note, OfferNew
 use crate::failure::{Failure, FailureKind};
 use crate::ids::{StepIx, WorkerId};
 use crate::job::{CancelCause, Header, Job, JobError, JobState, Step};
+use crate::notice::Notice;
 use crate::state::{End, State, StateName};
 use crate::table::{self, Verb};
 
@@ -26,6 +27,7 @@ pub(super) struct Draft<'a> {
     notes: Vec<Note>,
     pub(super) children: Vec<ChildOrder>,
     pub(super) hooks: Vec<HookOrder>,
+    pub(super) notices: Vec<Notice>,
     effects: Vec<Effect>,
     /// Steps whose last need has just become final.
     pub(super) ready: VecDeque<StepIx>,
@@ -44,6 +46,7 @@ impl<'a> Draft<'a> {
             notes: Vec::new(),
             children: Vec::new(),
             hooks: Vec::new(),
+            notices: Vec::new(),
             effects: Vec::new(),
             ready: VecDeque::new(),
             ended_items: VecDeque::new(),
@@ -162,9 +165,13 @@ impl<'a> Draft<'a> {
             }
         }
         let (now, clocks, rules) = (self.ctx.now, self.ctx.clocks(), self.ctx.rules);
+        let in_line = self.awaits_slot() && !to.is_final();
         for (ix, step) in &mut self.steps {
             let of = step.item.as_ref().map_or(*ix, |item| item.of);
-            step.check = deadline::of_step(&step.state, self.job.definition.step(of), rules, &clocks);
+            step.check = deadline::of_step(step, self.job.definition.step(of), rules, &clocks);
+            if let Some(check) = step.check.as_mut().filter(|_| in_line && step.unmet == 0) {
+                check.owner = deadline::Owner::Group;
+            }
             if let Some(check) = step.check.as_mut().filter(|_| step.for_operator) {
                 check.owner = deadline::Owner::Operator;
             }
@@ -176,7 +183,11 @@ impl<'a> Draft<'a> {
             self.fire_hooks();
         } else {
             let expires = self.job.definition.expires;
-            self.header.check = Some(deadline::of_job(&self.header, self.job.created_at, expires, now));
+            let mut check = deadline::of_job(&self.header, self.job.created_at, expires, now);
+            if in_line {
+                check.owner = deadline::Owner::Group;
+            }
+            self.header.check = Some(check);
         }
         self.header.version += 1;
         Changes {
@@ -186,6 +197,7 @@ impl<'a> Draft<'a> {
             notes: self.notes,
             children: self.children,
             hooks: self.hooks,
+            notices: self.notices,
             effects: self.effects,
         }
     }
@@ -193,6 +205,9 @@ impl<'a> Draft<'a> {
     fn job_state(&mut self) -> JobState {
         let counts = self.header.counts;
         if counts.open() > 0 {
+            if self.awaits_slot() && self.header.cancel.is_none() {
+                return JobState::Pending;
+            }
             return counts.open_state(self.header.cancel.is_some(), self.header.started_at.is_some());
         }
         self.find_error();
@@ -249,6 +264,7 @@ impl<'a> Draft<'a> {
             (false, Some(since)) => {
                 let pause = self.ctx.now.since(since);
                 self.header.timeout_at = self.header.timeout_at.map(|at| at + pause);
+                self.header.expect_at = self.header.expect_at.map(|at| at + pause);
                 self.header.held_since = None;
             }
             (true, Some(_)) | (false, None) => {}

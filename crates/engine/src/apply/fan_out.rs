@@ -172,7 +172,7 @@ impl Draft<'_> {
     }
 
     /// Nobody gets a turn any more. Those who have not had theirs are called off by whoever closes.
-    fn close(&mut self, ix: StepIx) {
+    pub(super) fn close(&mut self, ix: StepIx) {
         if let Some(fan) = &mut self.step_mut(ix).fan {
             fan.closed = true;
         }

@@ -1,16 +1,19 @@
-//! What follows on a job's end: other jobs, and words to somebody outside. It is decided with the end itself, so that it is
-//! decided once, and is never forgotten.
+//! What follows on a job's end, or on a notice: other jobs, and words to somebody outside. It is decided with the end or the
+//! notice itself, so that it is decided once, and is never forgotten.
 
 use std::sync::Arc;
 
 use crate::definition::{ChildBody, Hook, HookWork, Occasion};
-use crate::eval::{Outcome, Scope};
+use crate::eval::{Noticed, Outcome, Scope};
 use crate::event::{About, Birth, HookOrder};
 use crate::failure::FailureKind;
-use crate::ids::StepIx;
+use crate::ids::{JobId, StepIx};
 use crate::job::JobState;
+use crate::notice::Notice;
 
+use super::child::Conceived;
 use super::draft::Draft;
+use super::groups::group_of;
 
 impl Draft<'_> {
     /// The job is over. Nothing follows on what itself follows on another job's end, or a hook that fails would be a hook
@@ -24,24 +27,40 @@ impl Draft<'_> {
             if !self.is_occasion(hook.on) {
                 continue;
             }
-            let id = self.job.id.hook(number);
-            let reason = match &hook.work {
-                HookWork::Webhook(webhook) => {
-                    self.hooks.push(HookOrder::Tell { id, on: hook.on, webhook: webhook.clone() });
-                    format!("{} is told", webhook.url)
-                }
-                HookWork::Task(body) => match self.conceive_hook(hook, body) {
-                    Ok((task, input)) => {
-                        let (parent, hook_of) = (None, Some(self.job.id));
-                        let (input, submitted_by) = (Arc::new(input), self.job.submitted_by.clone());
-                        self.hooks.push(HookOrder::Begin(Birth { id, parent, hook_of, task, input, submitted_by }));
-                        format!("job {id} of task `{}` follows", body.task)
-                    }
-                    Err(problem) => format!("no job of task `{}` follows: {problem}", body.task),
-                },
-            };
-            self.note(About::Hook, &format!("{}: {reason}", hook.on.word()));
+            self.order_hook(self.job.id.hook(number), hook, None);
         }
+    }
+
+    /// The same for a notice.
+    pub(super) fn carry(&mut self, notice: &Notice) {
+        if self.job.hook_of.is_some() {
+            return;
+        }
+        let definition = &self.job.definition;
+        for (number, hook) in definition.hooks.iter().enumerate().filter(|(_, hook)| hook.on == Occasion::Notice) {
+            let about = notice.step.as_ref().map(|(ix, _)| *ix);
+            self.order_hook(self.job.id.notice(notice.kind, about, number), hook, Some(notice));
+        }
+    }
+
+    fn order_hook(&mut self, id: JobId, hook: &Hook, notice: Option<&Notice>) {
+        let reason = match &hook.work {
+            HookWork::Tell(outside) => {
+                let (on, to, notice) = (hook.on, outside.clone(), notice.cloned());
+                self.hooks.push(HookOrder::Tell { id, on, to, notice });
+                format!("{} is told", outside.address())
+            }
+            HookWork::Task(body) => match self.conceive_hook(hook, body, notice) {
+                Ok(Conceived { task, input, group }) => {
+                    let (parent, hook_of) = (None, Some(self.job.id));
+                    let (input, submitted_by) = (Arc::new(input), self.job.submitted_by.clone());
+                    self.hooks.push(HookOrder::Begin(Birth { id, parent, hook_of, task, input, group, submitted_by }));
+                    format!("job {id} of task `{}` follows", body.task)
+                }
+                Err(problem) => format!("no job of task `{}` follows: {problem}", body.task),
+            },
+        };
+        self.note(About::Hook, &format!("{}: {reason}", hook.on.word()));
     }
 
     fn is_occasion(&self, on: Occasion) -> bool {
@@ -56,11 +75,7 @@ impl Draft<'_> {
     }
 
     /// What the job that follows is made of, or why there is none.
-    fn conceive_hook(
-        &self,
-        hook: &Hook,
-        body: &ChildBody,
-    ) -> Result<(Arc<crate::definition::ChildTask>, serde_json::Value), String> {
+    fn conceive_hook(&self, hook: &Hook, body: &ChildBody, notice: Option<&Notice>) -> Result<Conceived, String> {
         let task = body.bound.clone().ok_or("there was no such task when the job was submitted")?;
         let view = |other: StepIx| self.view(other);
         let error = self.header.error.as_ref();
@@ -79,9 +94,11 @@ impl Draft<'_> {
                 steps: &view,
                 item: None,
                 outcome: Some(Outcome { state, error: error.map(|error| &error.failure), step: step.as_deref() }),
+                notice: notice.map(|n| Noticed { kind: n.kind, text: &n.text, step: n.step_name() }),
             },
         )?;
         let input = task.inputs.bind(given)?;
-        Ok((task, input))
+        let group = group_of(&task.definition, &input, self.job.id, self.ctx.evaluator)?;
+        Ok(Conceived { task, input, group })
     }
 }

@@ -11,9 +11,11 @@ mod child;
 mod continuation;
 mod draft;
 mod fan_out;
+mod groups;
 mod holds;
 mod hooks;
 mod loss;
+mod notices;
 mod release;
 mod resolve;
 mod silence;
@@ -35,6 +37,8 @@ use crate::state::{End, State, StateName, StopCause, StopMode};
 use crate::table::Verb;
 use crate::time::{Clocks, Heard, Time};
 use crate::workers::Workers;
+
+pub use groups::{GROUP_NAME_MAX, group_of};
 
 pub use continuation::{Continuation, LastAttempt, carry_on};
 pub use resolve::{Resolution, Resolve};
@@ -62,26 +66,30 @@ impl Ctx<'_> {
     }
 }
 
-/// Makes a new job and starts what needs nothing. The job comes back as it is after its first changes.
+/// Makes a new job and starts what needs nothing. The job comes back as it is after its first changes. One with a `group`
+/// (see [`group_of`]) waits until it is admitted.
 pub fn submit(
     id: JobId,
     definition: Arc<Definition>,
     input: Arc<Value>,
+    group: Option<Arc<str>>,
     by: Arc<str>,
     ctx: &Ctx<'_>,
 ) -> (Job, Changes) {
-    start(blank(id, definition, input, by, ctx), ctx)
+    start(blank(id, definition, input, group, by, ctx), ctx)
 }
 
 /// The same for a job that another one begins.
 pub fn bear(birth: &Birth, ctx: &Ctx<'_>) -> (Job, Changes) {
-    let blank = blank(birth.id, birth.task.definition.clone(), birth.input.clone(), birth.submitted_by.clone(), ctx);
+    let (definition, input, group) = (birth.task.definition.clone(), birth.input.clone(), birth.group.clone());
+    let blank = blank(birth.id, definition, input, group, birth.submitted_by.clone(), ctx);
     start(Job { parent: birth.parent, hook_of: birth.hook_of, ..blank }, ctx)
 }
 
 fn start(mut job: Job, ctx: &Ctx<'_>) -> (Job, Changes) {
     let mut draft = Draft::new(&job, *ctx);
     draft.touch_all();
+    draft.line_up();
     draft.release_ready();
     let changes = draft.finish();
     job.absorb(&changes);
@@ -89,24 +97,37 @@ fn start(mut job: Job, ctx: &Ctx<'_>) -> (Job, Changes) {
 }
 
 /// A job of which nothing has happened yet.
-fn blank(id: JobId, definition: Arc<Definition>, input: Arc<Value>, submitted_by: Arc<str>, ctx: &Ctx<'_>) -> Job {
+fn blank(
+    id: JobId,
+    definition: Arc<Definition>,
+    input: Arc<Value>,
+    group: Option<Arc<str>>,
+    submitted_by: Arc<str>,
+    ctx: &Ctx<'_>,
+) -> Job {
     let steps: Vec<Step> = definition.steps().iter().map(|def| Step::new(def.needs.len(), ctx.now)).collect();
     let header = Header {
         version: 0,
         state: JobState::Pending,
         counts: Counts::of(&steps),
+        admitted_at: None,
         started_at: None,
         ended_at: None,
         error: None,
         cancel: None,
-        timeout_at: definition.timeout.map(|d| ctx.now + d),
+        // While it waits for its group the clock stands still.
+        timeout_at: definition.timeout.filter(|_| group.is_none()).map(|d| ctx.now + d),
+        expect_at: definition.expect.filter(|_| group.is_none()).map(|d| ctx.now + d),
+        late_at: None,
+        notices: 0,
         held_since: None,
         strays: false,
         recovered: false,
         unborn: Vec::new(),
         check: None,
     };
-    Job { id, parent: None, hook_of: None, definition, input, submitted_by, created_at: ctx.now, header, steps }
+    let (parent, hook_of, created_at) = (None, None, ctx.now);
+    Job { id, parent, hook_of, definition, input, group, submitted_by, created_at, header, steps }
 }
 
 /// Decides what `event` does to `job`.
@@ -127,6 +148,7 @@ pub fn apply(job: &Job, event: &Event, ctx: &Ctx<'_>) -> Result<Changes, Rejecti
         Event::Refused { ticket, reason } => draft.refused(*ticket, reason)?,
         Event::OfferLost { ticket, epoch } => draft.offer_lost(*ticket, *epoch)?,
         Event::Accepted { ticket, epoch } => draft.accepted(*ticket, *epoch)?,
+        Event::SecretMissing { ticket, epoch, why } => draft.secret_missing(*ticket, *epoch, why)?,
         Event::Ended { ticket, report } => draft.ended(*ticket, report)?,
         Event::LinkLost { ticket, epoch } => draft.link_lost(*ticket, *epoch)?,
         Event::ServerLost { ticket, epoch, since } => draft.server_lost(*ticket, *epoch, *since)?,
@@ -142,6 +164,8 @@ pub fn apply(job: &Job, event: &Event, ctx: &Ctx<'_>) -> Result<Changes, Rejecti
         Event::WorkerRemoved { ticket, by } => draft.worker_removed(*ticket, by)?,
         Event::Resolve(order) => draft.resolve(order)?,
         Event::Unmatched { step, missing } => draft.unmatched(*step, missing)?,
+        Event::Admit { reason } => draft.admitted(reason)?,
+        Event::TurnAway(failure) => draft.turned_away(failure)?,
         Event::Cancel { by, force } => draft.cancel_asked(by, *force)?,
         Event::Approve { step, by, comment } => draft.approve(*step, by, comment)?,
         Event::Reject { step, by, reason } => draft.reject(*step, by, reason)?,
@@ -234,6 +258,7 @@ impl Event {
             | Event::Refused { ticket, .. }
             | Event::OfferLost { ticket, .. }
             | Event::Accepted { ticket, .. }
+            | Event::SecretMissing { ticket, .. }
             | Event::Ended { ticket, .. }
             | Event::LinkLost { ticket, .. }
             | Event::ServerLost { ticket, .. }
@@ -249,6 +274,8 @@ impl Event {
             | Event::Unborn(_)
             | Event::Unmatched { .. }
             | Event::Resolve(_)
+            | Event::Admit { .. }
+            | Event::TurnAway(_)
             | Event::Cancel { .. }
             | Event::Approve { .. }
             | Event::Reject { .. }

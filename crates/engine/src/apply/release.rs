@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use planted::Bug;
 
-use crate::definition::{Condition, Work};
+use crate::definition::{Condition, FETCHED_MAX, StepDef, Work};
 use crate::eval::{Scope, StepView};
 use crate::event::Rejection;
 use crate::failure::{Failure, FailureKind};
@@ -23,6 +23,10 @@ pub(super) struct NeedsOutcome {
 impl Draft<'_> {
     /// Settles every step whose last need became final, and those that follow from that.
     pub(super) fn release_ready(&mut self) {
+        if self.awaits_slot() {
+            // They are found again when the job is admitted.
+            self.ready.clear();
+        }
         loop {
             let outcome = if let Some(ix) = self.ready.pop_front() {
                 if self.step(ix).state == State::Pending { self.settle(ix) } else { Ok(()) }
@@ -94,6 +98,7 @@ impl Draft<'_> {
             steps: &view,
             item: self.step(ix).item.as_ref().map(|item| &*item.value),
             outcome: None,
+            notice: None,
         })
     }
 
@@ -134,6 +139,7 @@ impl Draft<'_> {
     /// The step's program with its templates filled in; for a child job, whether they can be.
     pub(super) fn fill_in(&mut self, ix: StepIx, needs: &NeedsOutcome) -> Result<(), Failure> {
         let def = self.def(ix);
+        self.check_fetched(def)?;
         match &def.work {
             Work::Run(body) if body.templated => {
                 let rendered = self.with_scope(ix, needs, |scope| self.ctx.evaluator.render(body, def, scope));
@@ -143,6 +149,17 @@ impl Draft<'_> {
             Work::Child(body) => self.conceive(ix, body).map(drop),
             Work::Run(_) | Work::Approve => Ok(()),
         }
+    }
+
+    /// How much it fetches is known only when the lists before it are.
+    fn check_fetched(&self, def: &StepDef) -> Result<(), Failure> {
+        let sets = |step: StepIx| self.step(step).fan.map_or(1, |fan| fan.count as usize);
+        let wanted: usize = def.fetch.iter().map(|fetch| sets(fetch.step)).sum();
+        if wanted <= FETCHED_MAX {
+            return Ok(());
+        }
+        let message = format!("{STEP_FAILED}it fetches the artifacts of {wanted} steps, and the most is {FETCHED_MAX}");
+        Err(Failure::new(FailureKind::Artifacts, message))
     }
 
     /// Nothing holds it back any more.

@@ -119,6 +119,9 @@ impl Draft<'_> {
             Resolution::AcceptLate { report } => (&report.output, self.failure_of(ix, report)),
             Resolution::Rerun => return Ok(()),
         };
+        if let Resolution::AcceptLate { report } = how {
+            self.step_mut(ix).artifacts = report.stored();
+        }
         match failure {
             None => {
                 self.step_mut(ix).output = output.clone();

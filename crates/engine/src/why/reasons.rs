@@ -7,7 +7,8 @@ use crate::definition::{Condition, Need, OnDisconnect, StepDef, Work};
 use crate::ids::{StepIx, WorkerId};
 use crate::job::{Item, Step};
 use crate::state::{
-    Cancelling, Delegate, Delegated, End, Ground, Held, Live, Queued, Recovering, State, StopCause, WaitReason, Waiting,
+    Cancelling, Delegate, Delegated, End, Ground, Held, Live, Queued, Recovering, State, StopCause, StopMode,
+    WaitReason, Waiting,
 };
 use crate::time::Time;
 use crate::workers;
@@ -23,7 +24,7 @@ impl View<'_> {
             state: step.state.name(),
             owner: self.owner(def, step),
             last_sign_of_life: self.last_sign_of_life(step).max(self.runner_seen(ix)),
-            reason: self.reason(def, step) + &self.loose_ends(ix),
+            reason: self.reason(def, step) + self.files(ix) + &lateness(def, step) + &self.loose_ends(ix),
             next: step
                 .check_at(&self.clocks)
                 .map(|check| NextCheck { at: check.at, action: self.action(def, step, check.action) }),
@@ -40,6 +41,7 @@ impl View<'_> {
             }
             Owner::Steps => "its items".to_owned(),
             Owner::Child => step.state.child().map_or_else(String::new, |job| format!("job {job}")),
+            Owner::Group => self.group(),
             Owner::Dispatcher => "the dispatcher".to_owned(),
             Owner::Worker(id) => match self.roster.worker(id) {
                 Some(worker) => format!("worker {}", worker.name),
@@ -49,6 +51,12 @@ impl View<'_> {
             Owner::Person => "a person".to_owned(),
             Owner::Operator => "an operator".to_owned(),
         }
+    }
+
+    /// While no runner speaks for it.
+    fn files(&self, ix: StepIx) -> &'static str {
+        let running = matches!(self.job.step(ix).state, State::Running(_));
+        if running && self.roster.carries_files(ix) { "; its worker is fetching or storing its files" } else { "" }
     }
 
     /// Only of a running attempt: of one that is cut off nobody has heard since.
@@ -101,12 +109,13 @@ impl View<'_> {
     fn reason_of_state(&self, def: &StepDef, step: &Step) -> String {
         match &step.state {
             State::Pending if let Some(item) = &step.item => self.awaits_turn(def, item),
+            State::Pending if self.job.awaits_slot() && step.unmet == 0 => self.awaits_slot(),
             State::Pending => self.pending(def),
             State::Queued(queued) => self.queued(def, step, queued),
             State::Running(live) => self.running(def, live),
             State::Delegated(delegated) => self.delegated(def, step, delegated),
             State::Recovering(recovering) => self.recovering(recovering),
-            State::Cancelling(cancelling) => self.cancelling(cancelling),
+            State::Cancelling(cancelling) => self.cancelling(def, cancelling),
             State::Held(held) => self.held(def, held),
             State::Waiting(waiting) => self.waiting(def, step, waiting),
             State::Final(end) => self.ended(def, step, *end),
@@ -174,7 +183,7 @@ impl View<'_> {
     }
 
     fn wants_a_worker(&self, def: &StepDef, step: &Step) -> String {
-        let found = self.roster.matching(&def.tags);
+        let found = self.roster.matching(&def.wanted());
         let told = supply(def, &found);
         if let Some(pause) = self.roster.pause() {
             let since = ago(pause.since, self.now);
@@ -226,7 +235,7 @@ impl View<'_> {
         format!("; the server could not hear for a while, so it judges no silence before it has listened again, {from}")
     }
 
-    fn cancelling(&self, cancelling: &Cancelling) -> String {
+    fn cancelling(&self, def: &StepDef, cancelling: &Cancelling) -> String {
         let cause = self.cause(cancelling.cause);
         let told = format!(
             "{cause}; {} was told to stop attempt {}",
@@ -235,7 +244,18 @@ impl View<'_> {
         );
         match cancelling.cut {
             Some(cut) => format!("{told}, but its link was lost {}", ago(cut.at, self.now)),
-            None => told,
+            None => told + &self.times_to_stop(def, cancelling.mode),
+        }
+    }
+
+    /// What a step that was told to stop has time for; the rest goes without saying.
+    fn times_to_stop(&self, def: &StepDef, mode: StopMode) -> String {
+        match (mode, def.cleanup()) {
+            (StopMode::Kill, _) => ", at once".to_owned(),
+            (StopMode::Graceful, None) => String::new(),
+            (StopMode::Graceful, Some(budget)) => {
+                format!(": it has {} to end, and its cleanup {} after that", span(def.stop.grace), span(budget))
+            }
         }
     }
 
@@ -346,6 +366,7 @@ impl View<'_> {
             Action::TimerDone => "queue it".to_owned(),
             Action::CancelForTimeout => "cancel the job: its timeout is over".to_owned(),
             Action::Expire => "fail the job: it did not start in time".to_owned(),
+            Action::GiveNotice => "give notice that it takes too long".to_owned(),
         }
     }
 
@@ -383,9 +404,22 @@ impl View<'_> {
     }
 }
 
+/// What was noticed of it, while that may still be so.
+fn lateness(def: &StepDef, step: &Step) -> String {
+    match (&step.state, def.expect) {
+        (State::Queued(_), _) if step.queue_old_at.is_some() => {
+            "; it has waited for longer than the server's limit for notices".to_owned()
+        }
+        (State::Running(_) | State::Recovering(_) | State::Delegated(_), Some(expect)) if step.late_at.is_some() => {
+            format!("; takes longer than expected: {}", span(expect))
+        }
+        _ => String::new(),
+    }
+}
+
 /// Why no worker has the step yet.
 fn supply(def: &StepDef, found: &MatchView) -> String {
-    let tags = format!("[{}]", def.tags.iter().map(AsRef::as_ref).collect::<Vec<&str>>().join(", "));
+    let tags = format!("[{}]", def.wanted().join(", "));
     if found.matching > 0 {
         let who = match (found.matching, found.busy) {
             (1, 1) => "1 matches, and it is busy".to_owned(),

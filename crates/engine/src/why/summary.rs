@@ -19,10 +19,13 @@ const TELLING: [StateName; 6] = [
 impl View<'_> {
     pub(super) fn summary(&self, steps: &[StepWhy]) -> String {
         let header = &self.job.header;
-        match header.state {
+        let told = match header.state {
             JobState::Success => format!("The job succeeded after {}, {}.", self.age(), self.tally()),
             JobState::Failed => format!("The job failed after {}{}.", self.age(), self.error()),
             JobState::Cancelled => format!("The job was cancelled after {}{}.", self.age(), self.error()),
+            JobState::Pending if self.job.awaits_slot() => {
+                format!("The job has not started, {}. It {}.", self.tally(), self.awaits_slot())
+            }
             JobState::Pending => format!("The job has not started, {}.{}", self.tally(), telling(steps)),
             JobState::Running => format!("The job is running, {}.{}", self.tally(), telling(steps)),
             JobState::Held => format!("Only a person can move the job on, {}.{}", self.tally(), telling(steps)),
@@ -33,6 +36,10 @@ impl View<'_> {
                 let by = header.cancel.as_ref().map_or("an operator", |order| order.by.as_str());
                 format!("The job is being cancelled by {by}, {}.{}", self.tally(), telling(steps))
             }
+        };
+        match self.job.definition.expect.filter(|_| header.late_at.is_some() && !header.state.is_final()) {
+            Some(expect) => format!("{told} It takes longer than expected: {}.", span(expect)),
+            None => told,
         }
     }
 

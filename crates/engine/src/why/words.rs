@@ -28,7 +28,7 @@ pub(super) fn count(number: u32, word: &str) -> String {
 }
 
 /// `0.4s`, `12s`, `1m 30s`, `2h 5m`, `3d 4h`: two units at most.
-pub(super) fn span(time: Duration) -> String {
+pub(crate) fn span(time: Duration) -> String {
     if let tenths @ 1..10 = time.as_millis().div_ceil(100) {
         return format!("0.{tenths}s");
     }

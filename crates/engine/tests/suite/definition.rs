@@ -7,8 +7,16 @@ use crate::support::task::{child_task, plain_step};
 
 /// What is wrong with a task of these steps; nothing if it is sound.
 fn refusal(steps: Vec<StepDef>) -> Option<String> {
-    let parts =
-        DefinitionParts { name: "demo".into(), timeout: None, expires: None, priority: 0, hooks: Vec::new(), steps };
+    let parts = DefinitionParts {
+        name: "demo".into(),
+        timeout: None,
+        expires: None,
+        expect: None,
+        priority: 0,
+        concurrency: None,
+        hooks: Vec::new(),
+        steps,
+    };
     Definition::new(parts).err().map(|error| error.to_string())
 }
 

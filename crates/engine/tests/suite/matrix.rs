@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use engine::attempt::Loss;
 use engine::event::{Event, NoReturn, Rejection, Stale, Ticket};
 use engine::job::{Unborn, Unlisted};
-use engine::{AttemptId, Epoch, Fence, JobId, State, StepIx, WorkerId};
+use engine::{AttemptId, Epoch, Failure, FailureKind, Fence, JobId, State, StepIx, WorkerId};
 use expect_test::expect_file;
 use uuid::Uuid;
 
@@ -17,7 +17,8 @@ use crate::support::script::{child_ended, child_of, report, resolve, world};
 use crate::support::world::World;
 
 /// What the row is called, the task, and how step `s` gets there.
-const STATES: [(&str, &str, &str); 15] = [
+const STATES: [(&str, &str, &str); 16] = [
+    ("in line for its group", "s, t, group:g", ""),
     ("pending", "t -> s", ""),
     ("queued", "s, t", ""),
     ("queued, offered", "s, t", "offer s"),
@@ -81,6 +82,7 @@ fn the_stories_lead_where_they_say() {
         let world = world(graph, story);
         let state = &world.job.step(world.step_named("s")).state;
         match row {
+            "in line for its group" => assert!(world.job.awaits_slot()),
             "queued, offered" => assert!(state.offer().is_some()),
             "the job is final" => assert!(world.job.is_final()),
             "done by a job" | "its job is called off" => assert!(state.child().is_some()),
@@ -127,6 +129,7 @@ fn short(rejection: &Rejection) -> &'static str {
         Rejection::MayStillRun { .. } => "may still run",
         Rejection::NoSuchStep => "no such step",
         Rejection::NotItsChild => "not its job",
+        Rejection::NotInLine => "not in line",
         Rejection::ApprovedBefore { .. } => "approved before",
         Rejection::OwnJob { .. } => "own job",
         Rejection::Illegal(_) => "ILLEGAL",
@@ -185,7 +188,14 @@ fn cases(world: &World, step: StepIx) -> Vec<Case> {
         of_child("its job failed", world, step, "failed"),
         of_child("its job was cancelled", world, step, "cancelled"),
         plain("its job is missing", Event::ChildMissing { step, child: child_of(world, step) }),
+        linked("a secret is missing", ticket, epoch, old, |ticket, epoch| Event::SecretMissing {
+            ticket,
+            epoch,
+            why: "none".to_owned(),
+        }),
         plain("unmatched", Event::Unmatched { step, missing: "gpu".to_owned() }),
+        plain("admit", Event::Admit { reason: "there is room".to_owned() }),
+        plain("turn away", Event::TurnAway(Failure::new(FailureKind::GroupFull, "there is no room"))),
         plain("cancel", Event::Cancel { by: "ann".to_owned(), force: false }),
         plain("cancel by force", Event::Cancel { by: "ann".to_owned(), force: true }),
         plain("approve", Event::Approve { step, by: "ann".to_owned(), comment: String::new() }),
@@ -247,7 +257,7 @@ fn old_fence(ticket: Ticket) -> Ticket {
     Ticket { fence: Fence(1), ..ticket }
 }
 
-const VARIANTS: [&str; 27] = [
+const VARIANTS: [&str; 30] = [
     "Offer",
     "Refused",
     "OfferLost",
@@ -275,6 +285,9 @@ const VARIANTS: [&str; 27] = [
     "ChildEnded",
     "ChildMissing",
     "Unborn",
+    "SecretMissing",
+    "Admit",
+    "TurnAway",
 ];
 
 /// No wildcard: a new event does not compile until it has its column.
@@ -307,6 +320,9 @@ fn variant(event: &Event) -> &'static str {
         Event::ChildEnded { .. } => 24,
         Event::ChildMissing { .. } => 25,
         Event::Unborn(_) => 26,
+        Event::SecretMissing { .. } => 27,
+        Event::Admit { .. } => 28,
+        Event::TurnAway(_) => 29,
     };
     VARIANTS[index]
 }

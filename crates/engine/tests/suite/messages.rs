@@ -37,6 +37,8 @@ fn of_an_end() {
             ("a", "go a; end a oom"),
             ("a", "go a; end a spawn"),
             ("a", "go a; end a badout"),
+            ("a", "go a; end a unstored"),
+            ("a", "go a; end a 3-unstored"),
             ("a[timeout:90s]", "go a; end a timeout"),
             ("a", "go a; end a cancelled"),
             ("a[stop]", "go a; end a lease"),
@@ -55,6 +57,10 @@ fn of_an_end() {
               Step `a` could not be started: no such file (spawn_failed)
             a | go a; end a badout
               Step `a` ended well, but its outputs did not: line 3 has no `=` (bad_output)
+            a | go a; end a unstored
+              Step `a` ended well, but its artifacts were not stored: the disk is full (artifacts)
+            a | go a; end a 3-unstored
+              Step `a` exited with code 3; its artifacts were not stored: the disk is full (exit_code)
             a[timeout:90s] | go a; end a timeout
               Step `a` was stopped: it took longer than its timeout of 90s (step_timeout)
             a | go a; end a cancelled

@@ -60,6 +60,7 @@ fn on_an_attempt_that_was_given_up() {
             ("a[stop]", "go a; lost a; next"),
             // Cancelled or timed out while it was away.
             ("a", "go a; lost a; cancel"),
+            ("a", "go a; lost a; force"),
             ("a[timeout:60s]", "go a; next; lost a; next"),
             ("a, timeout:60s", "go a; lost a; next"),
             // With a successor, be it planned, at work or over.
@@ -80,6 +81,7 @@ fn on_an_attempt_that_was_given_up() {
             a | go a; lost a; next | failed: Forget, Finish, SendResult, Forget
             a[stop] | go a; lost a; next | failed: Forget, Stop(Kill), SendResult, Forget
             a | go a; lost a; cancel | cancelled: Forget, Stop(Graceful), SendResult, Forget
+            a | go a; lost a; force | cancelled: Forget, Stop(Kill), SendResult, Forget
             a[timeout:60s] | go a; next; lost a; next | failed: Forget, Stop(Graceful), SendResult, Forget
             a, timeout:60s | go a; lost a; next | cancelled: Forget, Stop(Graceful), SendResult, Forget
             a[effects:none] | go a; lost a; next | queued: Forget, Stop(Kill), SendResult, Forget

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::event::Event;
-use engine::why::{LooseEnd, MatchView, PauseView, Refusal, Roster, WorkerView, why};
+use engine::why::{LineView, LooseEnd, MatchView, PauseView, Refusal, Roster, WorkerView, why};
 use engine::workers::Unwilling;
 use engine::{Clocks, Continuation, Ctx, JobId, StepIx, Time, WorkerId, carry_on};
 use expect_test::{Expect, expect};
@@ -27,6 +27,7 @@ struct Fleet {
     supply: MatchView,
     loose_ends: Vec<LooseEnd>,
     runner_seen: Option<Time>,
+    line: Option<LineView>,
 }
 
 impl Roster for Fleet {
@@ -54,6 +55,10 @@ impl Roster for Fleet {
 
     fn runner_seen(&self, _step: StepIx) -> Option<Time> {
         self.runner_seen
+    }
+
+    fn line(&self) -> Option<LineView> {
+        self.line.clone()
     }
 }
 
@@ -310,6 +315,30 @@ fn cancelling() {
         a is cancelling; owner: worker build-1; seen: 1s
           cancelled by ann; worker build-1 (rack7) was told to stop attempt 1
           at 30s: end it without the worker's answer
+    "#]],
+    );
+}
+
+#[test]
+fn cancelling_with_a_cleanup() {
+    check(
+        "a[grace:20s cleanup:90s]",
+        "go a; cancel; pass 5s",
+        expect![[r#"
+        The job is being cancelled by ann, 1 step: 1 cancelling. Step `a`: cancelled by ann; worker build-1 (rack7) was told to stop attempt 1: it has 20s to end, and its cleanup 1m 30s after that.
+        a is cancelling; owner: worker build-1; seen: 1s
+          cancelled by ann; worker build-1 (rack7) was told to stop attempt 1: it has 20s to end, and its cleanup 1m 30s after that
+          at 120s: end it without the worker's answer
+    "#]],
+    );
+    check(
+        "a[grace:20s cleanup:90s]",
+        "go a; cancel; pass 5s; force",
+        expect![[r#"
+        The job is being cancelled by ann, 1 step: 1 cancelling. Step `a`: cancelled by ann; worker build-1 (rack7) was told to stop attempt 1, at once.
+        a is cancelling; owner: worker build-1; seen: 1s
+          cancelled by ann; worker build-1 (rack7) was told to stop attempt 1, at once
+          at 15s: end it without the worker's answer
     "#]],
     );
 }

@@ -51,7 +51,7 @@ fn verbs() {
 #[test]
 fn actions() {
     let words = "look_again withdraw_offer decide_unmatched stop_for_timeout decide_loss force_cancel expire_hold \
-                 timer_done cancel_for_timeout expire";
+                 timer_done cancel_for_timeout expire give_notice";
     assert_eq!(Action::ALL.map(Action::word).join(" "), words);
     for action in Action::ALL {
         assert_eq!(Action::from_word(action.word()), Some(action));
@@ -65,6 +65,7 @@ fn owners() {
         (Owner::Needs, "needs"),
         (Owner::Steps, "steps"),
         (Owner::Child, "child"),
+        (Owner::Group, "group"),
         (Owner::Dispatcher, "dispatcher"),
         (Owner::Worker(WORKER), "worker"),
         (Owner::Timer, "timer"),
@@ -87,6 +88,7 @@ fn failures() {
         (FailureKind::OomKilled, "oom_killed"),
         (FailureKind::SpawnFailed, "spawn_failed"),
         (FailureKind::BadOutput, "bad_output"),
+        (FailureKind::Artifacts, "artifacts"),
         (FailureKind::StepTimeout, "step_timeout"),
         (FailureKind::JobTimeout, "job_timeout"),
         (FailureKind::Expired, "expired"),
@@ -104,6 +106,7 @@ fn failures() {
         (FailureKind::DispatchExhausted, "dispatch_exhausted"),
         (FailureKind::Poison, "poison"),
         (FailureKind::Template, "template"),
+        (FailureKind::Secret, "secret"),
         (FailureKind::UnknownTask, "unknown_task"),
         (FailureKind::InvalidInput, "invalid_input"),
         (FailureKind::Resolved, "resolved"),

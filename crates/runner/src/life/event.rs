@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use protocol::attempt::{End, EndResult, StopReason};
+use protocol::attempt::{CleanupEnd, End, EndResult, StopReason};
 use protocol::folder::{FromRunner, Ownership, RunnerPhase, ToRunner};
+use protocol::secret::SecretValues;
 
 use crate::folder_io::Claimed;
 
@@ -21,20 +22,20 @@ pub enum Input {
     Unwanted,
     /// To [`Action::Claim`].
     Claimed(Claimed),
-    /// To [`Action::Claim`] or [`Action::Spawn`]: it could not be done.
+    /// To [`Action::Claim`], [`Action::Spawn`] or [`Action::CleanUp`]: it could not be done.
     StartFailed {
         message: String,
     },
-    /// To [`Action::Spawn`]: the step's process executes.
+    /// To [`Action::Spawn`] or [`Action::CleanUp`]: the process executes.
     Started {
         pid: u32,
         start_time: u64,
     },
-    /// The step's own process has ended, and what it left behind was killed.
+    /// The step's own process, or that of its cleanup, has ended, and what it left behind was killed.
     StepEnded {
         result: EndResult,
     },
-    /// All that the ended step has printed is in the log, as far as it can be had.
+    /// All that the ended process has printed is in the log, as far as it can be had.
     Drained,
     /// To [`Action::Record`]: what the exit record holds.
     Recorded {
@@ -61,6 +62,8 @@ pub enum Action {
     LookIfWanted,
     /// Claim the folder as never started, so that nobody who finds it has to wonder. Whether it works does not matter.
     DeclareVoid,
+    /// Give the step these when it is executed, and show nobody what it prints of them.
+    Equip(SecretValues),
     /// Claim the folder as started, exclusively; durably if asked. Wants an answer.
     Claim {
         durable: bool,
@@ -73,14 +76,21 @@ pub enum Action {
     SetOwnership(Ownership),
     /// To the step's group.
     Signal(i32),
-    /// KILL to everything of the step.
+    /// KILL to everything of the step, or of its cleanup.
     Kill,
+    /// Execute the cleanup in the step's place, which has ended with all that it printed. Wants an answer.
+    CleanUp {
+        reason: StopReason,
+    },
+    /// A line of the runner's own in the log.
+    Note(String),
     WakeCaretaker,
     /// Write the exit record durably; the answer says what it holds.
     Record {
         result: EndResult,
         stopped: Option<StopReason>,
         ran_for: Duration,
+        cleanup: Option<CleanupEnd>,
     },
     /// This was all.
     Leave,

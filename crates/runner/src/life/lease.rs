@@ -141,6 +141,10 @@ mod tests {
             on_disconnect,
             lease_ms: Some(96_000),
             stop: StopPlan { signal: 15, grace_ms: grace * 1000 },
+            cleanup: None,
+            secrets: Vec::new(),
+            artifacts: None,
+            fetch: Vec::new(),
         };
         Lease::new(Terms::of(&spec).expect("a length is named"), START)
     }

@@ -6,14 +6,17 @@
 //!
 //! ```text
 //!  Waiting ─go─► Starting ─claimed, spawned─► Running ─step ended, drained─► Recording ─► Reporting ─bye─► Gone
+//!     │             │                           └ after a cancel or a timeout first its cleanup
 //!     │             │  └─────────── could not be started ───────────────────────┘            │ nobody listens
 //!     │             └─ another runner had claimed it ──────────────────────────────────────► Gone
 //!     └─ stopped, void, too late, worker gone for good: void, refused ─────────────────────► Gone
 //! ```
 //!
 //! In reading order: [`event`] (in and out), this file (from `ready` to `go`, and the report), `running` (while the
-//! step lives), `lease`, `solitude` (without a worker), [`sentry`] (what the guard decides).
+//! step lives), `cleanup` (after it was stopped), `lease`, `solitude` (without a worker), [`sentry`] (what the guard
+//! decides).
 
+mod cleanup;
 pub mod event;
 mod lease;
 mod running;
@@ -24,8 +27,10 @@ mod tests;
 
 use std::time::Duration;
 
+use planted::Bug;
 use protocol::attempt::{Effects, End, EndResult, StopPlan};
 use protocol::folder::{Claim, FOLDER_FORMAT, FolderSpec, FromRunner, Ownership, RunnerPhase, RunnerRules, ToRunner};
+use protocol::secret::SecretValues;
 
 use crate::folder_io::Claimed;
 pub use event::{Action, Input};
@@ -51,6 +56,8 @@ pub struct Life {
     solitude: Solitude,
     /// When to see whether the attempt is still wanted, if there is no worker to say so.
     look_at: Duration,
+    /// What the step was given besides, until it is executed.
+    secrets: SecretValues,
     stage: Stage,
     out: Vec<Action>,
 }
@@ -61,10 +68,14 @@ struct Terms {
     lease: Option<lease::Terms>,
     timeout: Option<Duration>,
     stop: StopPlan,
+    /// How long its cleanup may take, if it has one.
+    cleanup: Option<Duration>,
     /// A step that only reads may run again anyway, so its claim need not survive a power cut.
     durable: bool,
     has_caretaker: bool,
     ends_with_worker: bool,
+    /// The names of what it must be given before it starts.
+    secrets: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -74,6 +85,8 @@ enum Stage {
     /// The folder is being claimed, then the step's process made.
     Starting {
         lease: Option<Lease>,
+        /// Why it will not be: it is claimed all the same, so that its end is on record.
+        cannot: Option<String>,
     },
     Running(Box<Running>),
     /// The exit record is being written.
@@ -93,9 +106,11 @@ impl Life {
             lease: lease::Terms::of(attempt),
             timeout: attempt.timeout_ms.map(Duration::from_millis),
             stop: attempt.stop.clone(),
+            cleanup: attempt.cleanup.as_ref().map(|cleanup| Duration::from_millis(cleanup.budget_ms)),
             durable: attempt.effects != Effects::None,
             has_caretaker: local.caretaker.is_some(),
             ends_with_worker: local.ends_with_worker,
+            secrets: attempt.secrets.clone(),
         };
         Life {
             pid,
@@ -104,6 +119,7 @@ impl Life {
             alone: true,
             solitude: Solitude::default(),
             look_at: Duration::ZERO,
+            secrets: SecretValues::new(),
             stage: Stage::Waiting,
             out: Vec::new(),
         }
@@ -120,11 +136,11 @@ impl Life {
             Input::Heard(message) => self.hear(&message, now),
             Input::ToldToEnd => self.told_to_end(now),
             Input::Unwanted => self.unwanted(),
-            Input::Claimed(claimed) => self.claimed(claimed),
-            Input::StartFailed { message } => self.start_failed(message),
+            Input::Claimed(claimed) => self.claimed(claimed, now),
+            Input::StartFailed { message } => self.start_failed(message, now),
             Input::Started { pid, start_time } => self.started(pid, start_time, now),
             Input::StepEnded { result } => self.step_ended(result, now),
-            Input::Drained => self.drained(),
+            Input::Drained => self.drained(now),
             Input::Recorded { end } => self.recorded(end, now),
             Input::Tick => self.tick(now),
         }
@@ -188,6 +204,7 @@ impl Life {
                 ToRunner::Bye => self.leave(),
                 ToRunner::Status => self.out.push(Action::SendStatus(RunnerPhase::Ended)),
                 ToRunner::Go { .. }
+                | ToRunner::Secrets { .. }
                 | ToRunner::Stop { .. }
                 | ToRunner::Acked { .. }
                 | ToRunner::Renewed { .. }
@@ -200,7 +217,11 @@ impl Life {
 
     fn hear_waiting(&mut self, message: &ToRunner, now: Duration) {
         match message {
-            ToRunner::Go { asked_at_ms } => self.go(asked_at_ms.map_or(now, Duration::from_millis), now),
+            ToRunner::Go { asked_at_ms, cannot } => {
+                self.go(asked_at_ms.map_or(now, Duration::from_millis), cannot.clone(), now);
+            }
+            // The newest count.
+            ToRunner::Secrets { values } => self.secrets.clone_from(values),
             ToRunner::Stop { .. } => self.refuse("stopped before it was started"),
             ToRunner::Status => self.out.push(Action::SendStatus(RunnerPhase::Waiting)),
             ToRunner::Rules { rules } => self.rules = *rules,
@@ -209,14 +230,33 @@ impl Life {
     }
 
     /// `asked_at`: when the server was asked for the start that it granted.
-    fn go(&mut self, asked_at: Duration, now: Duration) {
+    fn go(&mut self, asked_at: Duration, cannot: Option<String>, now: Duration) {
         let lease = self.terms.lease.map(|terms| Lease::new(terms, asked_at));
         // A `go` can lie in a socket while this machine sleeps.
         if is_due(lease.as_ref().and_then(Lease::signal_at), now) {
             return self.refuse("its lease was over before it was started");
         }
-        self.stage = Stage::Starting { lease };
+        if let Err(missing) = self.equip() {
+            // Whoever sent it does not know of secrets, or does not have this one now. Another try is another worker's.
+            return self.refuse(&format!("the secret `{missing}` was not handed over"));
+        }
+        self.stage = Stage::Starting { lease, cannot };
         self.out.push(Action::Claim { durable: self.terms.durable });
+    }
+
+    /// Hands on exactly what the spec names. Or says what of it is missing.
+    fn equip(&mut self) -> Result<(), String> {
+        let mut given = std::mem::take(&mut self.secrets);
+        if self.terms.secrets.is_empty() {
+            return Ok(());
+        }
+        given.retain(|name, _| self.terms.secrets.contains(name));
+        let missing = self.terms.secrets.iter().find(|name| !given.contains_key(*name));
+        if let Some(missing) = missing.filter(|_| !planted::is(Bug::SecretMissingIgnored)) {
+            return Err(missing.clone());
+        }
+        self.out.push(Action::Equip(given));
+        Ok(())
     }
 
     fn told_to_end(&mut self, now: Duration) {
@@ -238,9 +278,10 @@ impl Life {
     }
 
     /// Whoever comes second obeys.
-    fn claimed(&mut self, claimed: Claimed) {
-        let Stage::Starting { lease } = &self.stage else { return };
+    fn claimed(&mut self, claimed: Claimed, now: Duration) {
+        let Stage::Starting { lease, cannot } = &mut self.stage else { return };
         match claimed {
+            Claimed::Ours if let Some(message) = cannot.take() => self.start_failed(message, now),
             Claimed::Ours => {
                 let guard_until = lease.as_ref().and_then(Lease::kill_at);
                 self.out.push(Action::Spawn { guard_until });
@@ -251,18 +292,28 @@ impl Life {
         }
     }
 
-    /// Claimed, but the step could not be started: that is an end, with a record.
-    fn start_failed(&mut self, message: String) {
-        if let Stage::Starting { .. } = self.stage {
-            self.stage = Stage::Recording;
-            let result = EndResult::SpawnFailed { message };
-            self.out.push(Action::Record { result, stopped: None, ran_for: Duration::ZERO });
+    /// Claimed, but the step could not be started: that is an end, with a record. Or its cleanup could not.
+    fn start_failed(&mut self, message: String, now: Duration) {
+        let result = EndResult::SpawnFailed { message };
+        match &mut self.stage {
+            Stage::Starting { .. } => {
+                self.stage = Stage::Recording;
+                self.out.push(Action::Record { result, stopped: None, ran_for: Duration::ZERO, cleanup: None });
+            }
+            Stage::Running(running) => {
+                running.step_ended(result, now, &mut self.out);
+                self.drained(now);
+            }
+            Stage::Waiting | Stage::Recording | Stage::Reporting { .. } | Stage::Gone => {}
         }
     }
 
     fn started(&mut self, pid: u32, start_time: u64, now: Duration) {
-        let Stage::Starting { lease } = &mut self.stage else { return };
-        let lease = lease.take();
+        let lease = match &mut self.stage {
+            Stage::Starting { lease, .. } => lease.take(),
+            Stage::Running(running) => return running.cleanup_started(now, &mut self.out),
+            Stage::Waiting | Stage::Recording | Stage::Reporting { .. } | Stage::Gone => return,
+        };
         if let Some(lease) = &lease {
             self.out.push(Action::SetOwnership(lease.ownership()));
         }
@@ -277,9 +328,9 @@ impl Life {
         }
     }
 
-    fn drained(&mut self) {
+    fn drained(&mut self, now: Duration) {
         let Stage::Running(running) = &mut self.stage else { return };
-        if let Some(record) = running.record() {
+        if let Some(record) = running.drained(&self.terms, now, &mut self.out) {
             self.stage = Stage::Recording;
             self.out.push(record);
         }

@@ -1,11 +1,12 @@
-//! While the step lives, and until its output is read: orders, deadlines, the lease, signs of life.
+//! While the step or its cleanup lives, and until its output is read: orders, deadlines, the lease, signs of life.
 
 use std::time::Duration;
 
 use planted::Bug;
-use protocol::attempt::{EndResult, StopMode, StopReason};
+use protocol::attempt::{CleanupCut, EndResult, StopMode, StopReason};
 use protocol::folder::{FromRunner, RunnerPhase, RunnerRules, ToRunner};
 
+use super::cleanup::Cleaning;
 use super::event::Action;
 use super::lease::Lease;
 use super::{DISOWNED, Terms, is_due};
@@ -25,6 +26,8 @@ pub(super) struct Running {
     timeout_at: Option<Duration>,
     stopping: Option<Stopping>,
     exited: Option<Exited>,
+    /// Once the cleanup has its turn.
+    cleaning: Option<Cleaning>,
     beat_at: Option<Duration>,
 }
 
@@ -33,6 +36,8 @@ struct Stopping {
     reason: StopReason,
     /// `None`: everything was killed already.
     kill_at: Option<Duration>,
+    /// There was an order to kill: nothing is cleaned up.
+    hard: bool,
 }
 
 #[derive(Debug)]
@@ -50,8 +55,16 @@ impl Running {
         now: Duration,
     ) -> Self {
         let timeout_at = terms.timeout.and_then(|timeout| now.checked_add(timeout));
-        let mut running =
-            Running { process, lease, started_at: now, timeout_at, stopping: None, exited: None, beat_at: None };
+        let mut running = Running {
+            process,
+            lease,
+            started_at: now,
+            timeout_at,
+            stopping: None,
+            exited: None,
+            cleaning: None,
+            beat_at: None,
+        };
         running.expect_beat(rules, now);
         running
     }
@@ -83,7 +96,7 @@ impl Running {
                     out.push(Action::SetOwnership(lease.ownership()));
                 }
             }
-            ToRunner::Rules { .. } | ToRunner::Bye | ToRunner::Unknown => {}
+            ToRunner::Secrets { .. } | ToRunner::Rules { .. } | ToRunner::Bye | ToRunner::Unknown => {}
         }
     }
 
@@ -99,7 +112,11 @@ impl Running {
 
     /// The first reason stays; a later order can only be harder.
     fn stop(&mut self, mode: StopMode, reason: StopReason, terms: &Terms, now: Duration, out: &mut Vec<Action>) {
-        if self.exited.is_some() {
+        if !self.lives() {
+            // It may be about to be cleaned up after.
+            if let Some(stopping) = self.stopping.as_mut().filter(|_| mode == StopMode::Kill) {
+                stopping.hard = true;
+            }
             return;
         }
         if reason == StopReason::Superseded {
@@ -107,17 +124,35 @@ impl Running {
         }
         if self.stopping.is_none() {
             let kill_at = now.saturating_add(Duration::from_millis(terms.stop.grace_ms));
-            self.stopping = Some(Stopping { reason, kill_at: Some(kill_at) });
+            self.stopping = Some(Stopping { reason, kill_at: Some(kill_at), hard: false });
             if mode == StopMode::Graceful {
                 out.push(Action::Signal(terms.stop.signal));
+                if planted::is(Bug::CleanupBesideTheStep) {
+                    self.clean_up(terms, now, out);
+                }
             }
         }
         if mode == StopMode::Kill {
-            self.kill(out);
+            if let Some(stopping) = &mut self.stopping {
+                stopping.hard = true;
+            }
+            self.kill(CleanupCut::Killed, out);
         }
     }
 
-    fn kill(&mut self, out: &mut Vec<Action>) {
+    /// Something of the step, or of its cleanup.
+    fn lives(&self) -> bool {
+        self.exited.is_none() || self.cleaning.as_ref().is_some_and(Cleaning::lives)
+    }
+
+    /// KILL to the step, or to its cleanup, for this reason.
+    fn kill(&mut self, why: CleanupCut, out: &mut Vec<Action>) {
+        if let Some(cleaning) = &mut self.cleaning {
+            if cleaning.cut(why) {
+                out.push(Action::Kill);
+            }
+            return;
+        }
         out.push(Action::Kill);
         if let Some(stopping) = &mut self.stopping {
             stopping.kill_at = None;
@@ -125,15 +160,23 @@ impl Running {
     }
 
     fn is_killed(&self) -> bool {
-        self.stopping.as_ref().is_some_and(|stopping| stopping.kill_at.is_none())
+        match &self.cleaning {
+            Some(cleaning) => cleaning.kill_at().is_none(),
+            None => self.stopping.as_ref().is_some_and(|stopping| stopping.kill_at.is_none()),
+        }
     }
 
     pub(super) fn step_ended(&mut self, result: EndResult, now: Duration, out: &mut Vec<Action>) {
-        if self.exited.is_some() {
+        if !self.lives() {
             return;
         }
         self.timeout_at = None;
         self.blame_the_lease(&result, now, out);
+        if self.exited.is_some()
+            && let Some(cleaning) = &mut self.cleaning
+        {
+            return cleaning.ended(result, now);
+        }
         if let Some(stopping) = &mut self.stopping {
             stopping.kill_at = None;
         }
@@ -146,18 +189,61 @@ impl Running {
         let over = is_due(self.lease.as_ref().and_then(Lease::kill_at), now);
         if killed && over && !self.is_killed() {
             out.push(Action::SetOwnership(DISOWNED));
+            if let Some(cleaning) = &mut self.cleaning {
+                cleaning.cut(CleanupCut::LeaseExpired);
+            }
         }
         if killed && over && self.stopping.is_none() {
-            self.stopping = Some(Stopping { reason: StopReason::LeaseExpired, kill_at: None });
+            self.stopping = Some(Stopping { reason: StopReason::LeaseExpired, kill_at: None, hard: false });
         }
     }
 
-    /// How it ended, once it has.
-    pub(super) fn record(&mut self) -> Option<Action> {
+    /// All that the ended process has printed is in the log: the cleanup has its turn, or it is time for the record.
+    pub(super) fn drained(&mut self, terms: &Terms, now: Duration, out: &mut Vec<Action>) -> Option<Action> {
+        self.exited.as_ref()?;
+        if self.cleaning.is_none() && self.clean_up(terms, now, out) {
+            return None;
+        }
+        let mut cleanup = None;
+        if let Some(cleaning) = &self.cleaning {
+            let (end, words) = cleaning.close()?;
+            out.push(Action::Note(words));
+            cleanup = Some(end);
+        }
         let exited = self.exited.take()?;
         let stopped = self.stopping.as_ref().map(|stopping| stopping.reason);
         let ran_for = exited.at.saturating_sub(self.started_at);
-        Some(Action::Record { result: exited.result, stopped, ran_for })
+        Some(Action::Record { result: exited.result, stopped, ran_for, cleanup })
+    }
+
+    /// Begins the cleanup, if there is one and the step was stopped in a way that has one: asked to end, by somebody or by
+    /// its timeout. Whoever says kill does not want it, and with a lease that is about to end there is no time for it.
+    fn clean_up(&mut self, terms: &Terms, now: Duration, out: &mut Vec<Action>) -> bool {
+        let (Some(budget), Some(stopping)) = (terms.cleanup, &self.stopping) else { return false };
+        let reason = stopping.reason;
+        let meant = match reason {
+            StopReason::Cancelled | StopReason::Timeout => true,
+            StopReason::LeaseExpired => planted::is(Bug::CleanupAfterTheLease),
+            StopReason::Superseded | StopReason::WorkerStopped => false,
+        };
+        let in_time = !is_due(self.lease.as_ref().and_then(Lease::signal_at), now);
+        let allowed = !stopping.hard && (in_time || planted::is(Bug::CleanupAfterTheLease));
+        if !meant || !allowed {
+            return false;
+        }
+        self.cleaning = Some(Cleaning::new(reason, budget, now));
+        // While the step's output was read nobody asked.
+        if let Some(lease) = &mut self.lease {
+            lease.ask_soon(now);
+        }
+        out.push(Action::CleanUp { reason });
+        true
+    }
+
+    pub(super) fn cleanup_started(&mut self, now: Duration, out: &mut Vec<Action>) {
+        if let Some(cleaning) = &mut self.cleaning {
+            out.push(Action::Note(cleaning.started(now)));
+        }
     }
 
     pub(super) fn tick(
@@ -177,14 +263,14 @@ impl Running {
             self.timeout_at = None;
             self.stop(StopMode::Graceful, StopReason::Timeout, terms, now, out);
         }
-        if is_due(self.stopping.as_ref().and_then(|stopping| stopping.kill_at), now) {
-            self.kill(out);
+        if is_due(self.kill_at(), now) {
+            self.kill(CleanupCut::Budget, out);
         }
     }
 
     /// Asks for more while the step runs, and ends it in time where it ends with its lease.
     fn keep_lease(&mut self, terms: &Terms, now: Duration, out: &mut Vec<Action>) {
-        if self.exited.is_some() {
+        if !self.lives() {
             return;
         }
         let Some(lease) = &mut self.lease else { return };
@@ -197,24 +283,31 @@ impl Running {
         let (signal_at, kill_at) = (lease.signal_at(), lease.kill_at());
         if is_due(signal_at, now) && self.stopping.is_none() {
             out.push(Action::Signal(terms.stop.signal));
-            self.stopping = Some(Stopping { reason: StopReason::LeaseExpired, kill_at });
+            self.stopping = Some(Stopping { reason: StopReason::LeaseExpired, kill_at, hard: false });
         }
         // Whatever else it is being stopped for, and however long it had for that.
         if is_due(kill_at, now) && !self.is_killed() {
             out.push(Action::SetOwnership(DISOWNED));
-            self.kill(out);
+            self.kill(CleanupCut::LeaseExpired, out);
+        }
+    }
+
+    /// When the grace of the step, or the time of its cleanup, is over.
+    fn kill_at(&self) -> Option<Duration> {
+        match &self.cleaning {
+            Some(cleaning) => cleaning.kill_at(),
+            None => self.stopping.as_ref().and_then(|stopping| stopping.kill_at),
         }
     }
 
     /// When the lease has its next word on the step.
     pub(super) fn lease_acts_at(&self) -> Option<Duration> {
-        let lease = self.lease.as_ref().filter(|_| self.exited.is_none() && !self.is_killed())?;
+        let lease = self.lease.as_ref().filter(|_| self.lives() && !self.is_killed())?;
         if self.stopping.is_some() { lease.kill_at() } else { lease.signal_at() }
     }
 
     pub(super) fn deadline(&self) -> Option<Duration> {
-        let ask_at = self.lease.as_ref().filter(|_| self.exited.is_none()).map(Lease::ask_at);
-        let kill_at = self.stopping.as_ref().and_then(|stopping| stopping.kill_at);
-        [self.timeout_at, kill_at, self.beat_at, ask_at, self.lease_acts_at()].into_iter().flatten().min()
+        let ask_at = self.lease.as_ref().filter(|_| self.lives()).map(Lease::ask_at);
+        [self.timeout_at, self.kill_at(), self.beat_at, ask_at, self.lease_acts_at()].into_iter().flatten().min()
     }
 }

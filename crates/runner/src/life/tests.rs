@@ -3,19 +3,23 @@
 use std::time::Duration;
 
 use protocol::attempt::{
-    AttemptSpec, Effects, End, EndResult, OnDisconnect, Program, SPEC_FORMAT, StopMode, StopPlan, StopReason, Ticket,
+    AttemptSpec, CleanupPlan, Effects, End, EndResult, OnDisconnect, Program, SPEC_FORMAT, StopMode, StopPlan,
+    StopReason, Ticket,
 };
 use protocol::folder::{Claim, FOLDER_FORMAT, FolderSpec, FromRunner, Local, Ownership, RunnerPhase, RunnerRules};
 use protocol::folder::{Tally, ToRunner};
+use protocol::secret::{SecretValue, SecretValues};
 use protocol::state::Caretaker;
 use uuid::Uuid;
 
 use super::{Action, DISOWNED, Input, Life};
 use crate::folder_io::Claimed;
 
+mod cleanup;
+
 const RUNNER: u32 = 7;
 const STEP: Tally = Tally { pid: 70, start_time: 700, dropped_lines: 0, lost_lines: 0 };
-const GO: ToRunner = ToRunner::Go { asked_at_ms: None };
+const GO: ToRunner = ToRunner::Go { asked_at_ms: None, cannot: None };
 
 /// One life, and its clock.
 struct Story {
@@ -89,6 +93,10 @@ fn spec() -> FolderSpec {
         on_disconnect: OnDisconnect::Keep,
         lease_ms: None,
         stop: StopPlan { signal: 15, grace_ms: 10_000 },
+        cleanup: None,
+        secrets: Vec::new(),
+        artifacts: None,
+        fetch: Vec::new(),
     };
     let local = Local {
         log_lines_max: 10,
@@ -118,6 +126,13 @@ fn with_caretaker() -> FolderSpec {
     spec
 }
 
+/// A step that is cleaned up after, in five seconds at most.
+fn with_cleanup(mut spec: FolderSpec) -> FolderSpec {
+    let program = Program::Command { argv: Vec::new() };
+    spec.attempt.cleanup = Some(CleanupPlan { program, budget_ms: 5_000 });
+    spec
+}
+
 fn started() -> Input {
     Input::Started { pid: STEP.pid, start_time: STEP.start_time }
 }
@@ -144,6 +159,8 @@ fn end() -> End {
         duration_ms: 0,
         cpu_ms: 0,
         memory_bytes_max: 0,
+        cleanup: None,
+        artifacts: None,
     }
 }
 
@@ -166,7 +183,7 @@ fn from_ready_to_bye() {
     assert_eq!(story.pass(60), []);
     assert_eq!(story.give(exited(3)), []);
     let ran_for = Duration::from_secs(60);
-    let record = Action::Record { result: EndResult::Exited { code: 3 }, stopped: None, ran_for };
+    let record = Action::Record { result: EndResult::Exited { code: 3 }, stopped: None, ran_for, cleanup: None };
     assert_eq!(story.give(Input::Drained), [record]);
     let said_ended = Action::Send(FromRunner::Ended { end: end() });
     assert_eq!(story.give(Input::Recorded { end: Box::new(end()) }), [said_ended]);
@@ -200,7 +217,7 @@ fn what_cannot_be_started_is_an_end_with_a_record() {
     story.hear(GO);
     story.give(Input::Claimed(Claimed::Ours));
     let result = EndResult::SpawnFailed { message: message.clone() };
-    let record = Action::Record { result, stopped: None, ran_for: Duration::ZERO };
+    let record = Action::Record { result, stopped: None, ran_for: Duration::ZERO, cleanup: None };
     assert_eq!(story.give(Input::StartFailed { message }), [record]);
 }
 
@@ -361,7 +378,7 @@ fn a_kill_that_the_runner_did_not_send_after_its_lease_is_blamed_on_it() {
 #[test]
 fn a_go_that_lay_longer_than_its_lease_starts_nothing() {
     let mut story = Story::waiting(&leased());
-    let go = ToRunner::Go { asked_at_ms: Some(1_000_000 - 86_000) };
+    let go = ToRunner::Go { asked_at_ms: Some(1_000_000 - 86_000), cannot: None };
     assert_eq!(story.hear(go), refused("its lease was over before it was started"));
 }
 
@@ -423,4 +440,37 @@ fn nobody_waits_to_report_from_a_folder_that_was_deleted() {
     let looks = story.pass(2);
     assert!(looks.len() == 5 && looks.iter().all(|(_, action)| *action == Action::LookIfWanted), "{looks:?}");
     assert_eq!(story.give(Input::Unwanted), [Action::Leave]);
+}
+
+fn values(names: &[&str]) -> SecretValues {
+    let value = |name: &str| SecretValue::new(format!("value of {name}")).expect("fit");
+    names.iter().map(|name| ((*name).to_owned(), value(name))).collect()
+}
+
+#[test]
+fn a_step_with_secrets_starts_with_all_of_them_or_not_at_all() {
+    let mut spec = spec();
+    spec.attempt.secrets = vec!["A".to_owned(), "B".to_owned()];
+    let mut story = Story::waiting(&spec);
+    assert_eq!(story.hear(ToRunner::Secrets { values: values(&["A"]) }), []);
+    // The newest count, and nothing that was not asked for.
+    assert_eq!(story.hear(ToRunner::Secrets { values: values(&["A", "B", "C"]) }), []);
+    assert_eq!(story.hear(GO), [Action::Equip(values(&["A", "B"])), Action::Claim { durable: true }]);
+
+    for given in [None, Some(values(&["A", "C"]))] {
+        let mut story = Story::waiting(&spec);
+        given.into_iter().for_each(|values| assert_eq!(story.hear(ToRunner::Secrets { values }), []));
+        let actions = story.hear(GO);
+        let [Action::DeclareVoid, Action::Send(FromRunner::Refused { why }), Action::Leave] = actions.as_slice() else {
+            panic!("it goes without: {actions:?}")
+        };
+        assert!(why.contains("was not handed over"), "{why}");
+    }
+}
+
+#[test]
+fn what_nobody_asked_for_is_not_given() {
+    let mut story = Story::waiting(&spec());
+    assert_eq!(story.hear(ToRunner::Secrets { values: values(&["A"]) }), []);
+    assert_eq!(story.hear(GO), [Action::Claim { durable: true }]);
 }

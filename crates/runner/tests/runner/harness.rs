@@ -50,6 +50,10 @@ impl Plan {
             on_disconnect: OnDisconnect::Keep,
             lease_ms: None,
             stop: StopPlan { signal: 15, grace_ms: 10_000 },
+            cleanup: None,
+            secrets: Vec::new(),
+            artifacts: None,
+            fetch: Vec::new(),
         };
         let local = Local {
             log_lines_max: 100_000_000,
@@ -108,7 +112,7 @@ impl Plan {
 
     pub(crate) fn start(self) -> Attempt {
         let mut attempt = self.launch_ready();
-        attempt.link().send(&ToRunner::Go { asked_at_ms: None });
+        attempt.link().send(&ToRunner::Go { asked_at_ms: None, cannot: None });
         attempt
     }
 

@@ -23,7 +23,7 @@ use crate::ledger::{Ledger, LedgerDown};
 pub use admin::{AdminTokenError, FILE_NAME as ADMIN_TOKEN_FILE};
 use known::Known;
 use secret::Secret;
-pub use secrets::{OWN_KEY, SecretError, Secrets};
+pub use secrets::{Listed, NoSecrets, OWN_KEY, Place, STORED_MAX, SealError, SecretError, SecretSource, Secrets};
 
 pub struct Access {
     ledger: Ledger,
@@ -97,7 +97,19 @@ impl Access {
     }
 
     /// Which worker's credential this is.
-    pub async fn worker(&self, credential: &str) -> Result<WorkerRow, AccessError> {
+    ///
+    /// Also that of one which was deleted for its absence: it is good for one thing, to be told so.
+    pub async fn worker(&self, credential: &str) -> Result<WorkerId, AccessError> {
+        let (reader, hash) = (self.reader.clone(), secret::hash(credential));
+        let find = move || match reader.worker_by_credential(&hash)? {
+            Some(row) => Ok(Some(row.id)),
+            None => reader.departed_by_credential(&hash),
+        };
+        tokio::task::spawn_blocking(find).await??.ok_or(AccessError::Denied)
+    }
+
+    /// The worker whose credential this is, if it is one of the roster.
+    pub async fn member(&self, credential: &str) -> Result<WorkerRow, AccessError> {
         let (reader, hash) = (self.reader.clone(), secret::hash(credential));
         let found = tokio::task::spawn_blocking(move || reader.worker_by_credential(&hash)).await??;
         found.ok_or(AccessError::Denied)

@@ -5,9 +5,11 @@
 mod plan;
 mod queue;
 mod roster;
+mod share;
 mod tags;
 
 pub use plan::{Assignment, plan};
 pub use queue::{Place, Queue, QueueKey};
 pub use roster::{Drain, EPHEMERAL, LinkId, Pause, Roster, Worker, unwilling};
+pub use share::Whose;
 pub use tags::TagSet;

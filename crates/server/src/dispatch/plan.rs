@@ -1,11 +1,13 @@
 //! Which queued step goes to which worker, now.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use engine::WorkerId;
 
-use super::queue::{Place, Queue, QueueKey};
+use super::queue::{Place, Queue};
 use super::roster::Roster;
+use super::share::Turn;
 use super::tags::TagSet;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,29 +18,31 @@ pub struct Assignment {
 
 /// The next assignment: the first step in the order of service that some worker can take.
 ///
-/// A group whose workers are all busy is passed over, so a blocked step holds up nobody else. The caller carries
+/// A lane whose workers are all busy is passed over, so a blocked step holds up nobody else. The caller carries
 /// the assignment out (which takes the step from the queue and a slot from the worker) and asks again.
 pub fn plan(queue: &Queue, roster: &Roster) -> Option<Assignment> {
     if !roster.any_free() || queue.is_empty() {
         return None;
     }
-    let heads: BTreeMap<QueueKey, &TagSet> =
-        queue.groups().filter_map(|(tags, group)| Some((*group.first()?, tags))).collect();
-    heads.into_iter().find_map(|(key, tags)| {
-        let worker = roster.best(tags, queue.avoid(key.place))?;
-        Some(Assignment { place: key.place, worker })
+    let heads: BTreeMap<(Reverse<i32>, Turn), &TagSet> =
+        queue.turns().map(|(tags, priority, turn)| ((priority, turn), tags)).collect();
+    heads.into_iter().find_map(|((_, turn), tags)| {
+        let place = turn.key.place;
+        let worker = roster.best(tags, queue.avoid(place))?;
+        Some(Assignment { place, worker })
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use std::cmp::Reverse;
     use std::sync::Arc;
 
     use engine::{AttemptId, Epoch, Heard, JobId, StepIx, Time};
     use uuid::Uuid;
 
+    use super::super::queue::QueueKey;
     use super::super::roster::{Drain, LinkId, Pause, Worker};
+    use super::super::share::Whose;
     use super::*;
 
     const WINDOW: std::time::Duration = std::time::Duration::from_secs(120);
@@ -90,12 +94,23 @@ mod tests {
         QueueKey { priority: Reverse(priority), since: Time(since), place: place(n) }
     }
 
+    /// By its number: from 1000 on somebody else's, from 2000 on another task of the first, from 3000 on another job.
+    fn whose(n: u128) -> Whose {
+        match n / 1_000 {
+            0 => Whose::named("ann", "big", 1),
+            1 => Whose::named("bob", "big", 2),
+            2 => Whose::named("ann", "small", 3),
+            _ => Whose::named("ann", "big", 4),
+        }
+    }
+
     /// Carries out plans until there is none, and tells which step went to which worker.
     fn run(queue: &mut Queue, roster: &mut Roster) -> Vec<(u128, u128)> {
         let mut made = Vec::new();
         while let Some(Assignment { place, worker }) = plan(queue, roster) {
             queue.remove(place);
             roster.hold(worker, AttemptId(place.job.0), place);
+            queue.hold(AttemptId(place.job.0), whose(place.job.0.as_u128()));
             made.push((place.job.0.as_u128(), worker.0.as_u128()));
         }
         made
@@ -104,9 +119,9 @@ mod tests {
     #[test]
     fn priority_then_age_and_one_worker_each() {
         let mut queue = Queue::default();
-        queue.insert(key(1, 0, 10), tags("script"), None);
-        queue.insert(key(2, 0, 5), tags("script"), None);
-        queue.insert(key(3, 7, 20), tags("script"), None);
+        queue.insert(key(1, 0, 10), tags("script"), None, whose(1));
+        queue.insert(key(2, 0, 5), tags("script"), None, whose(2));
+        queue.insert(key(3, 7, 20), tags("script"), None, whose(3));
         let mut roster = roster(vec![worker(100, "script", 2)]);
         assert_eq!(run(&mut queue, &mut roster), vec![(3, 100), (2, 100)]);
         assert_eq!(queue.len(), 1);
@@ -115,7 +130,7 @@ mod tests {
     #[test]
     fn one_step_and_four_idle_workers_is_one_offer() {
         let mut queue = Queue::default();
-        queue.insert(key(1, 0, 10), tags("script"), None);
+        queue.insert(key(1, 0, 10), tags("script"), None, whose(1));
         let mut roster = roster((100..104).map(|n| worker(n, "script", 4)).collect());
         assert_eq!(run(&mut queue, &mut roster).len(), 1);
     }
@@ -123,8 +138,8 @@ mod tests {
     #[test]
     fn a_blocked_step_does_not_hold_up_others() {
         let mut queue = Queue::default();
-        queue.insert(key(1, 9, 1), tags("gpu script"), None);
-        queue.insert(key(2, 0, 2), tags("script"), None);
+        queue.insert(key(1, 9, 1), tags("gpu script"), None, whose(1));
+        queue.insert(key(2, 0, 2), tags("script"), None, whose(2));
         let mut roster = roster(vec![worker(100, "script", 1)]);
         assert_eq!(run(&mut queue, &mut roster), vec![(2, 100)]);
     }
@@ -132,17 +147,17 @@ mod tests {
     #[test]
     fn the_least_busy_worker_is_taken_and_the_avoided_one_last() {
         let mut queue = Queue::default();
-        queue.insert(key(1, 0, 1), tags("script"), Some(WorkerId(Uuid::from_u128(101))));
+        queue.insert(key(1, 0, 1), tags("script"), Some(WorkerId(Uuid::from_u128(101))), whose(1));
         let mut roster = roster(vec![worker(100, "script", 1), worker(101, "script linux", 8)]);
         assert_eq!(run(&mut queue, &mut roster), vec![(1, 100)]);
-        queue.insert(key(2, 0, 1), tags("script"), Some(WorkerId(Uuid::from_u128(101))));
+        queue.insert(key(2, 0, 1), tags("script"), Some(WorkerId(Uuid::from_u128(101))), whose(2));
         assert_eq!(run(&mut queue, &mut roster), vec![(2, 101)]);
     }
 
     #[test]
     fn who_refused_is_asked_again_only_after_a_heartbeat() {
         let mut queue = Queue::default();
-        queue.insert(key(1, 0, 1), tags("script"), None);
+        queue.insert(key(1, 0, 1), tags("script"), None, whose(1));
         let (id, mut worker) = worker(100, "script", 1);
         worker.blocked = true;
         let mut roster = roster(vec![(id, worker)]);
@@ -154,7 +169,7 @@ mod tests {
     #[test]
     fn a_pause_and_a_drain_hand_nothing_out() {
         let mut queue = Queue::default();
-        queue.insert(key(1, 0, 1), tags("script"), None);
+        queue.insert(key(1, 0, 1), tags("script"), None, whose(1));
         let (id, brisk) = worker(100, "script", 1);
         let mut roster = roster(vec![(id, brisk)]);
         roster.pause_dispatch(Pause { since: Time(1), by: "ann".to_owned() });
@@ -178,7 +193,7 @@ mod tests {
     fn a_free_slot_is_better_than_a_place_in_a_short_line() {
         let mut queue = Queue::default();
         for n in 1..=6 {
-            queue.insert(key(n, 0, n as i64), tags("script"), None);
+            queue.insert(key(n, 0, n as i64), tags("script"), None, whose(n));
         }
         let (brisk, mut worker_1) = worker(100, "script", 1);
         worker_1.ahead = 2;
@@ -186,5 +201,55 @@ mod tests {
         let made: Vec<u128> = run(&mut queue, &mut roster).into_iter().map(|(_, worker)| worker).collect();
         assert_eq!(made.len(), 5, "three slots, and two places ahead");
         assert_eq!(made[3..], [100, 100], "a place ahead is given when no slot is left: {made:?}");
+    }
+
+    /// Ten thousand of one fan-out wait, and some of them run: whoever comes later has the next slot.
+    #[test]
+    fn a_large_fan_out_starves_nobody() {
+        let mut queue = Queue::default();
+        for n in 1..=999 {
+            queue.insert(key(n, 0, 1), tags("script"), None, whose(n));
+        }
+        let mut roster = roster(vec![worker(100, "script", 4)]);
+        assert_eq!(run(&mut queue, &mut roster).len(), 4);
+        for (n, late) in [(3_000, "another job of the task"), (2_000, "another task"), (1_000, "another submitter")] {
+            queue.insert(key(n, 0, 99), tags("script"), None, whose(n));
+            free_one(&mut queue, &mut roster);
+            assert_eq!(run(&mut queue, &mut roster), [(n, 100)], "{late}");
+        }
+        // Two others at once: the submitter with less at workers comes before the task with less.
+        queue.insert(key(2_001, 0, 50), tags("script"), None, whose(2_001));
+        queue.insert(key(1_001, 0, 99), tags("script"), None, whose(1_001));
+        queue.release(AttemptId(Uuid::from_u128(1_000)));
+        roster.release(WorkerId(Uuid::from_u128(100)), AttemptId(Uuid::from_u128(1_000)));
+        assert_eq!(run(&mut queue, &mut roster), [(1_001, 100)]);
+        // Priority goes before all of it.
+        queue.insert(key(5, 1, 100), tags("script"), None, whose(5));
+        free_one(&mut queue, &mut roster);
+        assert_eq!(run(&mut queue, &mut roster), [(5, 100)]);
+        let everyone = queue.len();
+        queue.clear_held();
+        assert_eq!(queue.len(), everyone, "what waits stays");
+    }
+
+    /// One of the fan-out's steps ends.
+    fn free_one(queue: &mut Queue, roster: &mut Roster) {
+        let worker = WorkerId(Uuid::from_u128(100));
+        let held = roster.get(worker).expect("it is there").held.keys().copied();
+        let attempt = held.min().expect("it has something");
+        queue.release(attempt);
+        roster.release(worker, attempt);
+    }
+
+    /// Where everybody has as much, they take turns.
+    #[test]
+    fn equals_take_turns() {
+        let mut queue = Queue::default();
+        for n in (1..=6).chain(1_001..=1_003) {
+            queue.insert(key(n, 0, n as i64), tags("script"), None, whose(n));
+        }
+        let mut roster = roster(vec![worker(100, "script", 6)]);
+        let made: Vec<u128> = run(&mut queue, &mut roster).into_iter().map(|(step, _)| step).collect();
+        assert_eq!(made, [1, 1_001, 2, 1_002, 3, 1_003]);
     }
 }

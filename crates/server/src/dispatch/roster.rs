@@ -114,8 +114,7 @@ impl Worker {
     }
 
     fn is_tagged_as(&self, row: &WorkerRow) -> bool {
-        let has = |wanted: &String| self.tags.iter().any(|tag| tag == wanted);
-        self.tags.iter().count() == row.tags.len() && row.tags.iter().all(has)
+        self.tags.is_of_row(row)
     }
 
     /// What its row says of it, whoever has its link.
@@ -308,12 +307,17 @@ impl Roster {
         });
     }
 
-    /// Whatever of this job somebody holds.
-    pub fn release_job(&mut self, job: JobId) {
+    /// Whatever of this job somebody holds; returns that.
+    pub fn release_job(&mut self, job: JobId) -> Vec<AttemptId> {
         let lowest = (job, AttemptId(Uuid::nil()), WorkerId(Uuid::nil()));
         let of_job = self.of_job.range(lowest..).take_while(|(of, ..)| *of == job);
         let held: Vec<(AttemptId, WorkerId)> = of_job.map(|(_, attempt, worker)| (*attempt, *worker)).collect();
-        held.into_iter().for_each(|(attempt, worker)| self.release(worker, attempt));
+        held.into_iter()
+            .map(|(attempt, worker)| {
+                self.release(worker, attempt);
+                attempt
+            })
+            .collect()
     }
 
     /// Forgets what workers hold, before it is read again from the store.

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use engine::definition::TAKES_SECRETS;
+use protocol::secret::SECRETS_FEATURE;
 use store::rows::WorkerRow;
 
 /// Sorted, without repeats. Steps with equal needs, and workers with equal gifts, share one.
@@ -18,7 +20,22 @@ impl TagSet {
 
     /// The tags that a worker's row has.
     pub fn of_row(row: &WorkerRow) -> TagSet {
-        TagSet::new(row.tags.iter().map(|tag| Arc::from(tag.as_str())))
+        TagSet::of_worker(&row.tags, &row.features)
+    }
+
+    /// The tags of a worker, and what it can do besides.
+    pub fn of_worker(tags: &[String], features: &[String]) -> TagSet {
+        let besides = takes_secrets(features).then_some(TAKES_SECRETS);
+        TagSet::new(tags.iter().map(String::as_str).chain(besides).map(Arc::from))
+    }
+
+    /// Whether this is what [`of_row`](TagSet::of_row) gives, without making that.
+    pub fn is_of_row(&self, row: &WorkerRow) -> bool {
+        let has = |wanted: &str| self.iter().any(|tag| tag == wanted);
+        let takes_secrets = takes_secrets(&row.features);
+        self.0.len() == row.tags.len() + usize::from(takes_secrets)
+            && row.tags.iter().all(|tag| has(tag))
+            && has(TAKES_SECRETS) == takes_secrets
     }
 
     /// Whether every tag of `wanted` is here. Both are sorted, so one walk is enough.
@@ -30,6 +47,10 @@ impl TagSet {
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(AsRef::as_ref)
     }
+}
+
+fn takes_secrets(features: &[String]) -> bool {
+    features.iter().any(|feature| feature == SECRETS_FEATURE)
 }
 
 impl std::fmt::Display for TagSet {

@@ -8,15 +8,16 @@ use axum::extract::State;
 use axum::response::Response;
 use engine::{AttemptId, JobId, Rejection, StepIx};
 use http::StatusCode;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::access::Caller;
 use crate::app::App;
 use crate::ledger::{Again, AgainError, Command, EventError, How, ResolveOrder, RetryOrder};
+use crate::settings::DefinitionSettings;
 
 use super::error::ApiError;
 use super::extract::{Path, RawBody, json};
-use super::{answer, ids, jobs, view};
+use super::{answer, ids, jobs, submit, view};
 
 pub(super) async fn retry(
     State(app): State<Arc<App>>,
@@ -25,14 +26,39 @@ pub(super) async fn retry(
     RawBody(body): RawBody,
 ) -> Result<Response, ApiError> {
     let request: RetryRequest = if body.is_empty() { RetryRequest::default() } else { json(&body)? };
-    let job = app.read(move |app| ids::resolve(app, &id)).await?;
+    if request.from_failed && !request.input.is_empty() {
+        let message = "`input` cannot go with `from_failed`: what ended well ended with the old inputs";
+        return Err(ApiError::bad_request(message).hint("retry the whole job with the new inputs"));
+    }
+    let changed = request.input;
+    let (job, input) = app
+        .read(move |app| {
+            let job = ids::resolve(app, &id)?;
+            let input = if changed.is_empty() { None } else { Some(input_of(app, job, changed)?) };
+            Ok((job, input))
+        })
+        .await?;
     let order = RetryOrder {
         job,
         from_failed: request.from_failed,
+        input,
         confirm_dead: request.confirm_dead,
         by: caller.name.to_string(),
     };
     settle(&app, job, Again::Retry(order)).await
+}
+
+/// The old job's inputs with others over them, by the rules of the task that it was submitted with.
+fn input_of(app: &App, job: JobId, changed: Map<String, Value>) -> Result<Value, ApiError> {
+    let stored = app.reader.job(job)?.ok_or_else(|| ids::no_such_job(&job.to_string()))?;
+    let row = &stored.definition;
+    let settings = DefinitionSettings::from_json(&row.settings).map_err(|error| ApiError::internal(&error))?;
+    let (task, _) = spec::task::parse(&row.source, "stored task", &settings.options());
+    let task = task.ok_or_else(|| ApiError::internal(&"its stored task cannot be read"))?;
+    let old: Value = serde_json::from_str(&stored.job.input).map_err(|error| ApiError::internal(&error))?;
+    let mut input = if let Value::Object(old) = old { old } else { Map::new() };
+    input.extend(changed);
+    submit::bind(&task, input)
 }
 
 pub(super) async fn resolve(
@@ -109,6 +135,8 @@ fn refused(job: JobId, error: AgainError) -> ApiError {
         AgainError::IsChild(parent) => {
             conflict(words).hint(format!("`bowline retry {parent} --from-failed` begins it again"))
         }
+        AgainError::ChangedInput => conflict(words).hint("retry the whole job with the new inputs"),
+        AgainError::GroupFull(_) => ApiError::new(ErrorCode::GroupFull, words),
         AgainError::NothingLate | AgainError::NothingFailed => conflict(words),
         AgainError::MayStillRun(_) => {
             conflict(words).hint("make sure that nothing of it runs any more, then say so with `--confirm-dead`")

@@ -13,7 +13,7 @@ use crate::ledger::stored_pause;
 use crate::metrics::Metrics;
 
 use super::error::ApiError;
-use super::{answer, fleet};
+use super::{answer, fleet, retention};
 
 pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -37,7 +37,9 @@ pub(super) async fn readyz(State(app): State<Arc<App>>) -> Response {
     // A pause is an operator's wish, not a problem.
     let dispatch = pause.ok().map(fleet::paused);
     let status = if problems.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    answer(status, &Readiness { ready: problems.is_empty(), problems, sweep: last_sweep(&app.metrics), dispatch })
+    let (ready, sweep) = (problems.is_empty(), last_sweep(&app.metrics));
+    let retention = retention::last(&app.metrics.retention());
+    answer(status, &Readiness { ready, problems, sweep, retention, dispatch })
 }
 
 /// None before the first.

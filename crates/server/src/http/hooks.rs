@@ -58,7 +58,7 @@ pub(super) async fn call(
         }
     }
     let task = submit::by_name(&app, &entry.task, None).await?;
-    let input = submit::bind(&task, given(&task, &hook.with, &body)?)?;
+    let input = submit::bind(&task.task, given(&task, &hook.with, &body)?)?;
     let task = submit::with_kin(&app, task, None).await?;
     let order = Submit {
         definition: task.task.definition.clone(),

@@ -7,10 +7,12 @@ mod error;
 mod extract;
 mod guard;
 mod ids;
+mod pieces;
 mod serve;
 mod sse;
 
 mod again;
+mod artifacts;
 mod jobs;
 mod review;
 mod submit;
@@ -25,6 +27,7 @@ mod logs;
 mod server_log;
 
 mod command;
+mod depot;
 mod enroll;
 mod fleet;
 mod health;
@@ -33,6 +36,8 @@ mod names;
 mod outbox;
 mod page;
 mod recovery;
+mod retention;
+mod secrets;
 mod tasks;
 mod tokens;
 mod triggers;
@@ -43,7 +48,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::{delete, get, post};
+use axum::routing::{delete, get, post, put};
 use http::{StatusCode, header};
 use serde::Serialize;
 
@@ -52,6 +57,7 @@ use crate::app::App;
 pub use error::ApiError;
 pub use guard::bearer;
 pub use names::WorkerNames;
+pub use retention::shown;
 pub use serve::{Limits, serve};
 
 /// Everything but the workers' link.
@@ -60,8 +66,9 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/", get(page::index))
         .route("/healthz", get(health::healthz))
         .route("/readyz", get(health::readyz))
-        // Its token is of another kind, so it looks for itself.
+        // Their tokens are of other kinds, so they look for themselves.
         .route("/api/worker/enroll", post(enroll::enroll))
+        .route("/api/worker/artifacts/{set}", post(depot::announce).put(depot::put).get(depot::get))
         // Signed, instead of a token.
         .route("/hooks/{name}", post(hooks::call));
     let guarded = Router::new()
@@ -74,6 +81,8 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/api/jobs/{id}/steps/{step}/resolve", post(again::resolve))
         .route("/api/jobs/{id}/why", get(why::get))
         .route("/api/jobs/{id}/events", get(events::of_job))
+        .route("/api/jobs/{id}/artifacts", get(artifacts::list))
+        .route("/api/jobs/{id}/steps/{step}/artifacts/{*path}", get(artifacts::file))
         .route("/api/jobs/{id}/steps/{step}/logs", get(logs::page))
         .route("/api/jobs/{id}/steps/{step}/logs/stream", get(logs::stream))
         .route("/api/events", get(events::all))
@@ -83,6 +92,8 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/api/recovery/stale", get(recovery::stale))
         .route("/api/recovery/requeue", post(recovery::requeue))
         .route("/api/recovery/fail", post(recovery::fail))
+        .route("/api/retention", get(retention::get))
+        .route("/api/retention/prune", post(retention::prune))
         .route("/api/dispatch", get(fleet::dispatch))
         .route("/api/dispatch/pause", post(fleet::pause))
         .route("/api/dispatch/resume", post(fleet::resume))
@@ -93,6 +104,8 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/api/triggers", get(triggers::list))
         .route("/api/triggers/{id}/pause", post(triggers::pause))
         .route("/api/triggers/{id}/resume", post(triggers::resume))
+        .route("/api/secrets", get(secrets::list))
+        .route("/api/secrets/{name}", put(secrets::set).delete(secrets::remove))
         .route("/api/tokens", get(tokens::list).post(tokens::create))
         .route("/api/tokens/{id}", delete(tokens::revoke))
         .route("/api/openapi.json", get(health::openapi))

@@ -6,7 +6,9 @@ use api::job::{Hook, HookKind};
 use api::{Delivery, DeliveryState, Page, Timestamp};
 use axum::extract::State;
 use axum::response::Response;
-use engine::definition::HookWork;
+use engine::JobId;
+use engine::definition::{self, HookWork, Occasion, Outside};
+use engine::notice::CARRIED_MAX;
 use http::StatusCode;
 use store::Batch;
 use store::read::OutboxView;
@@ -23,35 +25,48 @@ use super::extract::Path;
 /// Of what was given up, so many are listed.
 const LISTED_MAX: usize = 1_000;
 
-/// What followed on the job's end, in the order of its file. Nothing while it is open, and nothing on a hook.
+/// What followed on the job's end, in the order of its file, and before that what followed on its notices. Nothing on a hook.
 pub(super) fn hooks(app: &App, job: &engine::Job) -> Result<Vec<Hook>, ApiError> {
-    if !job.is_final() || job.hook_of.is_some() {
+    if job.hook_of.is_some() || job.definition.hooks.is_empty() {
         return Ok(Vec::new());
     }
+    let numbered = || job.definition.hooks.iter().enumerate();
     let mut found = Vec::new();
-    for (number, hook) in job.definition.hooks.iter().enumerate() {
-        let (id, on) = (job.id.hook(number), hook.on.word().to_owned());
-        let shown = match &hook.work {
-            HookWork::Task(body) => app.reader.job(id)?.map(|stored| Hook {
-                on,
-                id: id.0,
-                kind: HookKind::Task,
-                target: body.task.to_string(),
-                state: stored.job.state,
-                error: None,
-            }),
-            HookWork::Webhook(webhook) => app.reader.outbox(id.0)?.map(|row| Hook {
-                on,
-                id: id.0,
-                kind: HookKind::Webhook,
-                target: webhook.url.clone(),
-                state: state(&row).word().to_owned(),
-                error: row.error,
-            }),
-        };
-        found.extend(shown);
+    for notice in job.notices().iter().take(CARRIED_MAX as usize) {
+        let about = notice.step.as_ref().map(|(ix, _)| *ix);
+        for (number, hook) in numbered().filter(|(_, hook)| hook.on == Occasion::Notice) {
+            found.extend(followed(app, hook, job.id.notice(notice.kind, about, number))?);
+        }
+    }
+    for (number, hook) in numbered().filter(|(_, hook)| job.is_final() && hook.on != Occasion::Notice) {
+        found.extend(followed(app, hook, job.id.hook(number))?);
     }
     Ok(found)
+}
+
+fn followed(app: &App, hook: &definition::Hook, id: JobId) -> Result<Option<Hook>, ApiError> {
+    let on = hook.on.word().to_owned();
+    Ok(match &hook.work {
+        HookWork::Task(body) => app.reader.job(id)?.map(|stored| Hook {
+            on,
+            id: id.0,
+            kind: HookKind::Task,
+            target: body.task.to_string(),
+            state: stored.job.state,
+            error: None,
+        }),
+        HookWork::Tell(outside) => app.reader.outbox(id.0)?.map(|row| Hook {
+            on,
+            id: id.0,
+            kind: match outside {
+                Outside::Webhook(_) => HookKind::Webhook,
+                Outside::Mail(_) => HookKind::Mail,
+            },
+            target: outside.address(),
+            state: state(&row).word().to_owned(),
+            error: row.error,
+        }),
+    })
 }
 
 pub(super) async fn list(State(app): State<Arc<App>>) -> Result<Response, ApiError> {

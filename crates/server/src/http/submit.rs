@@ -9,7 +9,7 @@ use axum::response::Response;
 use engine::JobId;
 use http::{HeaderMap, StatusCode};
 use serde_json::{Map, Value};
-use spec::task::{InputProblem, PRIORITY_MAX, is_tag, kin};
+use spec::task::{InputProblem, PRIORITY_MAX, Task, is_tag, kin};
 
 use crate::access::Caller;
 use crate::app::App;
@@ -19,7 +19,7 @@ use crate::tasks::{KnownTask, to_api};
 
 use super::error::ApiError;
 use super::extract::{RawBody, json};
-use super::{answer, view};
+use super::{answer, secrets, view};
 
 /// A key names one request; a whole document is no name.
 const KEY_CHARS_MAX: usize = 200;
@@ -76,8 +76,9 @@ async fn prepare(app: &Arc<App>, body: &[u8]) -> Result<(Arc<KnownTask>, Value),
         (Some(_), Some(_)) => return Err(ApiError::bad_request("give `task` or `spec`, not both")),
         (None, None) => return Err(ApiError::bad_request("give `task`, a task's name, or `spec`, a task's text")),
     };
-    let input = bind(&task, request.input)?;
+    let input = bind(&task.task, request.input)?;
     let task = with_kin(app, task, settings).await?;
+    secrets::want_all(app, &task.task.definition).await?;
     Ok((task, input))
 }
 
@@ -184,8 +185,8 @@ fn supported(task: Arc<KnownTask>) -> Result<Arc<KnownTask>, ApiError> {
     Err(ApiError::new(ErrorCode::NotSupported, message).diagnostics(all))
 }
 
-pub(super) fn bind(task: &KnownTask, given: Map<String, Value>) -> Result<Value, ApiError> {
-    task.task.bind(given).map_err(|problems| {
+pub(super) fn bind(task: &Task, given: Map<String, Value>) -> Result<Value, ApiError> {
+    task.bind(given).map_err(|problems| {
         let message = problems.iter().map(|problem| problem.message.as_str()).collect::<Vec<_>>().join("; ");
         let error = ApiError::new(ErrorCode::InvalidInput, message)
             .diagnostics(problems.iter().map(|problem| input_diagnostic(task, problem)).collect());
@@ -197,9 +198,9 @@ pub(super) fn bind(task: &KnownTask, given: Map<String, Value>) -> Result<Value,
 }
 
 /// An input has no place in a text; its name stands for one.
-fn input_diagnostic(task: &KnownTask, problem: &InputProblem) -> api::Diagnostic {
+fn input_diagnostic(task: &Task, problem: &InputProblem) -> api::Diagnostic {
     api::Diagnostic {
-        file: format!("input of {}", task.name()),
+        file: format!("input of {}", task.definition.name),
         line: 1,
         column: 1,
         severity: api::Severity::Error,
@@ -240,6 +241,8 @@ pub(super) fn refused(error: &SubmitError) -> ApiError {
     match error {
         SubmitError::KeyReused => ApiError::new(ErrorCode::IdempotencyConflict, error.to_string()),
         SubmitError::Paused => ApiError::new(ErrorCode::Conflict, error.to_string()),
+        SubmitError::Group(_) => ApiError::new(ErrorCode::InvalidInput, error.to_string()),
+        SubmitError::GroupFull(_) => ApiError::new(ErrorCode::GroupFull, error.to_string()),
         SubmitError::Internal(_) => ApiError::internal(error),
     }
 }

@@ -8,7 +8,7 @@ use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
 use serde_json::{Map, Value, json as value};
-use spec::task::Input;
+use spec::task::{Input, Trigger};
 use store::rows::TaskRow;
 
 use crate::access::Caller;
@@ -79,6 +79,19 @@ fn check_name(app: &App, name: &str, known: &KnownTask) -> Result<(), ApiError> 
     if let Some(file) = app.tasks.file_of(name) {
         let message = format!("the task `{name}` comes from the file {file} in the server's task folder");
         return Err(ApiError::new(ErrorCode::Conflict, message).hint("change that file, or push under another name"));
+    }
+    let book = app.tasks.book();
+    let taken = known.task.triggers.iter().find_map(|trigger| match trigger {
+        Trigger::Webhook { name: hook, .. } => {
+            book.hook(hook).filter(|(_, entry, _)| entry.task != name).map(|(_, entry, _)| (hook, &entry.task))
+        }
+        Trigger::Cron { .. } => None,
+    });
+    if let Some((hook, other)) = taken {
+        let message = format!("the webhook `{hook}` starts the task `{other}` already");
+        return Err(
+            ApiError::new(ErrorCode::Conflict, message).hint("call it by another name: one call starts one job")
+        );
     }
     Ok(())
 }

@@ -104,6 +104,8 @@ fn trigger(id: &str, entry: &Entry, row: Option<&TriggerRow>) -> Trigger {
         last_job: row.and_then(|row| row.last_job).map(|job| job.0),
         last_error: row.and_then(|row| row.last_error.clone()),
         missed_times: row.map_or(0, |row| row.missed),
+        notice: row.and_then(|row| row.notice.clone()),
+        notice_at: row.and_then(|row| row.notice_at).map(Into::into),
     }
 }
 

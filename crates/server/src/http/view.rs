@@ -2,17 +2,25 @@
 
 use std::collections::HashMap;
 
-use api::job::{Approval, Attempt, Deadline, Hold, Job, JobError, JobSummary, Step, StepError, StepKind, Usage};
+use api::job::{
+    Approval, Attempt, Cleanup, CleanupState, Deadline, Hold, Job, JobConcurrency, JobError, JobSummary, Notice, Step,
+    StepError, StepKind, Usage,
+};
 use api::{AttemptState, JobState, Timestamp};
+use engine::attempt::{self, Outcome};
 use engine::definition::{StepDef, Work};
 use engine::{Clocks, JobId, State, StepIx};
 use serde_json::Value;
-use store::read::AttemptView;
+use store::read::{AttemptView, Lineage};
+use uuid::Uuid;
 
 use crate::app::App;
 
 use super::error::ApiError;
 use super::{command, ids, outbox};
+
+/// Jobs of one line that are looked at for those that go on from one of them.
+const LINE_MAX: usize = 100;
 
 /// One job with its steps and attempts.
 pub(super) fn job(app: &App, id: JobId) -> Result<Job, ApiError> {
@@ -21,6 +29,7 @@ pub(super) fn job(app: &App, id: JobId) -> Result<Job, ApiError> {
     let stored = app.reader.job(id)?.ok_or_else(|| ids::no_such_job(&id.to_string()))?;
     let (job, _) = app.definitions.load(&stored)?;
     let lineage = app.reader.lineage(id)?;
+    let line = line(app, id)?;
     let tried = job.steps.iter().any(|step| step.attempts > 0);
     let mut attempts = if tried { attempts_by_step(app.reader.attempts(id)?)? } else { HashMap::new() };
     let (definition, clocks) = (&job.definition, app.clocks()?);
@@ -49,11 +58,41 @@ pub(super) fn job(app: &App, id: JobId) -> Result<Job, ApiError> {
         last_event,
         parent: job.parent.map(|parent| parent.job.0),
         hook_of: job.hook_of.map(|job| job.0),
+        concurrency: concurrency(&job),
         hooks: outbox::hooks(app, &job)?,
+        notices: job.notices().into_iter().map(notice).collect(),
         continues: lineage.continues.map(|job| job.0),
+        continues_how: line.how,
+        deleted: deleted(app, &job, &lineage)?,
+        continued_by: line.by.into_iter().map(|job| job.0).collect(),
         resolved_by: lineage.resolved_by.map(|job| job.0),
         steps,
     })
+}
+
+/// How a job goes on for another, and who goes on for it.
+struct Line {
+    how: Option<String>,
+    by: Vec<JobId>,
+}
+
+fn line(app: &App, id: JobId) -> Result<Line, ApiError> {
+    let family = app.reader.family(id, LINE_MAX)?;
+    let how = family.members.iter().find(|kin| kin.job == id).map(|kin| kin.how.clone());
+    let by = family.members.iter().rev().filter(|kin| kin.continues == id).map(|kin| kin.job).collect();
+    Ok(Line { how, by })
+}
+
+/// Relatives that are known by name only.
+fn deleted(app: &App, job: &engine::Job, lineage: &Lineage) -> Result<Vec<Uuid>, ApiError> {
+    let mut deleted = Vec::new();
+    // Those that it began, and that follow on it, go with it.
+    for relative in [job.parent.map(|parent| parent.job), job.hook_of, lineage.continues].into_iter().flatten() {
+        if app.reader.definition_of(relative)?.is_none() {
+            deleted.push(relative.0);
+        }
+    }
+    Ok(deleted)
 }
 
 /// The steps of the task, each with its items after it; on record items come after all others.
@@ -83,6 +122,19 @@ pub(super) fn summary(app: &App, row: store::read::JobSummary) -> Result<JobSumm
         submitted_by: row.submitted_by,
         parent: row.parent.map(|parent| parent.job.0),
         hook_of: row.hook_of.map(|job| job.0),
+        group: row.group,
+        in_line: row.in_line,
+    })
+}
+
+fn concurrency(job: &engine::Job) -> Option<JobConcurrency> {
+    let concurrency = job.definition.concurrency.as_ref()?;
+    Some(JobConcurrency {
+        group: job.group.as_deref()?.to_owned(),
+        limit: concurrency.limit,
+        when_full: concurrency.when_full.word().to_owned(),
+        in_line: job.awaits_slot(),
+        admitted_at: job.header.admitted_at.map(Timestamp::from),
     })
 }
 
@@ -112,6 +164,11 @@ fn step(job: &engine::Job, ix: StepIx, step: &engine::Step, attempts: Vec<Attemp
         needs: job.def(ix).needs.iter().map(|need| job.name(need.step).into_owned()).collect(),
         updated_at: Some(step.updated_at.into()),
     }
+}
+
+fn notice(notice: engine::Notice) -> Notice {
+    let (kind, at) = (notice.kind.word().to_owned(), notice.at.into());
+    Notice { kind, at, step: notice.step.map(|(_, name)| name), text: notice.text }
 }
 
 fn hold(def: &StepDef, step: &engine::Step) -> Option<Hold> {
@@ -151,6 +208,23 @@ fn attempts_by_step(rows: Vec<AttemptView>) -> Result<HashMap<StepIx, Vec<Attemp
     Ok(by_step)
 }
 
+/// What cannot be understood is not shown: no verdict depends on it.
+fn cleanup(text: &str) -> Option<Cleanup> {
+    let cleanup = store::codec::cleanup(text).ok()?;
+    let (exit_code, signal) = match cleanup.outcome {
+        Outcome::Exited(code) => (Some(code), None),
+        Outcome::Signaled { signal, .. } => (None, Some(signal)),
+        Outcome::SpawnFailed(_) => (None, None),
+    };
+    let state = match cleanup.state() {
+        attempt::CleanupState::Success => CleanupState::Success,
+        attempt::CleanupState::Failed => CleanupState::Failed,
+        attempt::CleanupState::TimedOut => CleanupState::TimedOut,
+        attempt::CleanupState::Killed => CleanupState::Killed,
+    };
+    Some(Cleanup { state, exit_code, signal, problem: cleanup.problem(), duration_ms: cleanup.duration_ms })
+}
+
 fn attempt(row: AttemptView) -> Result<Attempt, ApiError> {
     let Some(state) = AttemptState::from_word(&row.state) else {
         return Err(ApiError::internal(&format!("attempt {} is in the unknown state {}", row.id, row.state)));
@@ -170,6 +244,9 @@ fn attempt(row: AttemptView) -> Result<Attempt, ApiError> {
         error: row.error_code.map(|code| StepError { code, message: row.error_message.unwrap_or_default() }),
         // Kept as JSON; should it be something else, it is still evidence.
         late_outcome: row.late_outcome.map(|text| serde_json::from_str(&text).unwrap_or(Value::String(text))),
-        usage: row.ended_at.map(|_| Usage { cpu_ms: row.cpu_ms, memory_bytes_max: row.memory_bytes_max }),
+        cleanup: row.cleanup.and_then(|text| cleanup(&text)),
+        // Of one that was lost nobody has measured anything.
+        usage: (state == AttemptState::Ended)
+            .then_some(Usage { cpu_ms: row.cpu_ms, memory_bytes_max: row.memory_bytes_max }),
     })
 }

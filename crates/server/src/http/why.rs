@@ -23,6 +23,7 @@ pub(super) async fn get(State(app): State<Arc<App>>, Path(id): Path<String>) -> 
 
 fn look(app: &App, id: &str, live: Live) -> Result<Why, ApiError> {
     let id = ids::resolve(app, id)?;
+    let live = live.with_window(app.recovery_window);
     let why = explain(app.reader.as_ref(), &app.definitions, &app.clocks()?, id, live)?;
     let why = why.ok_or_else(|| ids::no_such_job(&id.to_string()))?;
     Ok(Why { summary: why.summary, steps: why.steps.into_iter().map(step).collect() })

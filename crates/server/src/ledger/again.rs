@@ -17,6 +17,7 @@ use super::cache::LoadError;
 use super::command::EventError;
 use super::core::Core;
 use super::family::Family;
+use super::groups::GroupFull;
 use super::round::Round;
 
 /// Something that is to be done once more, or differently.
@@ -47,11 +48,13 @@ pub enum How {
     AcceptLate,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct RetryOrder {
     pub job: JobId,
     /// Keep what ended well.
     pub from_failed: bool,
+    /// Instead of the old job's inputs; checked, and whole. Not where something is kept, which ended with the old ones.
+    pub input: Option<Value>,
     pub confirm_dead: bool,
     pub by: String,
 }
@@ -81,8 +84,13 @@ pub enum AgainError {
     IsChild(JobId),
     #[error("nothing in this job failed")]
     NothingFailed,
+    #[error("what ended well ended with the old inputs, and cannot be kept with others")]
+    ChangedInput,
     #[error("an attempt of {} may still run", .0.join(", "))]
     MayStillRun(Vec<String>),
+    /// Its task does not want to wait.
+    #[error(transparent)]
+    GroupFull(GroupFull),
 }
 
 impl From<StoreError> for AgainError {
@@ -115,8 +123,13 @@ impl<S: Store> Core<S> {
         if let Some(kin) = self.open_kin(order.job, &family)? {
             return Err(AgainError::AlreadyContinued(kin.job));
         }
-        let word =
-            Word { how: word.how.word(), confirm_dead, by: &order.by, continuation: Continuation::Resolved(word) };
+        let word = Word {
+            how: word.how.word(),
+            confirm_dead,
+            by: &order.by,
+            continuation: Continuation::Resolved(Box::new(word)),
+            input: None,
+        };
         let job = self.carry_on(order.job, &word, &family, Some(order.step), round)?;
         Ok(Settled { job, is_new: true })
     }
@@ -128,18 +141,22 @@ impl<S: Store> Core<S> {
             return Err(AgainError::NothingFailed);
         }
         let is_final = job.is_final();
-        let (continuation, how) = match order.from_failed {
-            true => (Continuation::FromFailed, "from_failed"),
-            false => (Continuation::Anew, "retry"),
+        let input = order.input.as_ref().filter(|input| **input != *job.input);
+        let (continuation, how) = match (order.from_failed, input) {
+            (true, Some(_)) => return Err(AgainError::ChangedInput),
+            (true, None) => (Continuation::FromFailed, "from_failed"),
+            (false, Some(_)) => (Continuation::Anew, "retry_changed"),
+            (false, None) => (Continuation::Anew, "retry"),
         };
         let family = self.family(order.job, round)?;
         if is_final && let Some(kin) = self.open_kin(order.job, &family)? {
             // Whoever asks for the same once more has not heard the answer, or is the second to ask.
-            let asked_before = kin.continues == order.job && kin.how == how;
+            let same_input = input.is_none_or(|input| self.loaded(kin.job).is_ok_and(|kin| *kin.input == *input));
+            let asked_before = kin.continues == order.job && kin.how == how && same_input;
             let already = Settled { job: kin.job, is_new: false };
             return if asked_before { Ok(already) } else { Err(AgainError::AlreadyContinued(kin.job)) };
         }
-        let word = Word { continuation, how, confirm_dead: order.confirm_dead, by: &order.by };
+        let word = Word { continuation, how, confirm_dead: order.confirm_dead, by: &order.by, input };
         let job = self.carry_on(order.job, &word, &family, None, round)?;
         Ok(Settled { job, is_new: true })
     }
@@ -158,7 +175,7 @@ impl<S: Store> Core<S> {
         step: Option<StepIx>,
         round: &mut Round,
     ) -> Result<JobId, AgainError> {
-        let &Word { ref continuation, how, confirm_dead, by } = word;
+        let &Word { ref continuation, how, confirm_dead, by, input } = word;
         let resolves = *continuation != Continuation::Anew;
         if resolves && let Some(job) = self.stands_in_for(old, round)? {
             return Err(AgainError::AlreadyContinued(job));
@@ -167,9 +184,13 @@ impl<S: Store> Core<S> {
         for job in family.jobs() {
             self.add_children(job, None, round, &mut history)?;
         }
+        if let Some(group) = self.loaded(old)?.group.clone() {
+            let definition = self.loaded(old)?.definition.clone();
+            self.has_room(&group, &definition, round)?.map_err(AgainError::GroupFull)?;
+        }
         let id = JobId(self.random.uuid(round.now));
         let last = |ix: StepIx| history.get(&ix).and_then(|tried| most_doubtful(tried));
-        self.new_from(id, old, continuation, confirm_dead, &last, by, round)
+        self.new_from(id, old, continuation, input, confirm_dead, &last, by, round)
             .map_err(|error| self.in_words(old, error))?;
         let (root, number, by) = (family.root, family.next_number(), by.to_owned());
         round.lineage.push(LineageRow { job: id, continues: old, root, number, resolves, how, by, at: round.now });
@@ -192,6 +213,7 @@ impl<S: Store> Core<S> {
     /// A person's word that an attempt is over, kept as evidence.
     fn confirm(&mut self, attempt: &AttemptView, job: JobId, by: &str, round: &mut Round) {
         round.confirmed.push((attempt.id, engine::Fence(attempt.fence)));
+        self.doubt_is_over(job);
         let worker = attempt.worker_name.clone().unwrap_or_else(|| attempt.worker.to_string());
         let reason = format!("attempt {} on worker {worker} is over: {by} says so", attempt.number);
         let about = About::Attempt { step: attempt.ix, worker: attempt.worker, what: AttemptNews::Confirmed };
@@ -279,6 +301,8 @@ struct Word<'a> {
     how: &'static str,
     confirm_dead: bool,
     by: &'a str,
+    /// Other inputs than the old job's.
+    input: Option<&'a Value>,
 }
 
 /// Of which it is least certain that it is over.

@@ -329,7 +329,8 @@ impl<S: Store> Core<S> {
         let cached = self.cache.load(job, &mut self.store, &self.definitions).ok()?;
         let step = cached.job.find(&held.step)?;
         let (attempt, fence) = (AttemptId(held.ticket.attempt), engine::Fence(held.ticket.fence));
-        let newest = self.store.reader().attempts(job).ok()?.iter().filter(|a| a.ix == step).map(|a| a.fence).max();
+        let attempts = self.store.reader().attempts(job).inspect_err(|error| self.cache.missed(error)).ok()?;
+        let newest = attempts.iter().filter(|a| a.ix == step).map(|a| a.fence).max();
         if newest.is_some_and(|newest| newest >= fence.0) {
             return None;
         }

@@ -98,6 +98,10 @@ impl Cache {
         self.missed.take()
     }
 
+    pub(super) fn ids(&self) -> impl Iterator<Item = JobId> {
+        self.jobs.keys().copied()
+    }
+
     /// How many jobs are in memory.
     pub(super) fn len(&self) -> usize {
         self.jobs.len()
@@ -122,17 +126,33 @@ impl Cache {
 #[derive(Debug, Default)]
 pub struct Definitions {
     known: Mutex<HashMap<[u8; 32], Arc<Definition>>>,
+    /// As they are stored: a job that is begun because of another brings its own along.
+    rows: Mutex<HashMap<[u8; 32], Arc<DefinitionRow>>>,
 }
 
 impl Definitions {
     pub fn known(&self, hash: &[u8; 32]) -> Option<Arc<Definition>> {
-        self.lock().get(hash).cloned()
+        lock(&self.known).get(hash).cloned()
+    }
+
+    /// How a definition is stored, for a job that is made because of another: its row may be gone, where no job had it. `of`
+    /// gives the definition of that other job, which has the texts of all that it can begin.
+    pub fn row(&self, hash: &[u8; 32], of: impl FnOnce() -> Option<DefinitionRow>) -> Option<Arc<DefinitionRow>> {
+        let known = || lock(&self.rows).get(hash).cloned();
+        known().or_else(|| {
+            self.read(&of()?).ok()?;
+            known()
+        })
     }
 
     pub fn get(&self, row: &DefinitionRow) -> Result<Arc<Definition>, String> {
         if let Some(known) = self.known(&row.hash) {
             return Ok(known);
         }
+        self.read(row)
+    }
+
+    fn read(&self, row: &DefinitionRow) -> Result<Arc<Definition>, String> {
         let settings = DefinitionSettings::from_json(&row.settings)?;
         let (task, problems) = spec::task::parse(&row.source, "stored task", &settings.options());
         let Some(task) = task else {
@@ -141,18 +161,29 @@ impl Definitions {
         };
         let Bound { definition, children } = tasks::bind(&task.definition, &settings)?;
         for (row, definition) in children {
+            self.remember_row(&row);
             self.remember(row.hash, definition);
         }
+        self.remember_row(row);
         self.remember(row.hash, definition.clone());
         Ok(definition)
     }
 
     pub fn remember(&self, hash: [u8; 32], definition: Arc<Definition>) {
-        let mut known = self.lock();
+        let mut known = lock(&self.known);
         if known.len() >= CACHED_DEFINITIONS_MAX {
             known.clear();
         }
         known.insert(hash, definition);
+    }
+
+    /// How a definition is stored that a job may yet bring along.
+    pub fn remember_row(&self, row: &DefinitionRow) {
+        let mut rows = lock(&self.rows);
+        if rows.len() >= CACHED_DEFINITIONS_MAX {
+            rows.clear();
+        }
+        rows.entry(row.hash).or_insert_with(|| Arc::new(row.clone()));
     }
 
     pub fn load(&self, stored: &StoredJob) -> Result<(Job, JobMeta), StoreError> {
@@ -160,9 +191,9 @@ impl Definitions {
         let definition = self.get(&stored.definition).map_err(corrupt)?;
         Ok(codec::load(stored, definition)?)
     }
+}
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<[u8; 32], Arc<Definition>>> {
-        // A panic while the map was held cannot have left it half-changed.
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+/// A panic while a map was held cannot have left it half-changed.
+fn lock<T>(map: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    map.lock().unwrap_or_else(PoisonError::into_inner)
 }

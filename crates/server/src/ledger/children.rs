@@ -52,12 +52,30 @@ impl<S: Store> Core<S> {
     pub(super) fn bear(&mut self, by: JobId, birth: &Birth, round: &mut Round) {
         let meta = JobMeta { definition: birth.task.hash, input: birth.input.to_string().into() };
         self.definitions.remember(birth.task.hash, birth.task.definition.clone());
+        self.bring_definition(birth.task.hash, by, round);
         round.tie(by, birth.id);
         let (ctx, _) = self.ctx(round.clocks);
         let (job, changes) = engine::bear(birth, &ctx);
         self.enter(Cached { job, meta }, &changes, round);
         // It may have run before, in a time that the database has lost.
         self.adopt_unborn(by, birth.id, round);
+    }
+
+    /// A definition that no job has may be deleted: whoever makes a job because of another brings it along.
+    pub(super) fn bring_definition(&mut self, hash: [u8; 32], by: JobId, round: &mut Round) {
+        if round.has_definition(&hash) {
+            return;
+        }
+        let of = || {
+            let own = self.cache.get(by).map(|cached| cached.meta.definition);
+            let in_round = own.and_then(|own| round.definition(&own));
+            in_round.or_else(|| self.store.load_job(by).ok().flatten().map(|stored| stored.definition))
+        };
+        match self.definitions.row(&hash, of) {
+            Some(row) => round.add_definition(&row),
+            // It is still there, as a rule.
+            None => tracing::debug!(job = %by, "the definition of a job that is begun could not be brought along"),
+        }
     }
 
     /// A job is over: whoever began it hears of it in the same transaction.

@@ -16,12 +16,15 @@ use uuid::Uuid;
 use super::schedules::{TriggerError, TriggerOrder};
 use super::sweep::Swept;
 use crate::dispatch::{LinkId, Roster};
+use crate::retention::Progress;
 use crate::schedule::Book;
 
 use super::again::{Again, AgainError, Settled};
 use super::fleet::{FleetAnswer, FleetError, FleetOrder};
+use super::groups::GroupFull;
 use super::outbox::Delivered;
 use super::recover::RecoverOrder;
+use super::retain::PruneOrder;
 
 /// One thing to do. Commands that arrive together are decided together and committed together.
 pub enum Command {
@@ -46,6 +49,8 @@ pub enum Command {
     WithStore(StoreCall),
     /// Another server says that it changed something: it is looked at now, and not only at the next look.
     Changed,
+    /// What is old is to go now.
+    Prune(PruneOrder, oneshot::Sender<Progress>),
     /// A look at who is connected.
     Inspect(Look),
     /// What became of a delivery.
@@ -94,6 +99,11 @@ pub enum SubmitError {
     KeyReused,
     #[error("the trigger is paused")]
     Paused,
+    /// Its group cannot be told from its input.
+    #[error("{0}")]
+    Group(String),
+    #[error(transparent)]
+    GroupFull(GroupFull),
     #[error("internal error: {0}")]
     Internal(String),
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::deadline::Rules;
+use engine::definition::HookWork;
 use engine::{AttemptId, Clocks, Ctx, Epoch, Event, Heard, JobId, StepIx, Time, WorkerId};
 use planted::Bug;
 use protocol::link::LinkSettings;
@@ -13,11 +14,13 @@ use store::rows::{QuarantineRow, ServerId, ServerRow};
 use store::{Batch, Due, Store, StoreError};
 use uuid::Uuid;
 
+use crate::access::{NoSecrets, SecretSource};
 use crate::bus::Bus;
 use crate::clock::Tick;
 use crate::dispatch::{LinkId, Queue, Roster};
 use crate::metrics::Metrics;
 use crate::random::Random;
+use crate::retention::RetentionRules;
 use crate::scaler::{NoScaler, Scaler};
 
 use super::amnesia::{Amnesia, Evidence, Loss};
@@ -25,12 +28,14 @@ use super::beats::Beats;
 use super::breaker::{Breaker, MassLoss};
 use super::cache::{Cache, Definitions};
 use super::command::{Command, EventError, LinkEvent, LogFrame};
+use super::groups::Groups;
 use super::hearing::{Hearing, HearingRules, Listened};
 use super::knock::Knock;
 use super::links::Link;
 use super::losses::CutOff;
 use super::notice::Noticed;
 use super::outbox::{Outbox, Post};
+use super::retain::Keeper;
 use super::round::Round;
 use super::schedules::{self, Schedules};
 use super::siblings::{self, Siblings};
@@ -68,6 +73,7 @@ pub struct Core<S> {
     /// Attempts that workers have and nobody here knows.
     pub(super) strangers: BTreeSet<AttemptId>,
     pub(super) scaler: Box<dyn Scaler>,
+    pub(super) secrets: Arc<dyn SecretSource>,
     pub(super) breaker: Breaker,
     /// Identities in use twice of which it was said.
     pub(super) duplicates: BTreeSet<(WorkerId, Uuid)>,
@@ -87,6 +93,8 @@ pub struct Core<S> {
     pub(super) noticed: Noticed,
     pub(super) schedules: Schedules,
     pub(super) outbox: Outbox,
+    pub(super) keeper: Keeper,
+    pub(super) groups: Groups,
     /// Commits were lost, not long ago.
     pub(super) amnesia: Option<Amnesia>,
     /// The last loss that this server has seen to.
@@ -97,9 +105,9 @@ pub struct Core<S> {
     pub(super) forgotten: Option<Evidence>,
     fences: std::ops::Range<u64>,
     next_check: Time,
-    prepared: Option<Prepared>,
+    pub(super) prepared: Option<Prepared>,
     /// What is left of a batch that failed and was split.
-    split: VecDeque<Vec<Command>>,
+    pub(super) split: VecDeque<Vec<Command>>,
     pub(super) in_piece: bool,
     /// Memory was dropped; nothing is decided before it is read again.
     pub(super) must_rebuild: bool,
@@ -122,11 +130,18 @@ pub struct CoreConfig {
     pub dispatch_grace: Duration,
     /// So many workers lost at once, and we suspect ourselves.
     pub mass_loss: MassLoss,
+    /// What one attempt may leave behind.
+    pub artifact_bytes_max: u64,
     pub sweep: SweepRules,
+    pub retention: RetentionRules,
+    /// What was given up without proof holds a concurrency slot for so long at most.
+    pub doubt_max: Duration,
+    /// What follows on every notice, whatever its task says.
+    pub notices: Arc<Vec<HookWork>>,
 }
 
 /// A round that is decided and waits for its commit.
-struct Prepared {
+pub(super) struct Prepared {
     commands: Vec<Command>,
     round: Box<Round>,
     batch: Batch,
@@ -183,6 +198,7 @@ impl<S: Store> Core<S> {
             duplicates: BTreeSet::new(),
             strangers: BTreeSet::new(),
             scaler: Box::new(NoScaler),
+            secrets: Arc::new(NoSecrets),
             breaker,
             config,
             evaluator: Templates,
@@ -198,6 +214,8 @@ impl<S: Store> Core<S> {
             noticed: Noticed::default(),
             schedules: Schedules::default(),
             outbox: Outbox::default(),
+            keeper: Keeper::new(tick.now),
+            groups: Groups::default(),
             amnesia: None,
             known_loss: None,
             unsaid_loss: None,
@@ -224,6 +242,13 @@ impl<S: Store> Core<S> {
     #[must_use]
     pub fn with_scaler(mut self, scaler: impl Scaler + 'static) -> Core<S> {
         self.scaler = Box::new(scaler);
+        self
+    }
+
+    /// Where steps' secrets come from.
+    #[must_use]
+    pub fn with_secrets(mut self, secrets: Arc<dyn SecretSource>) -> Core<S> {
+        self.secrets = secrets;
         self
     }
 
@@ -258,8 +283,12 @@ impl<S: Store> Core<S> {
         if let Some(evidence) = forgotten {
             self.rows_fell_behind(evidence, &mut round);
         }
-        // First of all: it reads jobs again, and what this round decides must not be read over.
-        self.notice(&mut round);
+        // First of all: it reads jobs again, and what this round decides must not be read over. Not with a piece of a refused
+        // batch, which holds nothing but its own commands: whatever fails there is to blame.
+        if !self.in_piece {
+            self.doubt_the_old(&round);
+            self.notice(&mut round);
+        }
         if std::mem::take(&mut self.must_look_around)
             && let Err(error) = self.look_around(&mut round)
         {
@@ -279,7 +308,6 @@ impl<S: Store> Core<S> {
                 kept.push(command);
             }
         }
-        // A piece of a refused batch holds nothing but its own commands: whatever fails there is to blame.
         round.piece = std::mem::take(&mut self.in_piece);
         if !round.piece {
             self.settle_knocks(&mut round);
@@ -304,6 +332,7 @@ impl<S: Store> Core<S> {
             if now >= self.next_check {
                 self.check_due(&mut kept, &mut round);
             }
+            self.settle_groups(&mut round);
             self.dispatch(&mut round);
             self.post_due(&mut round);
         }
@@ -349,6 +378,7 @@ impl<S: Store> Core<S> {
             }
             Err(error @ StoreError::Moved { .. }) => {
                 tracing::info!(%error, "a round is decided anew");
+                self.noticed.read_again(prepared.round.heeded);
                 self.forget_everything();
                 self.split.push_front(prepared.commands);
                 Commit::Split
@@ -377,7 +407,9 @@ impl<S: Store> Core<S> {
             .min(self.next_notice())
             .min(self.next_knock(&clocks))
             .min(self.sweep_wake_at())
-            .min(self.outbox.wake_at());
+            .min(self.next_group_look())
+            .min(self.outbox.wake_at())
+            .min(self.retention_wake_at());
         self.beats.flush_at().into_iter().fold(next, Time::min)
     }
 
@@ -409,8 +441,12 @@ impl<S: Store> Core<S> {
     /// A change that concerns no job, or a look: done at once, outside the batch.
     fn run_at_once(&mut self, command: Command, now: Time) -> Option<Command> {
         match command {
-            Command::WithStore(call) => call(&mut self.store, now),
+            Command::WithStore(call) => {
+                call(&mut self.store, now);
+                self.look_for_post();
+            }
             Command::Changed => self.noticed.hurry(),
+            Command::Prune(order, reply) => drop(reply.send(self.prune(order))),
             Command::Inspect(look) => look(&self.roster),
             other => return Some(other),
         }
@@ -457,7 +493,7 @@ impl<S: Store> Core<S> {
             Command::Delivered(delivered) => self.delivered(delivered, round),
             Command::Check(due) => self.check(*due, round),
             Command::Swept(swept) => self.swept(*swept, round),
-            Command::WithStore(_) | Command::Changed | Command::Inspect(_) => {}
+            Command::WithStore(_) | Command::Changed | Command::Inspect(_) | Command::Prune(..) => {}
         }
     }
 
@@ -489,7 +525,10 @@ impl<S: Store> Core<S> {
 
     pub(super) fn check(&mut self, due: Due, round: &mut Round) {
         let event = match due.step {
-            None => Event::CheckJob,
+            None => {
+                self.look_at_group_of(due.job);
+                Event::CheckJob
+            }
             Some(step) => self.check_event(due.job, step, round),
         };
         match self.apply(due.job, &event, round) {
@@ -564,9 +603,11 @@ impl<S: Store> Core<S> {
     fn split(&mut self, prepared: Prepared, error: &StoreError) {
         let Prepared { mut commands, mut round, .. } = prepared;
         self.forget_everything();
-        // Nothing of it happened, so nobody is told of it.
+        // Nothing of it happened, so nobody is told of it. What other servers' changes demand is said with another round.
+        self.noticed.read_again(std::mem::take(&mut round.heeded));
         round.outgoing.clear();
         round.told.clear();
+        round.notices.clear();
         round.welcomes.clear();
         if round.poisoned.is_some() {
             // Not even the word that it failed can be written: its sender is told, and its job waits.
@@ -655,9 +696,11 @@ impl<S: Store> Core<S> {
             Command::Delivered(delivered) => (None, None, format!("{delivered:?}")),
             Command::Check(due) => (Some(due.job), due.step, format!("{due:?}")),
             Command::Swept(swept) => (Some(swept.place.job), Some(swept.place.step), format!("{swept:?}")),
-            Command::Triggers(..) | Command::WithStore(_) | Command::Changed | Command::Inspect(_) => {
-                (None, None, String::new())
-            }
+            Command::Triggers(..)
+            | Command::WithStore(_)
+            | Command::Changed
+            | Command::Inspect(_)
+            | Command::Prune(..) => (None, None, String::new()),
         }
     }
 
@@ -744,6 +787,7 @@ impl<S: Store> Core<S> {
     fn overtaken(&mut self, batch: &Batch, committed: &store::Committed) {
         self.note_committed(batch, committed);
         self.triggers_overtaken(committed, batch.now);
+        self.groups_overtaken(committed);
         for job in &committed.conflicts {
             self.cache.drop_job(*job);
         }

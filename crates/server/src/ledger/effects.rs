@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::time::Duration;
 
+use engine::definition::TAKES_SECRETS;
 use engine::event::{Effect, Ticket};
 use engine::state::{Queued, StopCause, StopMode};
 use engine::{AttemptId, Clocks, Event, Job, JobId, State, Step, StepIx, Time, WorkerId};
@@ -11,7 +12,7 @@ use protocol::attempt as wire;
 use protocol::link::ServerMessage;
 use store::{Store, StoreError};
 
-use crate::dispatch::{Place, Queue, QueueKey, Roster, TagSet};
+use crate::dispatch::{Place, Queue, QueueKey, Roster, TagSet, Whose};
 
 use super::cache::LoadError;
 use super::core::Core;
@@ -36,15 +37,22 @@ impl Indexes<'_> {
             let leaks = planted::is(Bug::SlotLeaks) && new.state.name() == engine::StateName::Failed;
             if let Some((worker, attempt)) = before.filter(|_| !leaks) {
                 self.roster.release(worker, attempt);
+                self.queue.release(attempt);
             }
             if let Some((worker, attempt)) = after {
-                self.roster.hold(worker, attempt, place);
+                self.hold(job, ix, worker, attempt);
             }
         }
         if matches!(old, Some(State::Queued(_))) {
             self.queue.remove(place);
         }
         self.enter(job, ix, new, now);
+    }
+
+    /// The worker has this attempt of a step.
+    pub(super) fn hold(&mut self, job: &Job, ix: StepIx, worker: WorkerId, attempt: AttemptId) {
+        self.roster.hold(worker, attempt, Place { job: job.id, step: ix });
+        self.queue.hold(attempt, Whose::of(job));
     }
 
     /// Puts a step into the dispatcher's queue if it may be offered now. One that may be later is looked at then: its own
@@ -57,7 +65,7 @@ impl Indexes<'_> {
         let place = Place { job: job.id, step: ix };
         let key = QueueKey { priority: Reverse(job.definition.priority), since, place };
         let def = job.definition.step(step.item.as_ref().map_or(ix, |item| item.of));
-        self.queue.insert(key, TagSet::new(def.tags.iter().cloned()), step.avoid);
+        self.queue.insert(key, TagSet::new(def.wanted()), step.avoid, Whose::of(job));
     }
 }
 
@@ -73,7 +81,11 @@ impl<S: Store> Core<S> {
         let (worker, message) = match *effect {
             Effect::Offer { step, offer } => {
                 let Some(cached) = self.cache.get(job) else { return };
-                let spec = super::attempt_spec::build(&cached.job, step, &offer, self.config.rules.lease());
+                let mut spec = super::attempt_spec::build(&cached.job, step, &offer, &self.config);
+                if planted::is(Bug::SecretInSpec) {
+                    let values = self.secrets.of_step(&cached.job.def(step).secrets).unwrap_or_default();
+                    spec.env.extend(values.into_iter().map(|(name, value)| (name, value.expose().to_owned())));
+                }
                 let message = ServerMessage::Offer { number: 0, spec: Box::new(spec) };
                 if planted::is(Bug::OfferedToTwo)
                     && let Some(other) = self.roster.iter().find(|(id, w)| *id != offer.worker && w.has_room())
@@ -124,7 +136,7 @@ impl<S: Store> Core<S> {
             engine::definition::Patience::For(patience) => patience,
             engine::definition::Patience::Forever => return None,
         };
-        let wanted = TagSet::new(def.tags.iter().cloned());
+        let wanted = TagSet::new(def.wanted());
         let window = self.config.rules.recovery_window;
         let alone = self.roster.unmatched_since(&wanted, clocks.heard, window)?.max(queued.heard_since);
         if queued.offer.is_some() || !clocks.may_judge(alone + patience) {
@@ -142,13 +154,17 @@ impl<S: Store> Core<S> {
         }
         let (missing, willing) = (self.roster.missing(wanted), self.roster.willing());
         let lack = if missing.is_empty() { "all of these together".to_owned() } else { missing.join(", ") };
-        format!("it needs {wanted}; of {willing} workers that take new work none has {lack}")
+        let too_old = missing.iter().any(|tag| tag == TAKES_SECRETS);
+        let advice = if too_old { "; a worker of an earlier version cannot be handed secrets: upgrade it" } else { "" };
+        format!("it needs {wanted}; of {willing} workers that take new work none has {lack}{advice}")
     }
 
     /// Queue and roster, read again from the rows.
     pub(super) fn rebuild_index(&mut self) -> Result<(), StoreError> {
         self.queue.clear();
+        self.queue.clear_held();
         self.roster.clear_held();
+        self.groups.doubt();
         for entry in self.store.queued()? {
             match self.cache.load(entry.job, &mut self.store, &self.definitions) {
                 Ok(cached) => {
@@ -163,7 +179,9 @@ impl<S: Store> Core<S> {
             match self.cache.load(job, &mut self.store, &self.definitions) {
                 Ok(cached) => {
                     if let Some((holder, attempt)) = holder(cached.job.state(ix)) {
-                        self.roster.hold(holder, attempt, Place { job, step: ix });
+                        let mut indexes =
+                            Indexes { queue: &mut self.queue, roster: &mut self.roster, noticed: &mut self.noticed };
+                        indexes.hold(&cached.job, ix, holder, attempt);
                     }
                 }
                 Err(error) => self.not_read(job, &error),

@@ -2,7 +2,7 @@
 //! committed together, so that a crash leaves neither half.
 
 use engine::event::Ticket;
-use engine::{Event, Time, WorkerId};
+use engine::{Epoch, Event, Time, WorkerId};
 use protocol::link::{Hello, PROTOCOL_VERSION, RefusedCode, ServerMessage, Verdict, VerdictKind, Welcome};
 use serde::{Deserialize, Serialize};
 use store::rows::{FleetChange, WorkerRow};
@@ -157,7 +157,8 @@ impl<S: Store> Core<S> {
     /// The last word to a removed worker. One that still has attempts ends them and reports that, which is the proof
     /// that they are over; it closes the link itself then.
     fn dismiss(&mut self, link: LinkId, close: bool, round: &mut Round) {
-        let message = "this worker was removed by an operator; enrol it again to use it".to_owned();
+        let message = "this worker was removed by an operator, or was not seen for too long; enrol it again to use it";
+        let message = message.to_owned();
         round.outgoing.push((None, link, ServerMessage::Refused { code: RefusedCode::Removed, message }));
         if let Some(known) = self.links.get_mut(&link) {
             known.dismissed = true;
@@ -176,7 +177,7 @@ impl<S: Store> Core<S> {
         sender: LinkSender,
         round: &mut Round,
     ) {
-        let epoch = self.roster.get(worker).map(|known| known.epoch).unwrap_or_default();
+        let epoch = self.roster.get(worker).map_or(Epoch(hello.last_epoch), |known| known.epoch);
         tracing::warn!(%worker, name = hello.name, host = hello.hostname, "a removed worker came back and is sent away");
         self.links.insert(link, Link::new(worker, epoch, hello, sender, round.clocks.heard));
         let stop = |held: &protocol::link::HeldAttempt| Verdict {

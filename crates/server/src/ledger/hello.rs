@@ -2,16 +2,16 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use engine::attempt::Loss;
 use engine::event::Ticket;
 use engine::state::StopMode;
 use engine::verdict::{Held, Past};
-use engine::{AttemptId, Epoch, Event, Time, WorkerId};
+use engine::{AttemptId, Epoch, Event, JobId, Time, WorkerId};
 use planted::Bug;
 use protocol::link::{
-    HeldAttempt, HeldState, Hello, Kept, PROTOCOL_VERSION, RefusedCode, Verdict, VerdictKind, Welcome,
+    FEATURE_TAG_PREFIX, HeldAttempt, HeldState, Hello, Kept, PROTOCOL_VERSION, RefusedCode, Verdict, VerdictKind,
+    Welcome,
 };
 use store::Store;
 use store::rows::{ServerId, WorkerHello, WorkerRow};
@@ -26,6 +26,9 @@ use super::losses::Seen;
 use super::marks::Outage;
 use super::notice::Word;
 use super::round::Round;
+
+/// What a build can do beyond the first one's is a short list.
+const FEATURES_MAX: usize = 32;
 
 /// What steps that are run by the worker itself want.
 const PLAIN_TAG: &str = "script";
@@ -96,7 +99,7 @@ impl<S: Store> Core<S> {
         held: &BTreeMap<AttemptId, Place>,
         round: &Round,
     ) {
-        let tags = TagSet::new(stored.tags.iter().map(|t| Arc::from(t.as_str())));
+        let tags = TagSet::of_worker(&stored.tags, &stored.features);
         self.roster.update(stored.id, |slot| {
             *slot = Some(Worker {
                 name: stored.name.clone(),
@@ -206,9 +209,12 @@ impl<S: Store> Core<S> {
                     kind
                 }
                 None => {
-                    self.met_a_stranger(attempt, held);
-                    self.await_item(link, held, epoch, round);
-                    self.await_birth(link, held, epoch, round);
+                    // Whoever reports on a job that was deleted is let go: nobody waits for it, and nothing was lost.
+                    if !self.was_deleted(JobId(held.job)) {
+                        self.met_a_stranger(attempt, held);
+                        self.await_item(link, held, epoch, round);
+                        self.await_birth(link, held, epoch, round);
+                    }
                     let over = held.state == HeldState::Ended && self.is_certainly_unknown(attempt);
                     if over { VerdictKind::Forget } else { VerdictKind::Finish }
                 }
@@ -255,11 +261,14 @@ impl<S: Store> Core<S> {
         // It was in memory a moment ago.
         let Some(cached) = self.cache.get(place.job) else { return VerdictKind::Finish };
         let verdict = engine::verdict(&cached.job, ticket, held_as(held.state), past);
+        let with_secrets = place.step.get() < cached.job.steps.len() && !cached.job.def(place.step).secrets.is_empty();
         if current && let Err(error) = self.apply(place.job, &Event::Reattached { ticket, epoch }, round) {
             tracing::debug!(job = %place.job, step = place.step.0, %error, "an attempt was not taken up again");
         }
         match verdict {
             engine::Verdict::Continue => VerdictKind::Continue,
+            // It asks by itself then, and the answer brings them.
+            engine::Verdict::Go if with_secrets => VerdictKind::Continue,
             engine::Verdict::Go => VerdictKind::Go,
             engine::Verdict::SendResult => VerdictKind::SendResult,
             engine::Verdict::Forget => VerdictKind::Forget,
@@ -344,6 +353,14 @@ fn held_as(state: HeldState) -> Held {
 /// What a worker may be used for: what it says, within what its enroll token allowed. One that says nothing gets all of
 /// that, or what the plainest worker has.
 fn tags_of(hello: &Hello, row: &WorkerRow) -> Vec<String> {
+    let mut tags = said_tags(hello, row);
+    // What it can do is its build's word, and nobody gives it by hand.
+    tags.retain(|tag| !tag.starts_with(FEATURE_TAG_PREFIX));
+    tags.extend(hello.features.iter().take(FEATURES_MAX).map(|feature| format!("{FEATURE_TAG_PREFIX}{feature}")));
+    tags
+}
+
+fn said_tags(hello: &Hello, row: &WorkerRow) -> Vec<String> {
     let allowed = &row.allowed_tags;
     if hello.tags.is_empty() {
         return if allowed.is_empty() { vec![PLAIN_TAG.to_owned()] } else { allowed.clone() };
@@ -381,5 +398,6 @@ fn stored(id: WorkerId, epoch: Epoch, hello: &Hello, tags: Vec<String>, server: 
         no_reconnect: hello.no_reconnect,
         server,
         unwilling: hello.caretaker,
+        features: hello.features.iter().take(FEATURES_MAX).cloned().collect(),
     }
 }

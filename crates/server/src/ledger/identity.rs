@@ -97,6 +97,7 @@ mod tests {
             allowed_tags: Vec::new(),
             server: None,
             unwilling: false,
+            features: Vec::new(),
         }
     }
 
@@ -124,6 +125,7 @@ mod tests {
             offline_ms: 0,
             held: Vec::new(),
             kept: None,
+            features: Vec::new(),
         }
     }
 

@@ -64,7 +64,7 @@ impl<S: Store> Core<S> {
         // Another server may have noticed a loss just now.
         let row = match self.hear_of_losses().and_then(|()| self.store.worker(worker)) {
             Ok(Some(row)) => row,
-            Ok(None) => return refuse(&sender, RefusedCode::GoingAway, "this server does not know the worker"),
+            Ok(None) => return self.unknown(link, worker, hello, sender, round),
             Err(error) => {
                 tracing::warn!(%worker, %error, "a worker's row could not be read; it tries again");
                 return refuse(&sender, RefusedCode::GoingAway, "the server cannot reach its database; try again");
@@ -86,6 +86,19 @@ impl<S: Store> Core<S> {
             (Judgement::AskTheOther, None) => self.ask_the_row(link, &row, hello, sender, round),
             (Judgement::Admit, _) if self.recalls(&row, hello, round) => recall(&sender),
             (Judgement::Admit, _) => self.admit(link, &row, hello, sender, round),
+        }
+    }
+
+    /// A worker without a row. One that was deleted for its absence is told so, as one that was removed; of any other the word
+    /// may be lost, and come back.
+    fn unknown(&mut self, link: LinkId, worker: WorkerId, hello: &Hello, sender: LinkSender, round: &mut Round) {
+        match self.store.reader().departed(worker) {
+            Ok(Some(_)) => self.farewell(link, worker, hello, sender, round),
+            Ok(None) => refuse(&sender, RefusedCode::GoingAway, "this server does not know the worker"),
+            Err(error) => {
+                tracing::warn!(%worker, %error, "whether a worker was deleted could not be read; it tries again");
+                refuse(&sender, RefusedCode::GoingAway, "the server cannot reach its database; try again");
+            }
         }
     }
 

@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use engine::attempt::{Loss, Outcome, Report, Stopped, Usage};
+use engine::attempt::{ArtifactSet, Artifacts, Cleanup, CleanupCut, Loss, Outcome, Report, Stopped, Usage};
 use engine::event::{About, AttemptNews, Note};
 use engine::verdict::Held;
 use engine::{AttemptId, Epoch, Event, Fence, Heard, JobId, Rejection, Time, WorkerId};
 use pause::Point;
 use planted::Bug;
-use protocol::attempt::{End, EndResult, StopReason, Ticket};
+use protocol::attempt::{CleanupCut as WireCut, CleanupEnd, End, EndResult, StopReason, Ticket};
 use protocol::link::{self as wire, Heartbeat, Hello, Renewal, ServerMessage, WorkerMessage};
 use serde_json::Value;
 use store::Store;
@@ -23,6 +23,7 @@ use super::core::Core;
 use super::notice::{self, Word};
 use super::reconcile::{Reported, Sent, missing};
 use super::round::Round;
+use super::secrets::Unknown;
 
 /// One connected worker, as the ledger sees it.
 pub(super) struct Link {
@@ -194,6 +195,18 @@ impl<S: Store> Core<S> {
             }
         }
         let epoch = self.epoch_of(link);
+        match self.missing_secret(ticket) {
+            Ok(None) => {}
+            Ok(Some(why)) => {
+                return self.about_attempt(link, ticket, "accept", round, |t| Event::SecretMissing {
+                    ticket: t,
+                    epoch,
+                    why,
+                });
+            }
+            // Decided anew when the rows can be read.
+            Err(Unknown) => return,
+        }
         if planted::is(Bug::OfferedToTwo) {
             round.outgoing.push((None, link, ServerMessage::Go { number: 0, ticket }));
         }
@@ -346,6 +359,9 @@ impl<S: Store> Core<S> {
     fn over(&mut self, worker: Option<WorkerId>, ticket: Ticket, round: &mut Round) {
         let attempt = AttemptId(ticket.attempt);
         round.confirmed.push((attempt, Fence(ticket.fence)));
+        if let Some(place) = self.place(attempt) {
+            self.doubt_is_over(place.job);
+        }
         if let Some(worker) = worker {
             self.roster.update(worker, |w| {
                 if let Some(w) = w {
@@ -452,16 +468,22 @@ impl<S: Store> Core<S> {
 
     /// Whether the worker's last word on the attempt is known: it was just said, or is on record. What was said is not
     /// remembered across a batch that was refused.
-    fn has_end_of(&self, link: LinkId, attempt: AttemptId) -> bool {
+    fn has_end_of(&mut self, link: LinkId, attempt: AttemptId) -> bool {
         let Some(known) = self.links.get(&link) else { return false };
-        let row = || self.store.reader().attempt(attempt).ok().flatten();
-        known.ended.contains(&attempt) || row().is_some_and(|row| row.reported || row.confirmed)
+        if known.ended.contains(&attempt) {
+            return true;
+        }
+        let row = self.store.reader().attempt(attempt).inspect_err(|error| self.cache.missed(error));
+        row.is_ok_and(|row| row.is_some_and(|row| row.reported || row.confirmed))
     }
 
     /// Numbers what must be numbered, and sends. A worker that does not read is cut off; it will come back.
     pub(super) fn send(&mut self, link: LinkId, mut message: ServerMessage) {
         match &message {
-            ServerMessage::Go { .. } => pause::at(Point::Granted),
+            ServerMessage::Go { ticket, .. } => {
+                self.hand_over_secrets(link, *ticket);
+                pause::at(Point::Granted);
+            }
             ServerMessage::Forget { .. } => pause::at(Point::ReportedNotAcknowledged),
             _ => {}
         }
@@ -471,6 +493,7 @@ impl<S: Store> Core<S> {
             _ => None,
         };
         let Some(known) = self.links.get_mut(&link) else { return };
+        notice::in_its_words(&known.words, &mut message);
         notice::said(&mut known.words, &message, place);
         if let ServerMessage::Offer { number, .. }
         | ServerMessage::Go { number, .. }
@@ -511,11 +534,7 @@ pub(super) fn ticket_of(message: &WorkerMessage) -> Option<Ticket> {
 
 pub(super) fn report(end: &End) -> Report {
     Report {
-        outcome: match &end.result {
-            EndResult::Exited { code } => Outcome::Exited(*code),
-            EndResult::Signaled { signal, oom } => Outcome::Signaled { signal: *signal, oom: *oom },
-            EndResult::SpawnFailed { message } => Outcome::SpawnFailed(message.clone()),
-        },
+        outcome: outcome(&end.result),
         stopped: end.stopped.map(|reason| match reason {
             StopReason::Cancelled => Stopped::Cancelled,
             StopReason::Timeout => Stopped::Timeout,
@@ -524,6 +543,37 @@ pub(super) fn report(end: &End) -> Report {
         }),
         output: Value::Object(end.output.iter().map(|(k, v)| (k.clone(), v.clone())).collect()),
         output_error: end.output_error.clone(),
+        artifacts: end.artifacts.as_ref().map(artifacts),
         usage: Usage { cpu_ms: end.cpu_ms, memory_bytes_max: end.memory_bytes_max },
+        cleanup: end.cleanup.as_ref().map(cleanup),
+    }
+}
+
+fn cleanup(end: &CleanupEnd) -> Cleanup {
+    let cut = end.cut.map(|cut| match cut {
+        WireCut::Budget => CleanupCut::Budget,
+        WireCut::Killed | WireCut::Other => CleanupCut::Killed,
+        WireCut::LeaseExpired => CleanupCut::LeaseExpired,
+    });
+    Cleanup { outcome: outcome(&end.result), cut, duration_ms: end.duration_ms }
+}
+
+fn outcome(result: &EndResult) -> Outcome {
+    match result {
+        EndResult::Exited { code } => Outcome::Exited(*code),
+        EndResult::Signaled { signal, oom } => Outcome::Signaled { signal: *signal, oom: *oom },
+        EndResult::SpawnFailed { message } => Outcome::SpawnFailed(message.clone()),
+    }
+}
+
+/// A name that is none was never stored by any server.
+fn artifacts(told: &protocol::attempt::Artifacts) -> Artifacts {
+    use protocol::attempt::Artifacts as Told;
+    match told {
+        Told::Stored(set) => match set.id.parse::<pack::SetId>() {
+            Ok(id) => Artifacts::Stored(ArtifactSet { id: id.0, files: set.files, bytes: set.bytes }),
+            Err(error) => Artifacts::Failed(format!("the worker names a set `{}`: {error}", set.id)),
+        },
+        Told::Failed(why) => Artifacts::Failed(why.clone()),
     }
 }

@@ -22,7 +22,7 @@ use super::cache::LoadError;
 use super::core::Core;
 use super::effects::{self, Indexes};
 use super::losses::Seen;
-use super::round::Round;
+use super::round::{NO_FENCE, Round};
 
 /// A change elsewhere is seen within this, and what it demands is done within a second.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -120,6 +120,11 @@ impl<S: Store> Core<S> {
             self.noticed.moved.insert(job);
         }
         for job in std::mem::take(&mut self.noticed.moved) {
+            if let Some(until) = self.aside.get(&job) {
+                // What follows from its rows cannot be written now.
+                self.noticed.look_at(job, *until);
+                continue;
+            }
             self.read_anew(job);
             self.heed(job, round);
             self.check_soon(round.now);
@@ -148,7 +153,9 @@ impl<S: Store> Core<S> {
             }
         }
         let later = self.noticed.own.split_off(&(self.noticed.cursor + 1));
-        if !std::mem::replace(&mut self.noticed.own, later).is_empty() {
+        let missing = std::mem::replace(&mut self.noticed.own, later);
+        // Those of jobs that were deleted are not lost: this server slept for longer than such a job is kept.
+        if missing.into_values().any(|job| !self.was_deleted(job)) {
             self.forgotten = Some(EVENTS_GONE);
         }
         Ok(())
@@ -163,13 +170,15 @@ impl<S: Store> Core<S> {
             return self.noticed.look_at(job, self.tick.now + LOOK_EVERY);
         }
         self.queue.remove_job(job);
-        self.roster.release_job(job);
+        for attempt in self.roster.release_job(job) {
+            self.queue.release(attempt);
+        }
         let Ok(cached) = loaded else { return };
         let mut indexes = Indexes { queue: &mut self.queue, roster: &mut self.roster, noticed: &mut self.noticed };
         for (ix, step) in (0..).map(StepIx).zip(&cached.job.steps) {
             indexes.enter(&cached.job, ix, step, self.tick.now);
             if let Some((worker, attempt)) = effects::holder(&step.state) {
-                indexes.roster.hold(worker, attempt, Place { job, step: ix });
+                indexes.hold(&cached.job, ix, worker, attempt);
             }
         }
     }
@@ -246,7 +255,7 @@ impl<S: Store> Core<S> {
     fn say_again(&mut self, link: LinkId, place: Place, round: &mut Round) {
         let Some(cached) = self.cache.get(place.job) else { return };
         let Some(offer) = cached.job.state(place.step).offer().copied() else { return self.ask_again(link, round) };
-        let spec = super::attempt_spec::build(&cached.job, place.step, &offer, self.config.rules.lease());
+        let spec = super::attempt_spec::build(&cached.job, place.step, &offer, &self.config);
         round.outgoing.push((Some(place.job), link, ServerMessage::Offer { number: 0, spec: Box::new(spec) }));
     }
 
@@ -297,12 +306,20 @@ impl<S: Store> Core<S> {
     }
 }
 
+/// A worker that cannot read its own record of an attempt knows it without a fence, and looks up no other ticket.
+pub(super) fn in_its_words(words: &BTreeMap<AttemptId, Word>, message: &mut ServerMessage) {
+    if let ServerMessage::Stop { ticket, .. }
+    | ServerMessage::Forget { ticket, .. }
+    | ServerMessage::Withdraw { ticket } = message
+        && let Some(word) = words.get(&AttemptId(ticket.attempt))
+        && word.ticket.fence == NO_FENCE
+    {
+        *ticket = word.ticket;
+    }
+}
+
 /// What an order makes of what was said before.
-pub(super) fn said(
-    words: &mut std::collections::BTreeMap<AttemptId, Word>,
-    message: &ServerMessage,
-    place: Option<Place>,
-) {
+pub(super) fn said(words: &mut BTreeMap<AttemptId, Word>, message: &ServerMessage, place: Option<Place>) {
     match message {
         ServerMessage::Offer { spec, .. } => {
             if let Some(place) = place {

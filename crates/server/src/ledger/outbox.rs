@@ -2,13 +2,12 @@
 //! else is to try; what became of it is on record before anything else follows. Whoever dies in between leaves a row that is
 //! due again.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use engine::event::{About, Note};
 use engine::{JobId, Time};
 use planted::Bug;
-use serde::{Deserialize, Serialize};
 use store::read::OutboxView;
 use store::rows::OutboxMove;
 use store::{Batch, Committed, Store};
@@ -16,6 +15,7 @@ use tokio::sync::mpsc;
 use uuid::Uuid;
 
 use super::core::Core;
+use super::letters::Letter;
 use super::round::Round;
 
 /// Deliveries of one server at once. One that is slow holds up no job, and only so many others.
@@ -47,28 +47,6 @@ pub struct Parcel {
     pub letter: Letter,
 }
 
-/// What is said to whom, as the outbox keeps it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Letter {
-    pub url: String,
-    /// The name of the secret that signs it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub secret: Option<String>,
-    pub on: String,
-    /// The body, byte for byte.
-    pub text: String,
-}
-
-impl Letter {
-    pub(super) fn to_json(&self) -> String {
-        serde_json::to_string(self).expect("texts always have a JSON form")
-    }
-
-    pub fn from_json(text: &str) -> Result<Letter, String> {
-        serde_json::from_str(text).map_err(|error| format!("its row cannot be read: {error}"))
-    }
-}
-
 /// What became of a parcel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delivered {
@@ -82,13 +60,14 @@ pub struct Delivered {
 #[derive(Debug)]
 pub(super) struct Outbox {
     post: Option<Post>,
-    under_way: BTreeSet<Uuid>,
+    /// What is being delivered, and until when it is ours. Whoever has not come back by then never does.
+    under_way: BTreeMap<Uuid, Time>,
     next_at: Time,
 }
 
 impl Default for Outbox {
     fn default() -> Outbox {
-        Outbox { post: None, under_way: BTreeSet::new(), next_at: Time(i64::MIN) }
+        Outbox { post: None, under_way: BTreeMap::new(), next_at: Time(i64::MIN) }
     }
 }
 
@@ -101,9 +80,13 @@ impl Outbox {
         if self.post.is_some() { AT_ONCE.saturating_sub(self.under_way.len()) } else { 0 }
     }
 
-    /// Where there is no room, the next one that comes back makes some.
+    /// Where there is no room, the next one that comes back makes some, or the first whose time is over.
     pub(super) fn wake_at(&self) -> Time {
-        if self.room() == 0 { Time::MAX } else { self.next_at }
+        match (&self.post, self.room()) {
+            (None, _) => Time::MAX,
+            (Some(_), 0) => self.under_way.values().copied().min().unwrap_or(Time::MAX),
+            (Some(_), _) => self.next_at,
+        }
     }
 
     pub(super) fn under_way(&self) -> usize {
@@ -122,6 +105,7 @@ pub(super) fn pause_after(tries: u32, random: u64) -> Option<Duration> {
 impl<S: Store> Core<S> {
     /// Takes what is due, for as long as one try may take.
     pub(super) fn post_due(&mut self, round: &mut Round) {
+        self.outbox.under_way.retain(|_, until| *until > round.now);
         let room = self.outbox.room();
         if room == 0 || round.now < self.outbox.next_at {
             return;
@@ -136,7 +120,7 @@ impl<S: Store> Core<S> {
             }
         };
         round.posted = true;
-        let free = due.iter().filter(|row| !self.outbox.under_way.contains(&row.id));
+        let free = due.iter().filter(|row| !self.outbox.under_way.contains_key(&row.id));
         free.take(room).for_each(|row| take_up(row, round));
     }
 
@@ -150,9 +134,12 @@ impl<S: Store> Core<S> {
         }
         let Some(post) = self.outbox.post.clone() else { return };
         for parcel in round.parcels.iter().filter(|parcel| !committed.outbox_moved.contains(&parcel.id)) {
-            if post.send(parcel.clone()).is_ok() {
-                self.outbox.under_way.insert(parcel.id);
+            if post.send(parcel.clone()).is_err() {
+                // Nobody delivers here any more. What was taken is due again soon, for a server that can.
+                self.outbox.post = None;
+                return;
             }
+            self.outbox.under_way.insert(parcel.id, round.now + CLAIMED_FOR);
         }
         if round.posted {
             self.outbox.next_at =
@@ -199,7 +186,10 @@ impl<S: Store> Core<S> {
         let url = Letter::from_json(&row.body).map_or_else(|_| "somebody".to_owned(), |letter| letter.url);
         tracing::error!(job = %row.job, %id, url, problem, "a word was never taken; it is given up");
         let reason = format!("{url} was tried {TRIES_MAX} times and never took it: {problem}; see `bowline outbox`");
-        round.tell(row.job, Note { at: round.now, about: About::Hook, reason });
+        // What a trigger had to say belongs to no job's history.
+        if self.cache.load(row.job, &mut self.store, &self.definitions).is_ok() {
+            round.tell(row.job, Note { at: round.now, about: About::Hook, reason });
+        }
     }
 }
 

@@ -1,11 +1,14 @@
 //! One round: the events that are decided together, and the batch that they come to.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use engine::attempt::Attempt;
+use engine::definition::Definition;
 use engine::event::Note;
 use engine::{
-    AttemptId, Changes, Clocks, Continuation, Epoch, Event, Fence, Heard, JobId, LastAttempt, StepIx, Time, WorkerId,
+    AttemptId, Changes, Clocks, Continuation, Epoch, Event, Fence, Heard, Job, JobId, LastAttempt, Notice, StepIx,
+    Time, WorkerId,
 };
 use planted::Bug;
 use protocol::link::{ServerMessage, Welcome};
@@ -27,8 +30,10 @@ use super::command::{Command, EventError, LinkEvent, Submit, SubmitError, Submit
 use super::core::Core;
 use super::effects::Indexes;
 use super::fleet::{FleetAnswer, FleetError};
+use super::groups::Admitted;
 use super::hearing::Listened;
 use super::notice::LOOK_EVERY;
+use super::notices;
 use super::outbox::Parcel;
 use super::schedules::{Moved, TriggerError};
 use super::told::{self, Told};
@@ -37,7 +42,7 @@ use super::told::{self, Told};
 const OFFERS_PER_ROUND: usize = 2_000;
 
 /// The fence of an attempt whose record its worker cannot read.
-const NO_FENCE: u64 = 0;
+pub(super) const NO_FENCE: u64 = 0;
 
 /// What has been decided, and what is to happen once it is committed.
 pub(super) struct Round {
@@ -48,6 +53,9 @@ pub(super) struct Round {
     /// What the other servers shall see of this one.
     pub server: Option<ServerRow>,
     touched: BTreeMap<JobId, Touched>,
+    /// Those of them that have a concurrency group, by that.
+    in_groups: BTreeMap<Arc<str>, BTreeSet<JobId>>,
+    pub(super) admitted: BTreeMap<Arc<str>, Admitted>,
     /// Jobs that were read again in this round.
     doubted: BTreeSet<JobId>,
     /// Jobs that others had moved, and whose links here were seen to in this round.
@@ -100,6 +108,8 @@ pub(super) struct Round {
     pub buffered: BTreeMap<AttemptId, u64>,
     /// For the server's own log, after the commit.
     pub told: Vec<Told>,
+    /// Notices of jobs, for the same.
+    pub notices: Vec<(JobId, Notice)>,
     /// Links that are closed once all else is sent.
     pub hang_up: Vec<LinkId>,
     /// Links whose end is among the round's commands.
@@ -136,6 +146,8 @@ impl Round {
             listened: None,
             server: None,
             touched: BTreeMap::new(),
+            in_groups: BTreeMap::new(),
+            admitted: BTreeMap::new(),
             doubted: BTreeSet::new(),
             heeded: BTreeSet::new(),
             unread: None,
@@ -175,6 +187,7 @@ impl Round {
             outgoing: Vec::new(),
             buffered: BTreeMap::new(),
             told: Vec::new(),
+            notices: Vec::new(),
             hang_up: Vec::new(),
             hung_up: BTreeSet::new(),
             submitted: VecDeque::new(),
@@ -204,6 +217,34 @@ impl Round {
         self.attempts.insert(attempt.live.attempt, codec::attempt_row(job, attempt));
     }
 
+    /// The jobs of this concurrency group that the round changes.
+    pub(super) fn of_group(&self, group: &Arc<str>) -> &BTreeSet<JobId> {
+        const NONE: &BTreeSet<JobId> = &BTreeSet::new();
+        self.in_groups.get(group).unwrap_or(NONE)
+    }
+
+    fn touch_group(&mut self, job: &Job) {
+        if let Some(group) = &job.group {
+            self.in_groups.entry(group.clone()).or_default().insert(job.id);
+        }
+    }
+
+    pub(super) fn writes_attempt(&self, attempt: AttemptId) -> bool {
+        self.attempts.contains_key(&attempt)
+    }
+
+    /// Attempts of this job that the round gives up without proof, and when.
+    pub(super) fn given_up_of(&self, job: JobId) -> impl Iterator<Item = (AttemptId, StepIx, Time)> {
+        let of_job = self.attempts.values().filter(move |row| row.job == job && !row.confirmed);
+        of_job.filter_map(|row| Some((row.id, row.ix, row.ended_at?)))
+    }
+
+    /// Attempts that were given up before, and of which the round puts on record that they are over.
+    pub(super) fn over_for_certain(&self) -> impl Iterator<Item = AttemptId> {
+        let confirmed = self.confirmed.iter().map(|(attempt, _)| *attempt);
+        confirmed.chain(self.late_outcomes.iter().map(|late| late.attempt))
+    }
+
     /// Something that changes no row of the job, and belongs into its history.
     pub(super) fn tell(&mut self, job: JobId, note: Note) {
         self.notes.push((job, note));
@@ -215,6 +256,18 @@ impl Round {
             return;
         }
         self.ties.insert((one, other));
+    }
+
+    pub(super) fn has_definition(&self, hash: &[u8; 32]) -> bool {
+        self.definitions.contains_key(hash)
+    }
+
+    pub(super) fn definition(&self, hash: &[u8; 32]) -> Option<DefinitionRow> {
+        self.definitions.get(hash).cloned()
+    }
+
+    pub(super) fn add_definition(&mut self, row: &DefinitionRow) {
+        self.definitions.entry(row.hash).or_insert_with(|| row.clone());
     }
 
     /// Keeps a setting beyond this server's life.
@@ -292,6 +345,7 @@ impl Round {
         batch.confirmed = std::mem::take(&mut self.confirmed);
         batch.fleet = std::mem::take(&mut self.fleet);
         batch.triggers = self.trigger_writes();
+        batch.admissions = self.admissions();
         batch.meta = std::mem::take(&mut self.meta);
         batch.hellos = std::mem::take(&mut self.hellos);
         batch.breaker = self.breaker.take();
@@ -338,8 +392,12 @@ impl<S: Store> Core<S> {
         let before = cached.job.steps.len();
         cached.job.absorb(&changes);
         let grown = cached.job.steps.len() - before;
-        self.cache.grew(grown);
         round.touch(id, Some(base), &changes);
+        round.touch_group(&cached.job);
+        if let Some(group) = cached.job.group.as_ref().filter(|_| ends) {
+            self.groups.ended(group, id, cached.job.header.state == engine::JobState::Failed);
+        }
+        self.cache.grew(grown);
         for effect in &changes.effects {
             self.effect(id, effect, round);
         }
@@ -387,12 +445,13 @@ impl<S: Store> Core<S> {
             }
         }
         let id = JobId(self.random.uuid(round.now));
+        let group = self.group_for(id, &submit.definition, &submit.input, round)?;
         if let Some(trigger) = &submit.trigger
             && !self.called(trigger, id, round).map_err(|e| SubmitError::Internal(e.to_string()))?
         {
             return Err(SubmitError::Paused);
         }
-        self.new_job(id, submit, round);
+        self.new_job(id, submit, group, round);
         if let Some(key) = key {
             round.idempotency.push(IdempotencyRow {
                 key: key.key.clone(),
@@ -405,26 +464,46 @@ impl<S: Store> Core<S> {
         Ok(Submitted { job: id, repeated: false })
     }
 
-    pub(super) fn new_job(&mut self, id: JobId, submit: &Submit, round: &mut Round) {
+    /// The concurrency group of a job that is to be made, if that takes it.
+    pub(super) fn group_for(
+        &mut self,
+        id: JobId,
+        definition: &Definition,
+        input: &Value,
+        round: &Round,
+    ) -> Result<Option<Arc<str>>, SubmitError> {
+        let group = engine::group_of(definition, input, id, &self.evaluator).map_err(SubmitError::Group)?;
+        if let Some(group) = &group {
+            let room = self.has_room(group, definition, round);
+            room.map_err(|error| SubmitError::Internal(error.to_string()))?.map_err(SubmitError::GroupFull)?;
+        }
+        Ok(group)
+    }
+
+    pub(super) fn new_job(&mut self, id: JobId, submit: &Submit, group: Option<Arc<str>>, round: &mut Round) {
         let input: std::sync::Arc<Value> = std::sync::Arc::new(submit.input.clone());
         let meta = JobMeta { definition: submit.row.hash, input: input.to_string().into() };
         self.definitions.remember(submit.row.hash, submit.definition.clone());
         let (ctx, _) = self.ctx(round.clocks);
         let by = submit.submitted_by.as_str().into();
-        let (job, changes) = engine::submit(id, submit.definition.clone(), input, by, &ctx);
+        let (job, changes) = engine::submit(id, submit.definition.clone(), input, group, by, &ctx);
         for row in submit.children.iter().chain([&submit.row]) {
-            round.definitions.entry(row.hash).or_insert_with(|| row.clone());
+            if !submit.children.is_empty() {
+                self.definitions.remember_row(row);
+            }
+            round.add_definition(row);
         }
         self.enter(Cached { job, meta }, &changes, round);
     }
 
-    /// A job that goes on where `old` ended, with the same definition and input.
+    /// A job that goes on where `old` ended, with the same definition, and the same input if there is no other.
     #[expect(clippy::too_many_arguments, reason = "two jobs, how one follows from the other, and by whom")]
     pub(super) fn new_from(
         &mut self,
         id: JobId,
         old: JobId,
         how: &Continuation,
+        input: Option<&Value>,
         confirm_dead: bool,
         last: &dyn Fn(StepIx) -> Option<LastAttempt>,
         by: &str,
@@ -435,8 +514,17 @@ impl<S: Store> Core<S> {
         let Clocks { now, heard, verdicts_from } = round.clocks;
         let (rules, workers, evaluator) = (&self.config.rules, &self.roster, &self.evaluator);
         let ctx = engine::Ctx { now, heard, verdicts_from, random, rules, workers, evaluator };
-        let (job, changes) = engine::carry_on(id, &cached.job, how, confirm_dead, last, by.into(), &ctx)?;
-        let meta = cached.meta.clone();
+        let mut meta = cached.meta.clone();
+        let (job, changes) = match input {
+            None => engine::carry_on(id, &cached.job, how, confirm_dead, last, by.into(), &ctx)?,
+            Some(input) => {
+                meta.input = input.to_string().into();
+                let mut old = cached.job.clone();
+                old.input = std::sync::Arc::new(input.clone());
+                engine::carry_on(id, &old, how, confirm_dead, last, by.into(), &ctx)?
+            }
+        };
+        self.bring_definition(meta.definition, old, round);
         self.enter(Cached { job, meta }, &changes, round);
         Ok(())
     }
@@ -445,6 +533,7 @@ impl<S: Store> Core<S> {
     pub(super) fn enter(&mut self, made: Cached, changes: &Changes, round: &mut Round) {
         let id = made.job.id;
         round.touch(id, None, changes);
+        round.touch_group(&made.job);
         let mut indexes = Indexes { queue: &mut self.queue, roster: &mut self.roster, noticed: &mut self.noticed };
         for (ix, step) in &changes.steps {
             indexes.enter(&made.job, *ix, step, round.now);
@@ -455,6 +544,7 @@ impl<S: Store> Core<S> {
         if changes.header.state.is_final() {
             self.tell_parent(id, round);
         }
+        self.join_group(id, round);
     }
 
     /// Hands queued steps to workers with free slots, in the same transaction that freed them.
@@ -575,6 +665,7 @@ impl<S: Store> Core<S> {
                 Command::Link(event) => again.extend(self.link_again(event, &mut round, committed).map(Command::Link)),
                 Command::WithStore(_)
                 | Command::Changed
+                | Command::Prune(..)
                 | Command::Inspect(_)
                 // Where it could not be written, it is tried again when its time is over.
                 | Command::Delivered(_)
@@ -590,6 +681,9 @@ impl<S: Store> Core<S> {
             if job.is_none_or(|job| !committed.conflicts.contains(&job)) {
                 self.send(link, message);
             }
+        }
+        for (job, notice) in round.notices.iter().filter(|(job, _)| !committed.conflicts.contains(job)) {
+            notices::say(*job, notice);
         }
         round.told.iter().filter(|told| !committed.conflicts.contains(&told.job)).for_each(Told::say);
         for link in std::mem::take(&mut round.hang_up) {

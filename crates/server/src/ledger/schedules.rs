@@ -13,7 +13,7 @@ use planted::Bug;
 use store::rows::TriggerRow;
 use store::{Batch, Committed, Store, StoreError, TriggerWrite};
 
-use crate::schedule::{Book, Entry, Next, Ready, Schedule, Work, plan};
+use crate::schedule::{Book, Entry, Missed, Next, Ready, Schedule, Work, plan};
 
 use super::cache::LoadError;
 use super::command::{Command, Submit};
@@ -39,6 +39,12 @@ pub(super) struct Schedules {
     /// The rows may not be what the book says.
     must_settle: bool,
     aside: BTreeMap<String, Time>,
+}
+
+impl Schedules {
+    pub(super) fn book(&self) -> Option<Arc<Book>> {
+        self.book.clone()
+    }
 }
 
 /// An operator's word on a trigger.
@@ -86,9 +92,9 @@ impl Round {
 
     /// Writes the row, with the job that comes of it. However often it changes in one round, it is one write. `base` is the
     /// version that it had before the round.
-    fn move_trigger(&mut self, base: Option<u64>, row: TriggerRow, job: Option<JobId>) {
+    fn move_trigger(&mut self, base: Option<u64>, row: TriggerRow, made: impl IntoIterator<Item = JobId>) {
         let jobs = self.triggers.remove(&row.id).map(|before| before.jobs).unwrap_or_default();
-        let jobs = jobs.into_iter().chain(job).collect();
+        let jobs = jobs.into_iter().chain(made).collect();
         let row = TriggerRow { version: base.map_or(1, |version| version + 1), ..row };
         self.triggers.insert(row.id.clone(), Moved { base, row, jobs });
     }
@@ -137,10 +143,13 @@ impl<S: Store> Core<S> {
             match rows.remove(id) {
                 None => round.move_trigger(None, begun(id, entry, round.now), None),
                 Some(row) if row.definition != entry.definition || is_dormant(&row, entry) => {
-                    let TriggerRow { paused_at, paused_by, last_at, last_job, missed, version, .. } = row;
+                    let TriggerRow {
+                        paused_at, paused_by, last_at, last_job, missed, notice, notice_at, version, ..
+                    } = row;
                     let new = begun(id, entry, round.now);
                     let next_at = new.next_at.filter(|_| paused_at.is_none());
-                    let row = TriggerRow { paused_at, paused_by, next_at, last_at, last_job, missed, ..new };
+                    let kept = TriggerRow { paused_at, paused_by, next_at, last_at, last_job, ..new };
+                    let row = TriggerRow { missed, notice, notice_at, ..kept };
                     round.move_trigger(Some(version), row, None);
                 }
                 Some(_) => {}
@@ -214,7 +223,10 @@ impl<S: Store> Core<S> {
             Ok(times) => times,
             Err(error) => {
                 tracing::error!(trigger = row.id, error, "a trigger's schedule cannot be read; it rests");
-                return round.move_trigger(base, TriggerRow { next_at: None, last_error: Some(error), ..row }, None);
+                let tied = self.miss(&row, planned, &error, round);
+                let (notice, notice_at) = (Some(error.clone()), Some(round.now));
+                let row = TriggerRow { next_at: None, last_error: Some(error), notice, notice_at, ..row };
+                return round.move_trigger(base, row, [tied]);
             }
         };
         let outcome = times.come(planned, round.now);
@@ -242,14 +254,24 @@ impl<S: Store> Core<S> {
                 (None, Some(error))
             }
         };
+        // One run makes up for what was missed, where the policy says so.
+        let skipped = if outcome.fires && times.missed == Missed::Once { 0 } else { outcome.missed };
+        let notice = missed_words(skipped, planned, row.last_error.as_deref(), last_error.as_deref());
         let mut row = moved_on(row, outcome.next);
         row.missed = row.missed.saturating_add(outcome.missed);
+        let mut tied = None;
+        if let Some(text) = notice {
+            tied = Some(self.miss(&row, planned, &text, round));
+            (row.notice, row.notice_at) = (Some(text), Some(round.now));
+        }
         row.last_error = last_error;
         if outcome.fires && row.last_error.is_none() {
             (row.last_at, row.last_job) = (Some(round.now), Some(id));
         }
         let together = job.filter(|_| !planted::is(Bug::TriggerFiresTwice));
-        round.move_trigger(base, row, together);
+        // The one that there would have been may be the one that there is.
+        let tied = tied.filter(|tied| Some(*tied) != together);
+        round.move_trigger(base, row, together.into_iter().chain(tied));
     }
 
     /// None: the job was made before, and only the row does not say so.
@@ -261,6 +283,10 @@ impl<S: Store> Core<S> {
         round: &mut Round,
     ) -> Result<Option<JobId>, MakeError> {
         let Ready { task, input } = ready.as_ref().map_err(|error| MakeError::NotReady(error.clone()))?;
+        // By the rows: they may have lost what is remembered.
+        if !round.touches(id) {
+            self.cache.drop_job(id);
+        }
         match self.cache.load(id, &mut self.store, &self.definitions) {
             Ok(_) => return Ok(None),
             Err(LoadError::NotFound) => {}
@@ -276,7 +302,11 @@ impl<S: Store> Core<S> {
             idempotency: None,
             trigger: None,
         };
-        self.new_job(id, &submit, round);
+        let group = match self.group_for(id, &submit.definition, &submit.input, round) {
+            Ok(group) => group,
+            Err(error) => return Err(MakeError::NotReady(error.to_string())),
+        };
+        self.new_job(id, &submit, group, round);
         Ok(Some(id))
     }
 
@@ -287,6 +317,12 @@ impl<S: Store> Core<S> {
         let times = Schedule::from_json(&row.definition).and_then(|schedule| schedule.times(id));
         let next = times.ok().and_then(|times| times.after(round.now));
         let (base, mut row) = (row.version, moved_on(row, next));
+        let text = missed_words(0, round.now, row.last_error.as_deref(), Some(message));
+        if let Some(text) = text {
+            // It is carried nowhere: whatever else is written with the row could be what cannot be.
+            self.metrics.notices.inc();
+            (row.notice, row.notice_at) = (Some(text), Some(round.now));
+        }
         row.last_error = Some(message.to_owned());
         round.move_trigger(Some(base), row, None);
     }
@@ -350,6 +386,22 @@ enum MakeError {
     NotReady(String),
 }
 
+/// What people are told of times that made no job; nothing where all is well, or they have been told. What fails again and again
+/// is one trouble, until a job is made again.
+fn missed_words(skipped: u64, planned: Time, before: Option<&str>, error: Option<&str>) -> Option<String> {
+    let passed = match skipped {
+        0 => None,
+        1 => Some(format!("1 time passed without a job: {planned}")),
+        n => Some(format!("{n} times passed without a job, the first at {planned}")),
+    };
+    match (before, error, passed) {
+        (Some(_), Some(_), _) => None,
+        (None, Some(error), None) => Some(format!("its job could not be made: {error}")),
+        (None, Some(error), Some(passed)) => Some(format!("{passed}; its job could not be made: {error}")),
+        (_, None, passed) => passed,
+    }
+}
+
 /// Who submitted a trigger's jobs.
 pub fn submitted_by(trigger: &str) -> String {
     format!("trigger:{trigger}")
@@ -377,6 +429,8 @@ fn begun(id: &str, entry: &Entry, now: Time) -> TriggerRow {
         last_job: None,
         last_error: None,
         missed: 0,
+        notice: None,
+        notice_at: None,
     }
 }
 

@@ -61,6 +61,12 @@ impl Siblings {
         self.living.is_empty()
     }
 
+    /// Whether no other server that is there started before this one.
+    pub(super) fn is_eldest(&self) -> bool {
+        let living = self.known.iter().filter(|row| self.living.contains(&row.id));
+        living.map(|row| row.generation).all(|generation| generation > self.me.generation)
+    }
+
     /// Takes in the rows. Returns whether it changes who is there.
     fn meet(&mut self, rows: Vec<ServerRow>, is_there: impl Fn(&ServerRow) -> bool) -> bool {
         let living = self.know(rows, is_there);

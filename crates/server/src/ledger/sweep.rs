@@ -30,6 +30,9 @@ const AGAIN_AFTER: Duration = Duration::from_secs(5);
 const PRUNE_ROWS: usize = 500;
 const PRUNE_PIECES: usize = 10;
 
+/// Longer than anybody who is over can hold a slot of it.
+const GROUP_IDLE: Duration = Duration::from_secs(3 * 24 * 3600);
+
 /// When silence is too long, and how often everything is looked at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SweepRules {
@@ -188,6 +191,11 @@ impl<S: Store> Core<S> {
                 well = false;
             }
         }
+        // Whoever waits for a group is found by the rows, whatever was missed.
+        self.groups.stir_all();
+        if let Err(error) = self.alarm_of_stray_slots(round).and_then(|()| self.prune_groups(round.now)) {
+            tracing::warn!(%error, "concurrency groups could not be swept; it is tried again");
+        }
         if let Err(error) = self.prune_beats(round.now) {
             tracing::warn!(%error, "old signs of life could not be deleted; it is tried again");
         }
@@ -254,6 +262,11 @@ impl<S: Store> Core<S> {
         if let Err(error) = self.apply(place.job, &event, round) {
             tracing::debug!(job = %place.job, step = place.step.0, %error, "a finding of the sweep changed nothing");
         }
+    }
+
+    /// A group that nobody was admitted to for so long, and that is empty, needs no row.
+    fn prune_groups(&mut self, now: Time) -> Result<(), StoreError> {
+        self.store.prune_groups(now - GROUP_IDLE, PRUNE_ROWS).map(drop)
     }
 
     fn prune_beats(&mut self, now: Time) -> Result<(), StoreError> {

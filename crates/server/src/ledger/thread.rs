@@ -210,9 +210,19 @@ impl<S: Store> Loop<S> {
                 // Pieces hand nothing out; what they queued goes out now.
                 self.carry_out(Vec::new()).await;
             }
+            self.tidy();
         }
         if let Err(error) = self.core.leave() {
             tracing::warn!(%error, "the other servers were not told that this one goes; they will see it");
+        }
+    }
+
+    /// A piece of what is old goes, where there is time for it.
+    fn tidy(&mut self) {
+        let busy = !self.commands.is_empty() || !self.logs.is_empty();
+        let started = Instant::now();
+        if self.core.tidy(busy) {
+            self.core.tidied(started.elapsed());
         }
     }
 

@@ -14,11 +14,8 @@ use super::amnesia::ATTEMPT_GONE;
 use super::core::Core;
 use super::round::Round;
 
-/// The characters of an id that a whole family of jobs shares.
-const FIRST_HALF: usize = "01234567-89ab-cdef".len();
-
-/// Jobs of one family that are looked at for those that are open; the outermost comes first.
-const KIN_MAX: usize = 100;
+/// Open jobs of one family that are told. More are not under way at once, however a task fans out.
+const KIN_MAX: usize = 10_000;
 
 impl<S: Store> Core<S> {
     /// Puts an attempt on record of a job that is not there, if that is a child which may yet be begun again.
@@ -43,10 +40,15 @@ impl<S: Store> Core<S> {
         }
     }
 
+    /// By the rows, and then by what this round has made of them.
     fn open_relatives(&mut self, job: JobId) -> Vec<JobId> {
-        let id = job.to_string();
-        let kin = id.get(..FIRST_HALF).and_then(|first| self.store.reader().jobs_by_prefix(first, KIN_MAX).ok());
-        let mut kin = kin.unwrap_or_default();
+        let mut kin = match self.store.open_kin(job, KIN_MAX) {
+            Ok(kin) => kin,
+            Err(error) => {
+                self.cache.missed(&error);
+                return Vec::new();
+            }
+        };
         kin.retain(|other| {
             let known = self.cache.load(*other, &mut self.store, &self.definitions);
             *other != job && known.is_ok_and(|cached| !cached.job.is_final())
@@ -69,13 +71,15 @@ impl<S: Store> Core<S> {
         }
     }
 
-    /// All the way up: a child that is begun may begin the next one before anything is handed down to it.
+    /// All the way up, also to the job on whose end one follows: a child that is begun may begin the next one before anything is
+    /// handed down to it.
     fn known_to_ancestors(&self, parent: JobId) -> Vec<Unborn> {
         let mut all = Vec::new();
         let mut next = self.cache.get(parent);
         while let Some(cached) = next {
             all.extend(cached.job.header.unborn.iter().cloned());
-            next = cached.job.parent.and_then(|parent| self.cache.get(parent.job));
+            let above = cached.job.parent.map(|parent| parent.job).or(cached.job.hook_of);
+            next = above.and_then(|job| self.cache.get(job));
         }
         all
     }

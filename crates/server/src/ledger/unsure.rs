@@ -3,7 +3,7 @@
 //! The database went away in the middle. Tried again, a batch that is in the database already would conflict with itself,
 //! and what it decided would be decided once more. So first the rows are asked whether they are the batch's own.
 
-use store::{Batch, Committed, Store, StoreError, TriggerWrite};
+use store::{Admission, Batch, Committed, Store, StoreError, TriggerWrite};
 
 use super::core::Core;
 
@@ -32,6 +32,8 @@ impl<S: Store> Core<S> {
         }
         let lost = |write: &&TriggerWrite| write.jobs.iter().any(|job| committed.conflicts.contains(job));
         committed.triggers_moved = batch.triggers.iter().filter(lost).map(|write| write.row.id.clone()).collect();
+        let moved = |admission: &&Admission| admission.jobs.iter().any(|job| committed.conflicts.contains(job));
+        committed.groups_moved = batch.admissions.iter().filter(moved).map(|moved| moved.group.clone()).collect();
         Ok(found.then_some(committed))
     }
 }

@@ -13,7 +13,7 @@ use axum::routing::get;
 use engine::WorkerId;
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
-use protocol::link::{self, FRAME_BYTES_MAX, LINK_PATH, RefusedCode, ServerMessage};
+use protocol::link::{FRAME_BYTES_MAX, LINK_PATH, RefusedCode, ServerMessage, TextFrame};
 use tokio::sync::mpsc;
 
 use crate::app::{App, stopped};
@@ -32,8 +32,8 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 /// Kept per idle link, so it stays small; log frames are read in several goes.
 const READ_BUFFER_BYTES: usize = 8 * 1024;
 
-/// Messages put into one text frame.
-const FRAME_MESSAGES_MAX: usize = 256;
+/// A text frame is closed when it has this size: with one more message of a usual size it is still allowed.
+const TEXT_BYTES_SOFT_MAX: usize = FRAME_BYTES_MAX / 2;
 
 /// Bytes that may wait for the kernel before writing stops.
 const WRITE_BUFFER_MAX: usize = 4 * FRAME_BYTES_MAX;
@@ -51,7 +51,7 @@ async fn upgrade(
     upgrade: WebSocketUpgrade,
     ping: Duration,
 ) -> Result<Response, ApiError> {
-    let worker = app.access.worker(bearer(&headers)?).await?.id;
+    let worker = app.access.worker(bearer(&headers)?).await?;
     let upgrade = upgrade
         .max_message_size(FRAME_BYTES_MAX)
         .max_frame_size(FRAME_BYTES_MAX)
@@ -197,26 +197,24 @@ impl Reader {
 
 /// Sends what the ledger has for this worker: all that is ready, in one frame.
 async fn write(mut sink: SplitSink<WebSocket, Message>, mut queue: mpsc::Receiver<LinkOut>) {
-    let mut messages = Vec::new();
     let mut open = true;
     while open && let Some(first) = queue.recv().await {
+        let mut frame = TextFrame::default();
         let mut next = Some(first);
         while let Some(out) = next {
             match out {
-                LinkOut::Message(message) => messages.push(message),
+                LinkOut::Message(message) => frame.push(&message),
                 LinkOut::Close => {
                     open = false;
                     break;
                 }
             }
-            next = if messages.len() < FRAME_MESSAGES_MAX { queue.try_recv().ok() } else { None };
+            next = if frame.len() < TEXT_BYTES_SOFT_MAX { queue.try_recv().ok() } else { None };
         }
-        if !messages.is_empty() {
-            let frame = Utf8Bytes::from(link::encode_text(&messages));
-            messages.clear();
-            if sink.send(Message::Text(frame)).await.is_err() {
-                return;
-            }
+        if let Some(text) = frame.finish()
+            && sink.send(Message::Text(Utf8Bytes::from(text))).await.is_err()
+        {
+            return;
         }
     }
     let _ = sink.close().await;

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use engine::definition::Definition;
 use serde_json::{Map, Value};
 use spec::task::Trigger;
+use store::rows::DefinitionRow;
 
 use crate::tasks::{KnownTask, TaskRegistry};
 
@@ -15,6 +17,8 @@ pub struct Book {
     entries: BTreeMap<String, Entry>,
     /// Ids of webhooks' triggers by the names that they are called by.
     hooks: BTreeMap<String, String>,
+    /// Tasks that the server's own configuration lets follow on notices, or why they cannot.
+    notice_tasks: BTreeMap<String, Result<Arc<KnownTask>, String>>,
 }
 
 #[derive(Debug)]
@@ -23,6 +27,10 @@ pub struct Entry {
     pub work: Work,
     /// What it says, as its row has it.
     pub definition: String,
+    /// The task as its jobs have it; alone, where what it begins is not there.
+    pub body: Arc<Definition>,
+    /// The texts of what it begins.
+    pub rows: Vec<DefinitionRow>,
 }
 
 #[derive(Debug)]
@@ -57,14 +65,24 @@ impl Book {
                 book.add(known, &whole);
             }
         }
+        for name in tasks.notice_tasks() {
+            let found = tasks.get(name).and_then(|listing| listing.good.clone());
+            let whole = found.ok_or_else(|| "there is no such task".to_owned()).and_then(|known| {
+                let whole = tasks.with_kin(&known).map_err(|error| error.to_string())?;
+                whole.is_supported().then_some(whole).ok_or_else(|| "the task cannot be run yet".to_owned())
+            });
+            book.notice_tasks.insert(name.clone(), whole);
+        }
         book
     }
 
     /// A task's triggers; `whole` is the task with all that its steps begin.
     pub fn add(&mut self, known: &KnownTask, whole: &Result<Arc<KnownTask>, String>) {
         let mut crons = 0;
+        let task = whole.as_deref().unwrap_or(known);
+        let (body, rows) = (&task.task.definition, &task.children);
         for trigger in &known.task.triggers {
-            let (id, entry) = match trigger {
+            let (id, work, definition) = match trigger {
                 Trigger::Cron { expression, timezone, missed, jitter, with } => {
                     crons += 1;
                     let schedule = Schedule {
@@ -81,21 +99,32 @@ impl Book {
                     let ready = whole.clone().and_then(|task| ready(task, schedule.with.clone()));
                     let work = Work::Cron { schedule, ready };
                     // By place: who changes the expression means the same trigger.
-                    (
-                        format!("{}:cron:{crons}", known.name()),
-                        Entry { task: known.name().to_owned(), work, definition },
-                    )
+                    (format!("{}:cron:{crons}", known.name()), work, definition)
                 }
                 Trigger::Webhook { name, secret, with } => {
                     let hook = Webhook { name: name.clone(), secret: secret.clone(), with: given(with.as_ref()) };
                     let id = format!("{}:webhook:{name}", known.name());
-                    self.hooks.entry(name.clone()).or_insert_with(|| id.clone());
+                    let first = self.hooks.entry(name.clone()).or_insert_with(|| id.clone());
+                    if *first != id {
+                        tracing::warn!(
+                            webhook = name,
+                            starts = first,
+                            ignored = id,
+                            "two triggers ask for one webhook"
+                        );
+                    }
                     let definition = hook.to_json();
-                    (id, Entry { task: known.name().to_owned(), work: Work::Webhook(hook), definition })
+                    (id, Work::Webhook(hook), definition)
                 }
             };
-            self.entries.insert(id, entry);
+            let (task, body, rows) = (known.name().to_owned(), body.clone(), rows.clone());
+            self.entries.insert(id, Entry { task, work, definition, body, rows });
         }
+    }
+
+    /// A task that follows on notices, if the server was told of it.
+    pub fn notice_task(&self, name: &str) -> Option<&Result<Arc<KnownTask>, String>> {
+        self.notice_tasks.get(name)
     }
 
     pub fn get(&self, id: &str) -> Option<&Entry> {

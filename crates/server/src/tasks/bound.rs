@@ -124,7 +124,9 @@ fn with_parts(
         name: definition.name.clone(),
         timeout: definition.timeout,
         expires: definition.expires,
+        expect: definition.expect,
         priority: settings.priority.unwrap_or(definition.priority),
+        concurrency: definition.concurrency.clone(),
         hooks,
         steps,
     };

@@ -23,6 +23,8 @@ use super::texts::Texts;
 pub struct TaskRegistry {
     settings: DefinitionSettings,
     texts: Texts,
+    /// Tasks that the server's own configuration names.
+    notice_tasks: Vec<String>,
     sources: Mutex<Sources>,
     index: RwLock<Arc<Index>>,
     book: RwLock<Arc<Book>>,
@@ -36,10 +38,22 @@ struct Sources {
 impl TaskRegistry {
     /// With the tasks of this folder, as it is now, and those that were pushed before.
     pub fn new(settings: DefinitionSettings, folder: Option<PathBuf>, pushed: &[TaskRow], now: Time) -> TaskRegistry {
+        TaskRegistry::with_notices(settings, folder, pushed, now, Vec::new())
+    }
+
+    /// The same where these tasks follow on notices.
+    pub fn with_notices(
+        settings: DefinitionSettings,
+        folder: Option<PathBuf>,
+        pushed: &[TaskRow],
+        now: Time,
+        notice_tasks: Vec<String>,
+    ) -> TaskRegistry {
         let pushed = pushed.iter().map(|row| (row.name.clone(), pushed_listing(row, &settings))).collect();
         let registry = TaskRegistry {
             settings,
             texts: Texts::default(),
+            notice_tasks,
             sources: Mutex::new(Sources { folder: Folder::new(folder), pushed }),
             index: RwLock::default(),
             book: RwLock::default(),
@@ -59,6 +73,11 @@ impl TaskRegistry {
 
     pub fn all(&self) -> Vec<Arc<Listing>> {
         self.index().all().to_vec()
+    }
+
+    /// The tasks that the server's own configuration lets follow on notices.
+    pub fn notice_tasks(&self) -> &[String] {
+        &self.notice_tasks
     }
 
     /// What starts jobs of these tasks by itself.

@@ -158,7 +158,7 @@ async fn an_enroll_token_brings_in_as_many_workers_as_it_says() {
     enroll("three").await.is_error(401, "unauthorized");
 
     let known = site.app.access.worker(credential).await.expect("the credential is good");
-    assert_eq!(known.id.to_string(), first["worker"].as_str().expect("an id"));
+    assert_eq!(known.to_string(), first["worker"].as_str().expect("an id"));
     assert!(site.app.access.worker(&site.admin).await.is_err(), "an API token is no credential");
     let with_api_token =
         site.as_admin("POST", "/api/worker/enroll").json(&json!({ "name": "x", "state_id": Uuid::nil() }));

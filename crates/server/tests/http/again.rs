@@ -90,3 +90,25 @@ async fn why_names_what_may_still_run_and_what_came_late() {
     let lines = site.get(&format!("/api/jobs/{id}/steps/_server/logs")).await.is(200).to_string();
     assert!(lines.contains("attempt late outcome"), "{lines}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_retry_with_other_inputs_is_checked_like_a_submit() {
+    const ASKS: &str = "name: asks\ninput: { n: { type: integer, required: true }, who: { default: you } }\nsteps:\n  a: { run: 'true' }\n";
+    let site = Site::start().await;
+    let mut hand = Hand::join(&site, "w", 1).await;
+    let job = site.post("/api/jobs", &json!({ "spec": ASKS, "input": { "n": 1 } })).await.is(201);
+    let path = format!("/api/jobs/{}/retry", job["id"].as_str().expect("an id"));
+    let spec = hand.start().await;
+    hand.end(&spec, 1).await;
+    site.get(&format!("/api/jobs/{}?wait=20s", spec.job)).await.is(200);
+    for bad in [json!({ "n": "many" }), json!({ "m": 2 })] {
+        let error = site.post(&path, &json!({ "input": bad })).await.is(422);
+        assert_eq!(error["error"]["code"], "invalid_input", "{error}");
+    }
+    site.post(&path, &json!({ "input": { "n": 2 }, "from_failed": true })).await.is(400);
+    let next = site.post(&path, &json!({ "input": { "n": "2" } })).await.is(201);
+    assert_eq!(next["input"], json!({ "n": 2, "who": "you" }));
+    assert_eq!((&next["continues"], &next["continues_how"]), (&job["id"], &json!("retry_changed")));
+    let old = site.get(&format!("/api/jobs/{}", spec.job)).await.is(200);
+    assert_eq!((&old["continued_by"], &old["input"]["n"]), (&json!([next["id"]]), &json!(1)));
+}

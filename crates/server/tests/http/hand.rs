@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use engine::WorkerId;
-use protocol::attempt::{AttemptSpec, End, EndResult};
+use protocol::attempt::{ArtifactSet, Artifacts, AttemptSpec, End, EndResult};
 use protocol::link::{
     HeldAttempt, HeldState, Hello, LogHeader, MissingCause, PROTOCOL_VERSION, ServerMessage, WorkerMessage,
 };
@@ -34,6 +34,12 @@ impl Hand {
         let tags = claimed.iter().map(|&tag| tag.to_owned()).collect();
         let token = json!({ "kind": "enroll", "tags": allowed });
         Hand::join_with(site, token, Hello { tags, ..hello(name, 1) }).await
+    }
+
+    /// Of a build that can do these.
+    pub(crate) async fn join_able(site: &Site, name: &str, features: &[&str]) -> Hand {
+        let features = features.iter().map(|&feature| feature.to_owned()).collect();
+        Hand::join_with(site, json!({ "kind": "enroll" }), Hello { features, ..hello(name, 1) }).await
     }
 
     async fn join_with(site: &Site, token: serde_json::Value, hello: Hello) -> Hand {
@@ -123,19 +129,15 @@ impl Hand {
         self.end_after(spec, code, 0).await;
     }
 
+    /// Ends it well, with the files that it left.
+    pub(crate) async fn end_with(&mut self, spec: &AttemptSpec, set: ArtifactSet) {
+        let end = End { artifacts: Some(Artifacts::Stored(set)), ..ended(0, 0) };
+        self.say(WorkerMessage::Ended { ticket: spec.ticket, end }).await;
+    }
+
     /// Ends it, and says how many lines it wrote.
     pub(crate) async fn end_after(&mut self, spec: &AttemptSpec, code: i32, log_last_seq: u64) {
-        let end = End {
-            result: EndResult::Exited { code },
-            stopped: None,
-            log_last_seq,
-            output: BTreeMap::from([("answer".to_owned(), json!(42))]),
-            output_error: None,
-            duration_ms: 1,
-            cpu_ms: 5,
-            memory_bytes_max: 1024,
-        };
-        self.say(WorkerMessage::Ended { ticket: spec.ticket, end }).await;
+        self.say(WorkerMessage::Ended { ticket: spec.ticket, end: ended(code, log_last_seq) }).await;
     }
 
     /// Waits until the server says that what came last was too late; what it kept of it is committed then.
@@ -156,6 +158,21 @@ impl Hand {
             Some(LinkOut::Message(message)) => message,
             other => panic!("the link ended: {other:?}"),
         }
+    }
+}
+
+fn ended(code: i32, log_last_seq: u64) -> End {
+    End {
+        result: EndResult::Exited { code },
+        stopped: None,
+        log_last_seq,
+        output: BTreeMap::from([("answer".to_owned(), json!(42))]),
+        output_error: None,
+        cleanup: None,
+        duration_ms: 1,
+        cpu_ms: 5,
+        memory_bytes_max: 1024,
+        artifacts: None,
     }
 }
 
@@ -183,5 +200,6 @@ fn hello(name: &str, slots: u32) -> Hello {
         offline_ms: 0,
         held: Vec::new(),
         kept: None,
+        features: Vec::new(),
     }
 }

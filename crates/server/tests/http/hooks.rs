@@ -124,3 +124,15 @@ async fn a_paused_trigger_rests_and_says_so() {
     job_of(site.call("{}").send().await, false);
     site.post("/api/triggers/nobody/pause", &json!({})).await.is_error(404, "not_found");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_webhook_belongs_to_one_task() {
+    let site = Site::shipping().await;
+    let push = |name: &'static str| {
+        let spec = SHIP.replace("name: ship", &format!("name: {name}"));
+        site.as_admin("PUT", &format!("/api/tasks/{name}")).json(&json!({ "spec": spec })).send()
+    };
+    let taken = push("other").await.is_error(409, "conflict");
+    assert_eq!(taken["message"], "the webhook `ship` starts the task `ship` already");
+    push("ship").await.is(200);
+}

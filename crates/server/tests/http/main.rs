@@ -6,12 +6,14 @@ mod site;
 
 mod access;
 mod again;
+mod artifacts;
 mod bad_input;
 mod fleet;
 mod hooks;
 mod jobs;
 mod limits;
 mod logs;
+mod secrets;
 mod streams;
 mod submit;
 mod tasks;

@@ -10,6 +10,7 @@ use protocol::link::LinkSettings;
 use serde_json::{Value, json};
 use server::access::{Access, Secrets};
 use server::app::App;
+use server::artifacts::{Depot, DepotLimits};
 use server::bus::Bus;
 use server::clock::Clock;
 use server::http::{self, Limits};
@@ -36,6 +37,8 @@ const LINK: LinkSettings = LinkSettings {
     runner_heartbeat_ms: 30_000,
     caretaker_after_ms: None,
 };
+
+const DEPOT: DepotLimits = DepotLimits { bytes_max: 1 << 20, set_bytes_max: 1 << 19 };
 
 pub(crate) struct Site {
     pub(crate) address: SocketAddr,
@@ -110,7 +113,8 @@ fn app(folder: &Path, rules: Rules, shutdown: watch::Receiver<bool>) -> App {
     let reader = store.reader();
     let clock = Arc::new(Clock::starting_at(engine::Time(0)));
     let (definitions, bus, metrics) = (Arc::new(Definitions::default()), Bus::default(), Arc::new(Metrics::default()));
-    let ledger = ledger(store, rules, &definitions, &bus, &metrics, &clock);
+    let secrets = Arc::new(Secrets::new(folder, reader.clone()));
+    let ledger = ledger(store, secrets.clone(), rules, &definitions, &bus, &metrics, &clock);
     let tasks = TaskRegistry::new(
         DefinitionSettings::default(),
         Some(folder.join("tasks")),
@@ -120,10 +124,12 @@ fn app(folder: &Path, rules: Rules, shutdown: watch::Receiver<bool>) -> App {
     App {
         access: Arc::new(Access::new(ledger.clone(), reader.clone(), clock.clone())),
         tasks: Arc::new(tasks),
-        secrets: Secrets::new(folder).into(),
+        secrets,
+        artifacts: Arc::new(Depot::open(&folder.join("artifacts"), DEPOT).expect("a folder")),
         names: server::http::WorkerNames::default(),
         recovery_window: Rules::default().recovery_window,
         link: LINK,
+        retention: server::retention::RetentionRules::default(),
         ledger,
         reader,
         bus,
@@ -136,6 +142,7 @@ fn app(folder: &Path, rules: Rules, shutdown: watch::Receiver<bool>) -> App {
 
 fn ledger(
     store: SqliteStore,
+    secrets: Arc<Secrets>,
     rules: Rules,
     definitions: &Arc<Definitions>,
     bus: &Bus,
@@ -153,10 +160,15 @@ fn ledger(
             fraction: 0.5,
             within: std::time::Duration::from_secs(10),
         },
+        doubt_max: server::ledger::DOUBT_MAX,
+        artifact_bytes_max: 1 << 20,
         sweep: SweepRules::default(),
+        retention: server::retention::RetentionRules::default(),
+        notices: Arc::default(),
     };
     let random = Random::from_seed([7; 32]);
     let core = Core::new(store, config, definitions.clone(), bus.clone(), metrics.clone(), random, clock.tick())
-        .expect("the ledger starts");
+        .expect("the ledger starts")
+        .with_secrets(secrets);
     ledger::start(core, clock.clone()).expect("a thread").0
 }

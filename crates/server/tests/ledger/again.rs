@@ -38,7 +38,7 @@ fn succeeded() -> How {
 }
 
 fn retry(job: JobId, from_failed: bool) -> Again {
-    Again::Retry(RetryOrder { job, from_failed, confirm_dead: false, by: "ann".to_owned() })
+    Again::Retry(RetryOrder { job, from_failed, confirm_dead: false, by: "ann".to_owned(), input: None })
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn what_may_still_run_of_a_younger_job_counts_as_well() {
     desk.pass(Duration::from_secs(120));
     desk.check(next, "failed: failed");
     assert_eq!(desk.again(retry(job, false)), Err(AgainError::MayStillRun(vec!["`a`".to_owned()])));
-    let sure = RetryOrder { job, from_failed: false, confirm_dead: true, by: "ann".to_owned() };
+    let sure = RetryOrder { job, from_failed: false, confirm_dead: true, by: "ann".to_owned(), input: None };
     desk.again(Again::Retry(sure)).expect("a new job");
     assert!(desk.attempts(next)[0].confirmed);
 }
@@ -220,8 +220,40 @@ fn what_may_still_run_is_found_through_the_jobs_that_went_on() {
     desk.check(next, "failed: failed");
     // The step never ran in this job, but its attempt in the one before may still.
     assert_eq!(desk.again(retry(next, true)), Err(AgainError::MayStillRun(vec!["`a`".to_owned()])));
-    let sure = RetryOrder { job: next, from_failed: true, confirm_dead: true, by: "ann".to_owned() };
+    let sure = RetryOrder { job: next, from_failed: true, confirm_dead: true, by: "ann".to_owned(), input: None };
     let last = desk.again(Again::Retry(sure)).expect("a new job").job;
     desk.check(last, "pending: queued");
     assert!(desk.attempts(job)[0].confirmed);
+}
+
+#[test]
+fn a_job_is_run_again_with_other_inputs() {
+    let mut desk = Desk::new();
+    let mut w = desk.worker("w", "script", 1);
+    let job = desk.submit(ONE);
+    let spec = desk.start(&mut w);
+    desk.ends(&w, spec.ticket, 1);
+    w.take();
+    let with = |from_failed, input: Value| {
+        let input = Some(input);
+        Again::Retry(RetryOrder { job, from_failed, confirm_dead: false, by: "ann".to_owned(), input })
+    };
+    assert_eq!(desk.again(with(true, json!({ "n": 1 }))), Err(AgainError::ChangedInput));
+    let next = desk.again(with(false, json!({ "n": 1 }))).expect("it goes on");
+    assert!(next.is_new);
+    assert_eq!(desk.stored(next.job).job.input, r#"{"n":1}"#);
+    assert_eq!(desk.stored(job).job.input, "{}", "a job that is over never changes");
+    let family = desk.reader.family(job, 10).expect("a look");
+    assert_eq!((family.members[0].job, family.members[0].how.as_str()), (next.job, "retry_changed"));
+    // The same once more is the same one; with anything else it has to wait.
+    assert_eq!(desk.again(with(false, json!({ "n": 1 }))), Ok(Settled { job: next.job, is_new: false }));
+    for other in [with(false, json!({ "n": 2 })), retry(job, false), retry(job, true)] {
+        assert_eq!(desk.again(other), Err(AgainError::AlreadyContinued(next.job)));
+    }
+    // The steps see the new inputs, and the inputs of before count as no change.
+    let spec = desk.start(&mut w);
+    desk.ends(&w, spec.ticket, 1);
+    let same = desk.again(with(false, json!({}))).expect("it goes on");
+    let family = desk.reader.family(job, 10).expect("a look");
+    assert_eq!((family.members[0].job, family.members[0].how.as_str()), (same.job, "retry"));
 }

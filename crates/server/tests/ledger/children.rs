@@ -41,7 +41,7 @@ fn cancel() -> Event {
 }
 
 fn retry(job: JobId, confirm_dead: bool) -> Again {
-    Again::Retry(RetryOrder { job, from_failed: true, confirm_dead, by: "ann".to_owned() })
+    Again::Retry(RetryOrder { job, from_failed: true, confirm_dead, by: "ann".to_owned(), input: None })
 }
 
 /// A parent and the child that it waits for.
@@ -240,6 +240,35 @@ fn a_child_that_is_not_on_record_is_made_again_and_adopted() {
     let attempts = desk.attempts(child);
     assert_eq!(attempts.len(), 1);
     assert_eq!(attempts[0].id.0, work.ticket.attempt);
+}
+
+/// The same for a job that another one begins which follows on an end: both births are lost, and both are made again at once.
+#[test]
+fn what_a_hook_has_begun_is_adopted_when_it_is_made_again() {
+    let mut cluster = Cluster::new(1);
+    let mut w = cluster.desk(0).worker("w", "script", 1);
+    let task = "name: outer\nsteps:\n  first: { run: 'true' }\non_success: [{ task: middle }]\n";
+    let job = cluster.desk(0).submit_with(task, &[("middle", MIDDLE), ("child", CHILD)]);
+    let first = start(cluster.desk(0), &mut w);
+    let before = cluster.database.commits();
+    cluster.desk(0).ends(&w, first.ticket, 0);
+    let work = start(cluster.desk(0), &mut w);
+    let lost = cluster.database.commits() - before;
+    assert_eq!(cluster.database.forget_last(lost), lost);
+    cluster.kill(0);
+    let place = cluster.start();
+    cluster.pass(20 * SECOND);
+    let desk = cluster.desk(place);
+    desk.check(job, "recovering: recovering");
+    let brings = vec![held(&first, HeldState::Ended), held(&work, HeldState::Running)];
+    let back =
+        desk.knock(w.worker, Hello { last_epoch: w.welcome.epoch + 1, ..hello("w", "script", 1, brings) }).welcomed();
+    desk.ends(&back, first.ticket, 0);
+    desk.check(job, "success: success");
+    let child = desk.children(job.hook(0))[0];
+    assert_eq!(work.job, child.0);
+    let attempts: Vec<uuid::Uuid> = desk.attempts(child).iter().map(|attempt| attempt.id.0).collect();
+    assert_eq!(attempts, [work.ticket.attempt]);
 }
 
 /// The word of its end is lost: the step that waits for it looks, and finds out.

@@ -11,16 +11,18 @@ use protocol::link::{
     Heartbeat, HeldAttempt, Hello, LinkSettings, LogHeader, PROTOCOL_VERSION, RefusedCode, ServerMessage, Welcome,
     WorkerMessage,
 };
+use server::access::SecretSource;
 use server::bus::Bus;
 use server::clock::Tick;
 use server::dispatch::LinkId;
 use server::ledger::{
     Again, AgainError, Command, Commit, Core, CoreConfig, Definitions, EventError, FleetAnswer, FleetError, FleetOrder,
-    Forsake, IdempotencyKey, LinkEvent, LinkOut, LinkSender, LogFrame, Post, RecoverOrder, Settled, Submit,
+    Forsake, IdempotencyKey, LinkEvent, LinkOut, LinkSender, LogFrame, Post, PruneOrder, RecoverOrder, Settled, Submit,
     SubmitError, Submitted, SweepRules, TriggerError, TriggerOrder,
 };
 use server::metrics::Metrics;
 use server::random::Random;
+use server::retention::{RetentionRules, Tally};
 use server::schedule::Book;
 use server::settings::DefinitionSettings;
 use server::tasks::TaskRegistry;
@@ -124,6 +126,16 @@ impl<S: Store> Desk<S> {
         self.core = self.core.take().map(|core| core.with_post(post));
     }
 
+    /// Where steps' secrets come from.
+    pub(crate) fn entrust(&mut self, secrets: Arc<dyn SecretSource>) {
+        self.core = self.core.take().map(|core| core.with_secrets(secrets));
+    }
+
+    /// The folder of the database.
+    pub(crate) fn folder(&self) -> &std::path::Path {
+        self._folder.path()
+    }
+
     /// What the server's two clocks say.
     pub(crate) fn tick(&self) -> Tick {
         Tick { now: self.now, mono: self.now.since(self.started) }
@@ -144,6 +156,7 @@ impl<S: Store> Desk<S> {
         if pieces {
             self.carry_out(Vec::new());
         }
+        self.core().tidy(false);
     }
 
     fn carry_out(&mut self, commands: Vec<Command>) {
@@ -244,10 +257,28 @@ impl<S: Store> Desk<S> {
         answer.try_recv().expect("an answer after the commit")
     }
 
+    /// What ended so long ago goes now, all of it.
+    pub(crate) fn prune(&mut self, age: Duration) -> Tally {
+        let (reply, mut answer) = oneshot::channel();
+        self.round(vec![Command::Prune(PruneOrder { older_than: Some(age) }, reply)]);
+        answer.try_recv().expect("an answer at once");
+        for _ in 0..10_000 {
+            if self.core().retention().ended_at.is_some() {
+                return self.core().retention().tally;
+            }
+            self.pass(Duration::from_millis(10));
+        }
+        panic!("it never ends");
+    }
+
     /// The server's tasks are these, and what they start by themselves is known.
     pub(crate) fn tasks(&mut self, texts: &[&str]) {
+        self.take_book(book(texts));
+    }
+
+    pub(crate) fn take_book(&mut self, book: Arc<Book>) {
         let (reply, mut answer) = oneshot::channel();
-        self.round(vec![Command::Triggers(book(texts), reply)]);
+        self.round(vec![Command::Triggers(book, reply)]);
         answer.try_recv().expect("an answer after the commit");
     }
 
@@ -464,7 +495,11 @@ fn config() -> CoreConfig {
         heartbeat_timeout: Duration::from_secs(86_400),
         dispatch_grace: Duration::from_secs(10),
         mass_loss: server::ledger::MassLoss { min_workers: 5, fraction: 0.5, within: Duration::from_secs(10) },
+        doubt_max: server::ledger::DOUBT_MAX,
+        artifact_bytes_max: 1 << 20,
         sweep: SweepRules::default(),
+        retention: RetentionRules::default(),
+        notices: Arc::default(),
     }
 }
 
@@ -480,6 +515,11 @@ fn seeded<S: Store>(store: S, config: &CoreConfig, tick: Tick, seed: [u8; 32]) -
 
 /// What these tasks start by themselves.
 pub(crate) fn book(texts: &[&str]) -> Arc<Book> {
+    book_with_notices(texts, &[])
+}
+
+/// The same where these tasks follow on notices.
+pub(crate) fn book_with_notices(texts: &[&str], named: &[&str]) -> Arc<Book> {
     let row = |(n, text): (usize, &&str)| TaskRow {
         name: text.lines().next().and_then(|line| line.strip_prefix("name: ")).map_or(n.to_string(), str::to_owned),
         source: (*text).to_owned(),
@@ -487,7 +527,8 @@ pub(crate) fn book(texts: &[&str]) -> Arc<Book> {
         pushed_by: String::new(),
     };
     let rows: Vec<TaskRow> = texts.iter().enumerate().map(row).collect();
-    let tasks = TaskRegistry::new(DefinitionSettings::default(), None, &rows, Time(0));
+    let named = named.iter().map(|name| (*name).to_owned()).collect();
+    let tasks = TaskRegistry::with_notices(DefinitionSettings::default(), None, &rows, Time(0), named);
     for listing in tasks.all() {
         assert!(listing.good.is_some(), "a good task: {:?}", listing.diagnostics);
     }
@@ -550,6 +591,7 @@ pub(crate) fn hello(name: &str, tags: &str, slots: u32, held: Vec<HeldAttempt>) 
         offline_ms: 0,
         held,
         kept: None,
+        features: Vec::new(),
     }
 }
 
@@ -563,6 +605,8 @@ pub(crate) fn exited(code: i32) -> End {
         duration_ms: 1,
         cpu_ms: 1,
         memory_bytes_max: 1,
+        cleanup: None,
+        artifacts: None,
     }
 }
 

@@ -1,19 +1,21 @@
 //! A database that says no: to one event, or to all for a while.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
+use engine::{AttemptId, Event, JobId, StepIx, Time, WorkerId};
+use protocol::attempt::Ticket;
 use protocol::link::{
-    HeldState, Hello, Kept, LogHeader, MissingCause, RefusedCode, ServerMessage, VerdictKind, WorkerMessage,
+    HeldAttempt, HeldState, Hello, Kept, LogHeader, MissingCause, RefusedCode, ServerMessage, VerdictKind,
+    WorkerMessage,
 };
 use server::clock::Clock;
 use server::dispatch::Roster;
 use server::ledger::{self, Command, Commit, Ledger, LedgerDown, SubmitError, Submitted};
 use store::read::OutboxView;
 use store::rows::{self, QueuedStep, ServerRow, StoredJob, WorkerRow};
-use store::{Batch, Committed, Due, DueLog, Enrolled, HeldStep, Reader, Store, StoreError};
+use store::{Batch, Cleared, Committed, Due, DueLog, Enrolled, HeldStep, Piece, Reader, Store, StoreError};
 use store_sqlite::SqliteStore;
 
 use crate::cluster::{Cluster, running};
@@ -37,6 +39,8 @@ struct Faulty<S = SqliteStore> {
     moody: Arc<AtomicU32>,
     /// Refuses so many of the next batches that change a job of the task `shy`.
     shy: Arc<AtomicU32>,
+    /// Is away for so many of the next families that are asked for.
+    kinless: Arc<AtomicU32>,
     /// Is away for so many of the next jobs that are read.
     absent: Arc<AtomicU32>,
     /// Other servers may write to it as well.
@@ -47,8 +51,8 @@ impl<S> Faulty<S> {
     /// It has no faults yet but for the tasks that it does not like.
     fn kind(inner: S) -> Faulty<S> {
         let (away, mute, blind) = (Arc::default(), Arc::default(), Arc::default());
-        let (moody, shy, absent) = (Arc::default(), Arc::default(), Arc::default());
-        Faulty { inner, away, mute, blind, moody, shy, absent, shared: false }
+        let (moody, shy, kinless, absent) = (Arc::default(), Arc::default(), Arc::default(), Arc::default());
+        Faulty { inner, away, mute, blind, moody, shy, kinless, absent, shared: false }
     }
 }
 
@@ -102,6 +106,12 @@ impl<S: Store> Store for Faulty<S> {
     fn place_of(&mut self, attempt: AttemptId) -> Result<Option<(JobId, StepIx)>, StoreError> {
         self.inner.place_of(attempt)
     }
+    fn open_kin(&mut self, job: JobId, limit: usize) -> Result<Vec<JobId>, StoreError> {
+        if takes_one(&self.kinless) {
+            return Err(StoreError::Unavailable { message: "it is away for a moment".to_owned() });
+        }
+        self.inner.open_kin(job, limit)
+    }
     fn due(&mut self, now: Time, limit: usize) -> Result<Vec<Due>, StoreError> {
         self.inner.due(now, limit)
     }
@@ -143,6 +153,28 @@ impl<S: Store> Store for Faulty<S> {
     fn prune_beats(&mut self, before: Time, limit: usize) -> Result<usize, StoreError> {
         self.inner.prune_beats(before, limit)
     }
+    fn doom(&mut self, jobs: &[(JobId, u64)], now: Time) -> Result<Vec<JobId>, StoreError> {
+        self.inner.doom(jobs, now)
+    }
+    fn clear_doomed(&mut self, piece: Piece) -> Result<Cleared, StoreError> {
+        self.inner.clear_doomed(piece)
+    }
+    fn drop_log(&mut self, attempt: AttemptId, now: Time, piece: Piece) -> Result<Cleared, StoreError> {
+        self.inner.drop_log(attempt, now, piece)
+    }
+    fn prune_definitions(
+        &mut self,
+        after: Option<[u8; 32]>,
+        limit: usize,
+    ) -> Result<(usize, Option<[u8; 32]>), StoreError> {
+        self.inner.prune_definitions(after, limit)
+    }
+    fn depart(&mut self, worker: WorkerId, unseen_since: Time, now: Time) -> Result<bool, StoreError> {
+        self.inner.depart(worker, unseen_since, now)
+    }
+    fn prune_groups(&mut self, before: Time, limit: usize) -> Result<usize, StoreError> {
+        self.inner.prune_groups(before, limit)
+    }
     fn put_token(&mut self, token: &rows::TokenRow) -> Result<(), StoreError> {
         self.inner.put_token(token)
     }
@@ -151,6 +183,12 @@ impl<S: Store> Store for Faulty<S> {
     }
     fn enroll(&mut self, hash: &[u8; 32], worker: &rows::NewWorker, now: Time) -> Result<Enrolled, StoreError> {
         self.inner.enroll(hash, worker, now)
+    }
+    fn put_secret(&mut self, secret: &rows::SecretRow) -> Result<(), StoreError> {
+        self.inner.put_secret(secret)
+    }
+    fn remove_secret(&mut self, name: &str) -> Result<bool, StoreError> {
+        self.inner.remove_secret(name)
     }
     fn put_task(&mut self, task: &rows::TaskRow) -> Result<(), StoreError> {
         self.inner.put_task(task)
@@ -714,4 +752,53 @@ fn a_commit_whose_answer_was_lost_happened_once() {
     assert!(desk.now.since(hearing.mark_at) <= Duration::from_secs(2) && hearing.deaf_us == 0, "{hearing:?}");
     desk.ends(&w, ticket, 0);
     desk.check(job, "success: success");
+}
+
+/// The order to stop follows from what another server did, and is in nobody's batch: a refusal must not lose it.
+#[test]
+fn what_another_server_demands_is_said_though_the_round_that_noticed_it_was_refused() {
+    static MOODY: LazyLock<Arc<AtomicU32>> = LazyLock::new(Arc::default);
+    let mut cluster = Cluster::with(2, |inner| Faulty { moody: MOODY.clone(), ..Faulty::kind(inner) });
+    let mut w = cluster.desk(0).worker("w", "script", 1);
+    let job = cluster.desk(0).submit(ONE);
+    let spec = cluster.desk(0).start(&mut w);
+    cluster.pass(SECOND);
+    let cancel = Event::Cancel { by: "eve".to_owned(), force: false };
+    cluster.desk(1).event(job, cancel).expect("it runs");
+    cluster.now = cluster.now + SECOND;
+    MOODY.store(1, Ordering::Relaxed);
+    cluster.desk(0).submit("name: other\nsteps:\n  a: { run: 'true', unmatched: 1h, tags: [gpu] }\n");
+    assert_eq!(MOODY.load(Ordering::Relaxed), 0, "the round was refused");
+    cluster.pass(SECOND);
+    let told = w.take();
+    let stop = |said: &ServerMessage| matches!(said, ServerMessage::Stop { ticket, .. } if *ticket == spec.ticket);
+    assert!(told.iter().any(stop), "{told:?}");
+}
+
+/// What a hello brings of a child that is not on record is decided by its family's rows: not by those that could be read.
+#[test]
+fn a_family_that_cannot_be_read_is_read_again_before_a_lost_child_is_answered() {
+    let tasks = [("child", "name: child\nsteps:\n  work: { run: 'true' }\n")];
+    let outer = "name: outer\nsteps:\n  first: { run: 'true', tags: [gpu], unmatched: 1h }\n  call: { needs: [first], task: child }\n";
+    let unread = Arc::new(AtomicU32::new(0));
+    let flag = unread.clone();
+    let mut desk = Desk::with(|inner| Faulty { kinless: flag, ..Faulty::kind(inner) });
+    let parent = desk.submit_with(outer, &tasks);
+    let ticket = Ticket { attempt: uuid::Uuid::from_u128(7), fence: u64::MAX / 2 };
+    let brings = HeldAttempt {
+        ticket,
+        job: parent.child(StepIx(1), 1).0,
+        step: "work".to_owned(),
+        state: HeldState::Running,
+        log_first_seq: 0,
+        log_last_seq: 0,
+        events: 0,
+        unsure: false,
+    };
+    let worker = desk.enrol("w");
+    unread.store(1, Ordering::Relaxed);
+    desk.connect(worker, "w", "script", 1, vec![brings]);
+    assert_eq!(unread.load(Ordering::Relaxed), 0, "it could not be read");
+    let attempt = ticket.attempt.to_string();
+    assert!(desk.stored(parent).job.data.contains(&attempt), "its parent waits for it");
 }

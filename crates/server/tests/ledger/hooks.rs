@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use engine::JobId;
-use server::ledger::{Command, Delivered, Parcel};
+use server::ledger::{AT_ONCE, Command, Delivered, Parcel};
 use store::Store;
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 
@@ -121,4 +121,45 @@ fn what_nobody_takes_is_given_up_and_said() {
     assert_eq!(dead.iter().map(|row| row.job).collect::<Vec<JobId>>(), [job]);
     let last = desk.events(job).pop().expect("a history").reason;
     assert!(last.starts_with("http://outside/hook was tried 20 times and never took it: nobody answers"), "{last}");
+}
+
+/// Whoever carried it is gone, and says nothing: it is tried again when its time is over, also if that was the last free hand.
+#[test]
+fn a_word_that_was_lost_on_its_way_holds_up_nobody() {
+    let mut desk = Desk::new();
+    let mut w = desk.worker("w", "script", 1);
+    let mut parcels = post(&mut desk);
+    let task = "name: first\nsteps:\n  a: { run: 'true' }\non_error: [{ webhook: 'http://outside/hook' }]\n";
+    let mut fails = |_| {
+        let job = desk.submit(task);
+        let spec = desk.start(&mut w);
+        desk.ends(&w, spec.ticket, 1);
+        w.take();
+        job
+    };
+    let jobs: Vec<JobId> = (0..=AT_ONCE).map(&mut fails).collect();
+    desk.round(Vec::new());
+    let mut sent = || std::iter::from_fn(|| parcels.try_recv().ok()).map(|one| (one.id, one.tries)).collect::<Vec<_>>();
+    let mut first = sent();
+    assert_eq!(first.len(), AT_ONCE);
+    desk.pass(Duration::from_secs(16));
+    let again = sent();
+    assert_eq!(again.len(), AT_ONCE, "{again:?}");
+    first.extend(again);
+    assert!(jobs.iter().all(|job| first.contains(&(job.hook(0).0, 1))), "each has its turn: {first:?}");
+}
+
+/// Nobody delivers here: what is due stays so for somebody who can, and is not counted as tried for ever.
+#[test]
+fn a_server_that_cannot_deliver_takes_nothing() {
+    let mut desk = Desk::new();
+    let mut w = desk.worker("w", "script", 1);
+    drop(post(&mut desk));
+    let (job, _) = ended(&mut desk, &mut w, 1);
+    desk.pass(Duration::from_secs(600));
+    let row = desk.reader.outbox(job.hook(2).0).expect("a look").expect("a row");
+    assert_eq!(row.tries, 1);
+    let mut parcels = post(&mut desk);
+    desk.pass(Duration::from_secs(10));
+    assert_eq!(parcels.try_recv().map(|one| one.tries), Ok(2));
 }

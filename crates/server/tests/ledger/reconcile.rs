@@ -182,3 +182,16 @@ fn a_worker_that_cannot_read_its_record_is_believed_by_the_attempts_name() {
     desk.check(job, "failed: failed");
     assert!(desk.attempts(job)[0].confirmed);
 }
+
+/// The ticket on record has a fence, under which that worker would look for nothing.
+#[test]
+fn a_worker_that_cannot_read_its_record_is_told_to_stop_by_the_name_that_it_knows() {
+    let mut desk = Desk::new();
+    let (w, job, spec) = started(&mut desk);
+    desk.hang_up(&w);
+    let ticket = Ticket { fence: 0, ..spec.ticket };
+    let unread = protocol::link::HeldAttempt { ticket, unsure: true, ..held(&spec, HeldState::Running) };
+    let mut back = desk.connect(w.worker, "w", "script", 1, vec![unread]);
+    desk.event(job, Event::Cancel { by: "eve".to_owned(), force: false }).expect("it runs");
+    assert!(matches!(back.one(), ServerMessage::Stop { ticket: told, .. } if told == ticket));
+}

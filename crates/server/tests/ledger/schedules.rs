@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use engine::{JobId, Time};
-use server::ledger::{Submit, SubmitError, TriggerError, TriggerOrder};
+use server::ledger::{Command, Submit, SubmitError, TriggerError, TriggerOrder};
 use server::schedule::plan::{LATE_MAX, job_id};
 use store::{JobFilter, Store};
 use store_memory::MemoryDatabase;
@@ -164,6 +164,20 @@ fn a_commit_that_is_lost_makes_the_same_job_again() {
     desk.pass(Duration::from_secs(20));
     assert_eq!(jobs(&desk), [job_id(ID, nth(0))]);
     assert_eq!(desk.trigger(ID).next_at, Some(nth(1)));
+}
+
+/// The loss is not noticed yet: what this server remembers of the job is no reason to make none.
+#[test]
+fn a_job_that_is_only_remembered_is_made_again() {
+    let database = MemoryDatabase::new();
+    let mut desk = Desk::beside(database.open(), Time(1_700_000_000_000_000), 1);
+    desk.tasks(&[SKIPS]);
+    desk.pass(nth(0).since(desk.now) - Duration::from_secs(1));
+    let before = database.commits();
+    desk.pass(Duration::from_secs(1));
+    database.forget_last(database.commits() - before);
+    desk.round(vec![Command::Fire(ID.to_owned())]);
+    assert_eq!(jobs(&desk), [job_id(ID, nth(0))]);
 }
 
 /// What the task begins is gone: its time is over without a job, and the next one comes.

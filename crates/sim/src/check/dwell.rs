@@ -1,5 +1,7 @@
 //! Promise: no state lasts for longer than its own rule says, whatever fails meanwhile: an offer as long as its answer may
-//! take, a stop its grace, a window twice itself, a runner's silence its limit. And a cancel acts at once, in every state.
+//! take, a stop its grace and cleanup, a window twice itself, a runner's silence its limit. And a cancel acts at once, in every state.
+//!
+//! Nor is a stop given up sooner: what was told to end has its whole grace, and its cleanup all its time, unless by force.
 //!
 //! Time counts while somebody listens: nobody decides without that.
 
@@ -12,7 +14,7 @@ use store::Batch;
 use super::ears::Ears;
 use super::plans::Plans;
 use super::rows::{Place, Rows};
-use super::{Accepted, Findings};
+use super::{Accepted, FASTEST_CLOCK, Findings};
 use crate::setup::Setup;
 
 const CHECKER: &str = "dwell";
@@ -20,8 +22,12 @@ const CHECKER: &str = "dwell";
 /// Rounds, messages, the times at which things are looked at.
 const SLACK: Duration = Duration::from_secs(15);
 
-/// What an order to stop may take beyond its grace.
+/// What an order to stop may take beyond its grace and cleanup.
 const STOP_MARGIN: Duration = Duration::from_secs(10);
+
+/// How the rows say that somebody wanted it at once, and that nobody answered an order to stop.
+const BY_FORCE: &str = ", by force";
+const UNANSWERED: &str = "no answer to the order to stop";
 
 /// Runners beat, and workers tell of it, so often; a runner that has not run for so long has not beaten yet.
 const BEATS: Duration = Duration::from_secs(90);
@@ -33,6 +39,8 @@ pub(crate) struct Dwell {
     stays: BTreeMap<Place, Stay>,
     /// Jobs of refused batches: they may be left alone for a while.
     refused: BTreeSet<JobId>,
+    /// Jobs that somebody has cancelled by force.
+    forced: BTreeSet<JobId>,
 }
 
 /// A step's stay in a state that has a bound.
@@ -42,6 +50,7 @@ struct Stay {
     attempt: AttemptId,
     /// What had been listened to when it began.
     from: Duration,
+    began: Duration,
 }
 
 impl Dwell {
@@ -53,6 +62,7 @@ impl Dwell {
             runner_stale: sweep.running_stale,
             stays: BTreeMap::new(),
             refused: BTreeSet::new(),
+            forced: BTreeSet::new(),
         }
     }
 
@@ -75,6 +85,13 @@ impl Dwell {
         (batch, accepted): (&Batch, &Accepted<'_>),
         found: &mut Findings,
     ) {
+        let asked = |kind| batch.events.iter().filter(move |event| event.kind == kind && accepted.job(event.job));
+        self.forced
+            .extend(asked("cancel_asked").filter(|event| event.reason.ends_with(BY_FORCE)).map(|event| event.job));
+        for event in asked("step").filter(|event| event.reason == UNANSWERED) {
+            let Some(step) = event.ix else { continue };
+            self.given_up(now, ears, Place { job: event.job, step }, (rows, plans), found);
+        }
         for row in accepted.steps() {
             let place = Place { job: row.job, step: row.ix };
             let Some(attempt) = row.attempt.filter(|_| matches!(row.state, "queued" | "recovering" | "cancelling"))
@@ -82,13 +99,13 @@ impl Dwell {
                 self.stays.remove(&place);
                 continue;
             };
-            let begun = Stay { state: row.state, attempt, from: ears.listened() };
+            let begun = Stay { state: row.state, attempt, from: ears.listened(), began: now };
             let known = self.stays.entry(place).or_insert(begun);
             if (known.state, known.attempt) != (row.state, attempt) {
                 *known = begun;
             }
         }
-        for event in batch.events.iter().filter(|event| event.kind == "cancel_asked" && accepted.job(event.job)) {
+        for event in asked("cancel_asked") {
             cancel_acts(now, event.job, rows, found);
         }
         self.look(ears, rows, plans, found);
@@ -101,10 +118,10 @@ impl Dwell {
 
     fn look(&self, ears: &Ears, rows: &Rows, plans: &Plans, found: &mut Findings) {
         for (place, stay) in self.stays.iter().filter(|(place, _)| !self.refused.contains(&place.job)) {
-            let grace = plans.step(rows, *place).map(|step| step.grace).unwrap_or_default();
+            let stop = plans.step(rows, *place).map(|step| step.stop_time()).unwrap_or_default();
             let most = match stay.state {
                 "queued" => self.answer,
-                "cancelling" => grace + STOP_MARGIN,
+                "cancelling" => stop + STOP_MARGIN,
                 // Many lost at once have one window more; and nobody judges right after nobody was heard.
                 _ if !ears.may_judge(Duration::ZERO) || ears.unbroken() < ears.stretch + SLACK => Duration::MAX,
                 _ if ears.is_without_judge(SLACK) => Duration::MAX,
@@ -118,6 +135,18 @@ impl Dwell {
                 found.add(CHECKER, format!("step {step} of {job} has been {state} for {stayed:?}, {most:?} at most"));
                 return;
             }
+        }
+    }
+
+    /// Nobody has answered an order to stop, and its deadline is over: not before its time.
+    fn given_up(&self, now: Duration, ears: &Ears, place: Place, (rows, plans): (&Rows, &Plans), found: &mut Findings) {
+        let Some(stay) = self.stays.get(&place).filter(|stay| stay.state == "cancelling") else { return };
+        let least = plans.step(rows, place).map(|step| step.stop_time()).unwrap_or_default();
+        let (stayed, leapt) = (now - stay.began, ears.has_leapt_since(stay.from));
+        let too_soon = stayed.mul_f64(FASTEST_CLOCK) < least && !leapt;
+        if too_soon && !self.forced.contains(&place.job) {
+            let (step, job) = (place.step.0, place.job);
+            found.add(CHECKER, format!("step {step} of {job} is given up after {stayed:?}, and has {least:?} to stop"));
         }
     }
 

@@ -170,6 +170,11 @@ impl Ears {
         self.leapt_from.is_some_and(|from| self.listened - from < self.stretch + slack)
     }
 
+    /// The installation's time has leapt since so much had been listened to.
+    pub(crate) fn has_leapt_since(&self, listened: Duration) -> bool {
+        self.leapt_from.is_some_and(|from| from >= listened)
+    }
+
     /// For how long the one server that has listened for longest has.
     fn longest(&self) -> Duration {
         self.servers.values().map(|listener| self.listened - listener.from).max().unwrap_or_default()

@@ -38,6 +38,7 @@ pub(crate) struct Liveness {
     /// For all to be back, and for whoever is not to be judged.
     settle: Duration,
     slots: u32,
+    doubt_max: Duration,
     peace: Option<Peace>,
 }
 
@@ -52,13 +53,15 @@ impl Liveness {
         let reconnect = Duration::from_millis(setup.core.link.max_reconnect_delay_ms);
         let settle = reconnect + reconnect.mul_f64(1.5) + 2 * setup.core.rules.recovery_window + SLACK;
         let slots = setup.hosts.iter().take(2).map(|host| host.slots).sum();
-        Liveness { settle, slots, peace: None }
+        Liveness { settle, slots, doubt_max: setup.core.doubt_max, peace: None }
     }
 
     /// Nothing fails from now on.
     pub(crate) fn peace(&mut self, now: Duration, rows: &Rows, plans: &Plans) {
         let mut all = Duration::ZERO;
         let mut longest = Duration::ZERO;
+        // Jobs of a concurrency group may have to follow each other, and the first what may still run.
+        let mut in_turn = Duration::ZERO;
         // A job of which no server has said anything yet is all to be done.
         let known = |name: &str| rows.jobs.values().any(|job| job.task == name);
         // What a job is waited for by another one is in the work of that.
@@ -69,16 +72,26 @@ impl Liveness {
             let (sum, chain) = work_left(plan, Some(job));
             all += sum;
             longest = longest.max(chain);
+            in_turn += if plan.group.is_some() { sum } else { Duration::ZERO };
         }
         // Of what comes by itself, one more may.
         for plan in plans.all().filter(|plan| !known(&plan.name)).chain(plans.scheduled()) {
             let (sum, chain) = work_left(plan, None);
             all += sum;
             longest = longest.max(chain);
+            in_turn += if plan.group.is_some() { sum } else { Duration::ZERO };
+        }
+        if !in_turn.is_zero() {
+            in_turn += self.doubt_max;
         }
         let settled_at = now + self.settle;
-        let over_by = settled_at + longest + all / self.slots.max(1);
+        let over_by = settled_at + longest + in_turn + all / self.slots.max(1);
         self.peace = Some(Peace { settled_at, over_by });
+    }
+
+    /// Whether nothing has failed for long enough.
+    pub(super) fn is_settled(&self, now: Duration) -> bool {
+        self.peace.is_some_and(|peace| now > peace.settled_at)
     }
 
     /// Whether the bound is over while something is still open.
@@ -108,12 +121,14 @@ impl Liveness {
                 let moves_by = match step.state {
                     // An item has its turn when others are over.
                     "pending" if step.item_of().is_some() => None,
+                    // Whether there is room is another checker's.
+                    "pending" if job.in_line => None,
                     "pending" => needs_final_since(job, plan).map(|at| at.max(since) + SLACK),
                     "running" => over_since(place).map(|at| at.max(since) + STILL_MAX),
                     "recovering" => Some(since + STILL_MAX),
                     // It is over when its job is.
                     "cancelling" if plan.child.is_some() => None,
-                    "cancelling" => Some(since + plan.grace + STOP_MARGIN + SLACK),
+                    "cancelling" => Some(since + plan.stop_time() + STOP_MARGIN + SLACK),
                     _ => None,
                 };
                 if moves_by.is_some_and(|by| by < now) {
@@ -167,7 +182,7 @@ fn work_of(step: &StepPlan) -> Duration {
 }
 
 fn work_of_one(step: &StepPlan, behaviour: &Behaviour) -> Duration {
-    let stopped = step.timeout.map_or(Duration::MAX, |timeout| timeout + step.grace + STOP_MARGIN);
+    let stopped = step.timeout.map_or(Duration::MAX, |timeout| timeout + step.stop_time() + STOP_MARGIN);
     let once = behaviour.takes.min(stopped) + HAND_OVER;
     once * (step.executions_max() + 1) + delays(step)
 }

@@ -3,6 +3,9 @@
 //! only on a ground of the successor rule; of a step that stops when it is cut off, and of one that writes, there are never
 //! two copies at once.
 //!
+//! A cleanup executes once, after all of its step is gone, and counts as a copy of it; after a kill or the end of a lease there
+//! is none.
+//!
 //! The design's own exception: a machine that slept may hold a copy that its lease could not end; it must be gone right after
 //! the machine wakes up.
 
@@ -78,6 +81,8 @@ struct Child {
     ended: Option<Duration>,
     /// A second copy that a sleep hid: it must be gone by then.
     gone_by: Option<Duration>,
+    /// Its cleanup has begun.
+    cleaned: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -322,7 +327,48 @@ impl Lives {
         self.by_ticket.insert(ticket, self.children.len());
         self.by_step.entry(rows.origin(place)).or_default().push(self.children.len());
         let leased = plan.is_some_and(StepPlan::stops);
-        self.children.push(Child { ticket, host, place, leased, program: None, ended: None, gone_by: None });
+        self.children.push(Child {
+            ticket,
+            host,
+            place,
+            leased,
+            program: None,
+            ended: None,
+            gone_by: None,
+            cleaned: false,
+        });
+    }
+
+    pub(crate) fn cleanup_started(
+        &mut self,
+        now: Duration,
+        ticket: Ticket,
+        unfit: Option<&str>,
+        (rows, plans): (&Rows, &Plans),
+        found: &mut Findings,
+    ) {
+        let Some(at) = self.by_ticket.get(&ticket).copied() else {
+            return found.add(CHECKER, format!("attempt {} is cleaned up after, and never ran", ticket.attempt));
+        };
+        let child = &mut self.children[at];
+        let name = format!("the cleanup of attempt {} runs on host {}", ticket.attempt, child.host);
+        if child.ended.take().is_none() {
+            found.add(CHECKER, format!("{name} beside the step itself"));
+        }
+        if std::mem::replace(&mut child.cleaned, true) {
+            found.add(CHECKER, format!("{name} for the second time"));
+        }
+        if let Some(why) = unfit {
+            found.add(CHECKER, format!("{name}, and {why}"));
+        }
+        let place = child.place;
+        let later = self.by_step.get(&rows.origin(place)).into_iter().flatten().map(|at| &self.children[*at]);
+        let later = later.filter(|other| other.ended.is_none() && other.ticket.fence > ticket.fence);
+        if let (Some(later), Some(plan)) = (later.map(|other| other.ticket).max(), plans.step(rows, place))
+            && let Some(wrong) = self.second_copy(now, later, place, rows, plan)
+        {
+            found.add(CHECKER, format!("{name} beside a later attempt: {wrong}"));
+        }
     }
 
     pub(crate) fn ended(&mut self, now: Duration, ticket: Ticket, found: &mut Findings) {

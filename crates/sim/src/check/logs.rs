@@ -4,10 +4,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use engine::AttemptId;
+use engine::{AttemptId, JobId};
 use protocol::attempt::Ticket;
 use protocol::log::Blocks;
 use store::read::{LogMarkView, LogState};
+use store::retention::removed_word;
 use store::{Reader, StoreError};
 
 use super::Findings;
@@ -71,12 +72,15 @@ impl Logs {
         rows: &Rows,
         lives: &Lives,
         reader: &dyn Reader,
-        folders: &BTreeSet<AttemptId>,
+        (folders, deleted): (&BTreeSet<AttemptId>, &dyn Fn(JobId) -> bool),
         found: &mut Findings,
     ) {
-        for (id, attempt) in rows.attempts.iter().filter(|(_, attempt)| attempt.is_over()) {
+        let is_there = |attempt: &AttemptSeen| attempt.is_over() && !deleted(attempt.place.job);
+        for (id, attempt) in rows.attempts.iter().filter(|(_, attempt)| is_there(attempt)) {
             let printed = self.printed.get(id).map(Vec::as_slice).unwrap_or_default();
             let wrong = match Stored::read(*id, reader) {
+                // What was removed is said.
+                Ok(stored) if stored.is_removed() => None,
                 Ok(stored) => {
                     // What the server had whole its worker has put away, and sends no more: a lost end of it stays lost.
                     let cut_short = self.forgotten.contains(id) && lives.is_put_away(*id);
@@ -107,6 +111,11 @@ impl Stored {
         }
         let marks = reader.log_marks(id, 0, u64::MAX, MARKS_MAX)?;
         Ok(Stored { state: reader.log_state(id)?, lines, marks })
+    }
+
+    /// Its time is over, and a word stands in its place.
+    fn is_removed(&self) -> bool {
+        self.marks.iter().any(|mark| mark.text == removed_word(mark.missing) && mark.missing <= self.state.last_seq)
     }
 
     /// What was printed as far as the server's lines go, and what it says is missing after them.

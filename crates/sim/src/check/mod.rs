@@ -7,14 +7,17 @@
 mod dwell;
 mod ears;
 mod ends;
+mod files;
 mod finals;
 mod gates;
+mod groups;
 mod identities;
 mod kin;
 mod leaks;
 mod liveness;
 mod lives;
 mod logs;
+mod notices;
 mod orphans;
 mod past;
 mod plans;
@@ -22,8 +25,10 @@ mod post;
 mod proof;
 mod pulse;
 mod reasons;
+mod retention;
 mod rows;
 mod schedules;
+mod secrets;
 mod silence;
 mod submits;
 mod supply;
@@ -39,7 +44,7 @@ use std::time::Duration;
 
 use engine::why::Why;
 use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
-use protocol::attempt::Ticket;
+use protocol::attempt::{AttemptSpec, Ticket};
 use server::ledger::Census;
 use store::rows::{AttemptRow, JobRow, StepRow, StoredJob};
 use store::{Batch, Committed, Reader, StoreError, TriggerWrite};
@@ -53,18 +58,22 @@ use crate::workload::JobPlan;
 use dwell::Dwell;
 use ears::Ears;
 use ends::Ends;
+use files::Files;
 use finals::Finals;
 use gates::Gates;
+use groups::Groups;
 use identities::Identities;
 use kin::Kin;
 pub(crate) use leaks::HostCensus;
 use liveness::Liveness;
 use lives::Lives;
 use logs::Logs;
+use notices::Notices;
 use orphans::Orphans;
 use past::{Before, Past};
 use plans::Plans;
 use post::Post;
+use retention::Retention;
 use rows::{JobSeen, Place, Rows};
 use schedules::Schedules;
 use silence::Silence;
@@ -120,9 +129,13 @@ pub(crate) struct Checks {
     logs: Logs,
     ends: Ends,
     gates: Gates,
+    groups: Groups,
     schedules: Schedules,
     liveness: Liveness,
     post: Post,
+    retention: Retention,
+    notices: Notices,
+    files: Files,
     past: Past,
     /// Whether some server was up when the last commits were lost.
     remembers: bool,
@@ -149,9 +162,13 @@ impl Checks {
             logs: Logs::default(),
             ends: Ends::default(),
             gates: Gates::default(),
+            groups: Groups::new(setup),
             schedules: Schedules::new(&setup.schedules),
             liveness: Liveness::new(setup),
             post: Post::default(),
+            retention: Retention::new(setup),
+            notices: Notices::default(),
+            files: Files::default(),
             past: Past::default(),
             remembers: true,
         }
@@ -179,7 +196,9 @@ impl Checks {
 
     pub(crate) fn submitted(&mut self, plan: usize, job: JobId, earlier: Option<JobId>) {
         // One whose commit was lost is not there any more.
-        if let Some(earlier) = earlier.filter(|earlier| *earlier != job && self.rows.job(*earlier).is_some()) {
+        // Nor is one that is so old that it was deleted, with the key that it was submitted with.
+        let is_there = |job: JobId| self.rows.job(job).is_some() && !self.retention.is_deleted(job);
+        if let Some(earlier) = earlier.filter(|earlier| *earlier != job && is_there(*earlier)) {
             self.found.add("submit", format!("plan {plan} became two jobs, {earlier} and {job}"));
         }
     }
@@ -193,6 +212,19 @@ impl Checks {
         self.plans.step(&self.rows, Place { job, step }).is_some_and(|plan| plan.gate.is_some())
     }
 
+    /// The servers' folder has all of this set.
+    pub(crate) fn files_stored(&mut self, set: &str) {
+        self.files.stored(set);
+    }
+
+    /// The step's process executes; these sets of files are in its folder.
+    pub(crate) fn started_with_files(&mut self, spec: &AttemptSpec, there: &[String]) {
+        // Where rows were lost, what a step was given may be on no record.
+        if !self.past.has_lost {
+            self.files.started(&self.rows, &self.plans, spec, there, &mut self.found);
+        }
+    }
+
     /// A word to the outside is there.
     pub(crate) fn arrived(&mut self, id: Uuid, text: &str) {
         self.post.arrived(id, text, &mut self.found);
@@ -200,6 +232,11 @@ impl Checks {
 
     pub(crate) fn reject_asked(&mut self, job: JobId, step: StepIx) {
         self.ends.reject_asked(Place { job, step });
+    }
+
+    /// A person wants a job like this one, with these inputs.
+    pub(crate) fn input_asked(&mut self, job: JobId, input: String) {
+        self.retention.input_asked(job, input);
     }
 
     /// A person wants the step to end so, or to run once more.
@@ -229,6 +266,9 @@ impl Checks {
             lives.over_since(*attempt)
         };
         self.liveness.look_for_the_stuck(*now, rows, plans, over_since, found);
+        if self.liveness.is_settled(*now) {
+            self.groups.look(*now, rows, plans, found);
+        }
     }
 
     /// Nothing starts by itself any more.
@@ -245,13 +285,15 @@ impl Checks {
     }
 
     pub(crate) fn failed_jobs(&self) -> Vec<JobId> {
-        self.rows.jobs.iter().filter(|(_, job)| job.state == "failed").map(|(id, _)| *id).collect()
+        let failed = self.rows.jobs.iter().filter(|(_, job)| job.state == "failed").map(|(id, _)| *id);
+        failed.filter(|id| !self.retention.is_deleted(*id)).collect()
     }
 
     /// Steps that failed in jobs that are over.
     pub(crate) fn failed_steps(&self) -> Vec<(JobId, StepIx)> {
         let mut found = Vec::new();
-        for (id, job) in self.rows.jobs.iter().filter(|(_, job)| job.state == "failed") {
+        let is_there = |id: JobId| !self.retention.is_deleted(id);
+        for (id, job) in self.rows.jobs.iter().filter(|(id, job)| job.state == "failed" && is_there(**id)) {
             found.extend(job.steps.iter().filter(|(_, step)| step.state == "failed").map(|(ix, _)| (*id, *ix)));
         }
         found
@@ -286,6 +328,10 @@ impl Checks {
         let id = AttemptId(ticket.attempt);
         // Where commits are lost, it may have had it when it said so.
         let Some(attempt) = self.rows.attempts.get(&id).filter(|_| !self.past.expected) else { return };
+        // Nobody wants anything of a job that was deleted.
+        if self.retention.is_deleted(attempt.place.job) {
+            return;
+        }
         // A loss is no evidence from whoever was enrolled on that folder later: the window decides.
         if attempt.worker != worker && !attempt.is_over() {
             return;
@@ -304,7 +350,28 @@ impl Checks {
     }
 
     pub(crate) fn child_started(&mut self, now: Duration, host: usize, ticket: Ticket) {
+        let recorded = self.rows.attempts.get(&AttemptId(ticket.attempt)).map(|attempt| attempt.place);
+        // Where commits are lost, what is admitted may not be on record.
+        if let Some(place) = recorded.filter(|_| !self.past.expected) {
+            let alive = self.lives.alive_places();
+            self.groups.started(now, place, alive, (&self.rows, &self.plans), &mut self.found);
+        }
         self.lives.started(now, host, ticket, &self.rows, &self.plans, &mut self.found);
+    }
+
+    /// The cleanup of an attempt executes. `unfit`: what forbids that, as its host knows.
+    pub(crate) fn cleanup_started(&mut self, now: Duration, ticket: Ticket, unfit: Option<&str>) {
+        self.lives.cleanup_started(now, ticket, unfit, (&self.rows, &self.plans), &mut self.found);
+    }
+
+    /// Whether it has all secrets that it is to be given.
+    pub(crate) fn equipped(&mut self, ticket: Ticket, given: bool) {
+        secrets::started(ticket, given, &mut self.found);
+    }
+
+    /// A worker has made a folder; `told`: a secret's value is in it.
+    pub(crate) fn prepared(&mut self, ticket: Ticket, told: bool) {
+        secrets::prepared(ticket, told, &mut self.found);
     }
 
     pub(crate) fn child_ended(&mut self, now: Duration, ticket: Ticket) {
@@ -424,14 +491,18 @@ impl Checks {
         if rows.has_open_jobs() {
             found.add("liveness", "the world ended before its jobs".to_owned());
         }
-        self.logs.at_the_end(rows, &self.lives, reader, folders, found);
+        let deleted = |job| self.retention.is_deleted(job);
+        self.logs.at_the_end(rows, &self.lives, reader, (folders, &deleted), found);
         self.ends.at_the_end(rows, &self.plans, (&self.lives, &self.gates), found);
-        self.post.at_the_end(rows, &self.plans, reader, found);
+        self.post.at_the_end(rows, &self.plans, (reader, &deleted), found);
+        self.retention.at_the_end(self.now, rows, reader, !self.past.has_lost, found);
+        self.notices.at_the_end((rows, &self.plans), &self.post, found);
     }
 }
 
 impl Witness for Checks {
     fn committed(&mut self, server: usize, batch: &Batch, committed: &Committed) {
+        secrets::written(batch, &mut self.found);
         let accepted = Accepted { batch, committed };
         if self.past.expected {
             let before = self.before(batch, &accepted);
@@ -440,6 +511,7 @@ impl Witness for Checks {
         let Checks { now, found, plans, rows, .. } = self;
         submits::committed(rows, batch, &accepted, found);
         self.identities.committed(batch, found);
+        self.retention.committed(*now, rows, (batch, &accepted), found);
         self.finals.committed(rows, batch, &accepted, found);
         let brought_back = |attempt| self.lives.was_unrecorded(attempt);
         self.voices.committed(rows, batch, &accepted, (brought_back, self.past.has_lost), found);
@@ -459,6 +531,8 @@ impl Witness for Checks {
         self.kin.committed(&self.ears, rows, &accepted, found);
         self.dwell.committed(*now, &self.ears, (rows, plans), (batch, &accepted), found);
         self.gates.committed(rows, plans, &accepted, found);
+        self.notices.committed(&self.ears, (rows, plans), (batch, &accepted), found);
+        self.files.committed(rows, plans, (batch, &accepted), found);
         self.orphans.look(*now, &self.ears, &self.lives, (rows, plans), found);
     }
 
@@ -467,10 +541,20 @@ impl Witness for Checks {
         self.dwell.refused(batch);
         self.ends.refused(batch);
         self.schedules.refused(&self.ears, batch);
+        self.notices.refused(&self.ears, batch);
+    }
+
+    fn deleted(&mut self, jobs: &[JobId]) {
+        self.retention.deleted(jobs, &self.rows, &mut self.found);
+    }
+
+    fn came_back(&mut self, is_there: &dyn Fn(JobId) -> bool) {
+        self.retention.came_back(is_there);
     }
 
     fn forgotten(&mut self, batches: usize) {
         self.post.forgot();
+        self.notices.forgot();
         self.past.has_lost |= batches > 0;
         let mut lost = Duration::ZERO;
         for before in (0..batches).map_while(|_| self.past.pop()).collect::<Vec<_>>() {

@@ -31,12 +31,23 @@ impl Post {
         }
     }
 
+    /// Whether it came.
+    pub(super) fn has(&self, id: Uuid) -> bool {
+        self.arrived.contains_key(&id)
+    }
+
     pub(super) fn forgot(&mut self) {
         self.forgot = true;
     }
 
-    pub(super) fn at_the_end(&self, rows: &Rows, plans: &Plans, reader: &dyn Reader, found: &mut Findings) {
-        for (id, job) in rows.jobs.iter().filter(|(_, job)| job.is_final) {
+    pub(super) fn at_the_end(
+        &self,
+        rows: &Rows,
+        plans: &Plans,
+        (reader, deleted): (&dyn Reader, &dyn Fn(JobId) -> bool),
+        found: &mut Findings,
+    ) {
+        for (id, job) in rows.jobs.iter().filter(|(id, job)| job.is_final && !deleted(**id)) {
             if let Some(plan) = plans.job(rows, *id) {
                 self.job_at_the_end(*id, job, plan, (rows, reader), found);
             }

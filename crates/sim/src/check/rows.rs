@@ -47,6 +47,10 @@ pub(crate) struct JobSeen {
     pub parent: Option<Place>,
     /// The job on whose end it follows.
     pub hook_of: Option<JobId>,
+    /// It waits for its concurrency group; it has had a slot of that; something of it was given up and may still run.
+    pub in_line: bool,
+    pub admitted: bool,
+    pub strays: bool,
     pub input: String,
     pub error_code: Option<&'static str>,
     pub error_step: Option<String>,
@@ -252,6 +256,9 @@ impl Rows {
             continues: self.roots.contains_key(&row.id),
             parent,
             hook_of: row.hook_of,
+            in_line: row.group.is_some() && row.admitted_at.is_none() && !is_final,
+            admitted: row.admitted_at.is_some(),
+            strays: row.strays,
             input: row.input.clone(),
             error_code: row.error_code,
             error_step: row.error_step.clone(),

@@ -74,7 +74,8 @@ impl Schedules {
             let before = self.rows.insert(id.clone(), write.row.clone());
             if let (Some(before), Some(plan)) = (before, self.plans.get(id)) {
                 let refused = self.refused.get(id).is_some_and(|until| ears.listened() <= *until);
-                let moved = Moved { plan, before: &before, write, now: batch.now, refused };
+                let made = accepted.jobs().filter(|row| write.jobs.contains(&row.id)).count() as u64;
+                let moved = Moved { plan, before: &before, write, made, now: batch.now, refused };
                 if let Err(what) = moved.look() {
                     found.add(CHECKER, format!("{id}: {what}"));
                 }
@@ -127,6 +128,8 @@ struct Moved<'a> {
     plan: &'a SchedulePlan,
     before: &'a TriggerRow,
     write: &'a TriggerWrite,
+    /// Jobs that came with it.
+    made: u64,
     now: Time,
     /// Its job could not be written not long ago.
     refused: bool,
@@ -135,13 +138,18 @@ struct Moved<'a> {
 impl Moved<'_> {
     fn look(&self) -> Result<(), String> {
         let (before, row) = (self.before, &self.write.row);
-        let made = self.write.jobs.len() as u64;
+        let made = self.made;
         // At rest, or begun anew after that: no time is over by it.
         let (Some(first), Some(due), Some(next)) = (before.planned_at, before.next_at, row.planned_at) else {
             return if made == 0 { Ok(()) } else { Err("a trigger that rests made a job".to_owned()) };
         };
         if row.next_at.is_none() {
             return if made == 0 { Ok(()) } else { Err("it made its last job, and comes again".to_owned()) };
+        }
+        // Told to rest and woken in one round.
+        let rests = self.plan.rest.is_some();
+        if rests && made == 0 && next == first && row.missed == before.missed {
+            return Ok(());
         }
         if made > 0 && self.now < due {
             return Err(format!("its job was made at {}, and it was due at {due}", self.now));
@@ -162,7 +170,10 @@ impl Moved<'_> {
         match made {
             0 if spoiled => return Ok(()),
             0 if self.plan.once => return Err(format!("{passed} times are over, and nothing makes up for them")),
-            0 if late <= MISSED_AFTER => return Err(format!("the time {last} is only {late:?} over, and has no job")),
+            // A time that passes while it rests is missed at once.
+            0 if late <= MISSED_AFTER && self.plan.rest.is_none() => {
+                return Err(format!("the time {last} is only {late:?} over, and has no job"));
+            }
             1 if !self.plan.once && late > MISSED_AFTER + self.plan.jitter => {
                 return Err(format!("the time {last} was missed by {late:?}, and has a job"));
             }
@@ -173,6 +184,16 @@ impl Moved<'_> {
         if counted != passed - made {
             return Err(format!("{passed} times are over with {made} jobs, and {counted} count as missed"));
         }
-        Ok(())
+        self.is_noticed(counted > 0 && !(made == 1 && self.plan.once))
+    }
+
+    /// What passed for good is said with it, and nothing else is.
+    fn is_noticed(&self, skipped: bool) -> Result<(), String> {
+        let said = self.write.row.notice_at == Some(self.now) && self.before.notice_at != Some(self.now);
+        match (skipped, said, &self.write.row.last_error) {
+            (true, false, None) => Err("times passed without a job, and nobody is told".to_owned()),
+            (false, true, None) => Err("people are told that times passed, and none did".to_owned()),
+            _ => Ok(()),
+        }
     }
 }

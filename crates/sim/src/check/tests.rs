@@ -11,8 +11,10 @@ use store::{Batch, Committed, JobWrite};
 use uuid::Uuid;
 
 mod asked;
+mod files;
 mod heard;
 mod kin;
+mod notices;
 
 use super::{Checks, HostCensus};
 use crate::database::Witness;
@@ -44,7 +46,9 @@ impl Scene {
             expires: None,
             priority: 0,
             steps: vec![step],
+            expect: None,
             hooks: Vec::new(),
+            group: None,
         };
         let checks = Checks::new(&Setup::of(1), &[job]);
         let mut scene = Scene { checks, now: SECOND, version: 0, job: "pending", step: "pending" };
@@ -126,6 +130,9 @@ impl Scene {
         JobRow {
             parent: None,
             hook_of: None,
+            group: None,
+            admitted_at: None,
+            strays: false,
             id: JOB,
             version: self.version,
             state: self.job,
@@ -168,6 +175,7 @@ impl Scene {
             disconnected_at: None,
             recovery_deadline: None,
             updated_at: self.time(),
+            artifacts: None,
             data: String::new(),
         }
     }
@@ -235,6 +243,7 @@ fn attempt_row(number: u32, state: &'static str) -> AttemptRow {
         error_message: None,
         cpu_ms: 0,
         memory_bytes_max: 0,
+        cleanup: None,
     }
 }
 
@@ -468,6 +477,7 @@ fn explained(change: impl FnOnce(&mut StepWhy)) -> Scene {
     };
     let job = LoadedJob {
         hook_of: None,
+        group: None,
         parent: None,
         id: JOB,
         version: 1,

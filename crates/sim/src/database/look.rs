@@ -2,15 +2,16 @@
 
 use std::sync::{Arc, Mutex};
 
-use engine::{AttemptId, JobId, StepIx, Time};
+use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
 use store::read::{
-    AttemptGlance, AttemptView, EventView, Family, JobSummary, Lineage, LogChunk, LogMarkView, LogState, OutboxView,
-    StaleAttempt, StepGlance,
+    AttemptGlance, AttemptView, EventView, Family, JobSummary, LineView, Lineage, LogChunk, LogMarkView, LogState,
+    OutboxView, SlotView, StaleAttempt, StepGlance,
 };
 use store::rows::{
-    BeatRow, BreakerRow, HearingRow, IdempotencyRow, ServerRow, StoredJob, TaskRow, TokenRow, TriggerRow, WorkerRow,
+    BeatRow, BreakerRow, HearingRow, IdempotencyRow, SecretRow, ServerRow, StoredJob, TaskRow, TokenRow, TriggerRow,
+    WorkerRow,
 };
-use store::{JobFilter, Page, Reader, StoreError};
+use store::{Cleared, JobFilter, OldJob, OldLog, Page, Reader, StoreError};
 use uuid::Uuid;
 
 use super::{Trouble, away, lock};
@@ -34,6 +35,34 @@ impl Reader for Look {
 
     fn jobs_by_prefix(&self, prefix: &str, limit: usize) -> Result<Vec<JobId>, StoreError> {
         self.reach()?.jobs_by_prefix(prefix, limit)
+    }
+
+    fn slots(&self, group: &str, ended_after: Time) -> Result<Vec<SlotView>, StoreError> {
+        self.reach()?.slots(group, ended_after)
+    }
+
+    fn line(&self, group: &str, limit: usize) -> Result<Vec<LineView>, StoreError> {
+        self.reach()?.line(group, limit)
+    }
+
+    fn lines(&self, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
+        self.reach()?.lines(after, limit)
+    }
+
+    fn stray_slots(&self, ended_after: Time) -> Result<Vec<(String, JobId)>, StoreError> {
+        self.reach()?.stray_slots(ended_after)
+    }
+
+    fn groups(&self, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
+        self.reach()?.groups(after, limit)
+    }
+
+    fn last_admitted(&self, group: &str) -> Result<Option<JobId>, StoreError> {
+        self.reach()?.last_admitted(group)
+    }
+
+    fn unconfirmed(&self, job: JobId) -> Result<Vec<AttemptView>, StoreError> {
+        self.reach()?.unconfirmed(job)
     }
 
     fn last_job(&self) -> Result<Option<JobId>, StoreError> {
@@ -74,6 +103,10 @@ impl Reader for Look {
 
     fn children(&self, job: JobId, limit: usize) -> Result<Vec<JobId>, StoreError> {
         self.reach()?.children(job, limit)
+    }
+
+    fn wanted_artifacts(&self, sets: &[String]) -> Result<Vec<String>, StoreError> {
+        self.reach()?.wanted_artifacts(sets)
     }
 
     fn definition_of(&self, job: JobId) -> Result<Option<[u8; 32]>, StoreError> {
@@ -162,6 +195,14 @@ impl Reader for Look {
         self.reach()?.idempotency(token, key)
     }
 
+    fn secrets(&self) -> Result<Vec<SecretRow>, StoreError> {
+        self.reach()?.secrets()
+    }
+
+    fn secret(&self, name: &str) -> Result<Option<SecretRow>, StoreError> {
+        self.reach()?.secret(name)
+    }
+
     fn tasks(&self) -> Result<Vec<TaskRow>, StoreError> {
         self.reach()?.tasks()
     }
@@ -176,6 +217,26 @@ impl Reader for Look {
 
     fn meta(&self, key: &str) -> Result<Option<String>, StoreError> {
         self.reach()?.meta(key)
+    }
+
+    fn old_jobs(&self, after: Option<JobId>, until: JobId, limit: usize) -> Result<Vec<OldJob>, StoreError> {
+        self.reach()?.old_jobs(after, until, limit)
+    }
+
+    fn old_logs(&self, after: Option<AttemptId>, until: AttemptId, limit: usize) -> Result<Vec<OldLog>, StoreError> {
+        self.reach()?.old_logs(after, until, limit)
+    }
+
+    fn weight(&self, job: JobId) -> Result<Cleared, StoreError> {
+        self.reach()?.weight(job)
+    }
+
+    fn departed(&self, worker: WorkerId) -> Result<Option<Time>, StoreError> {
+        self.reach()?.departed(worker)
+    }
+
+    fn departed_by_credential(&self, hash: &[u8; 32]) -> Result<Option<WorkerId>, StoreError> {
+        self.reach()?.departed_by_credential(hash)
     }
 
     fn job_counts(&self) -> Result<Vec<(String, u64)>, StoreError> {

@@ -124,6 +124,9 @@ fn mark(n: u32) -> Batch {
 fn write(id: JobId, expected: Option<u64>, version: u64) -> Batch {
     let row = JobRow {
         hook_of: None,
+        group: None,
+        admitted_at: None,
+        strays: false,
         parent: None,
         id,
         version,

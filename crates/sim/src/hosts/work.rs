@@ -20,6 +20,7 @@ use crate::disk::Folder;
 use crate::faults::Moment;
 use crate::net::{Parcel, Way};
 use crate::runners::RunnerEvent;
+use crate::secrets;
 use crate::world::{Event, World};
 
 impl World {
@@ -94,10 +95,15 @@ impl World {
                 let takes = self.hosts[at].dice.duration(Duration::from_millis(1), Duration::from_millis(8));
                 self.order(at, Job::Prepare { spec, rules }, takes);
             }
-            Action::Go { ticket, asked_at } => {
+            Action::GiveSecrets { ticket, values } => self.tell_runner(at, ticket, ToRunner::Secrets { values }),
+            Action::Go { ticket, asked_at, cannot } => {
                 let asked_at_ms = Some(u64::try_from(asked_at.as_millis()).unwrap_or(u64::MAX));
-                self.tell_runner(at, ticket, ToRunner::Go { asked_at_ms });
+                self.tell_runner(at, ticket, ToRunner::Go { asked_at_ms, cannot });
             }
+            Action::Store { ticket } => self.order_files(at, Job::Store { ticket }),
+            Action::Fetch { ticket } => self.order_files(at, Job::Fetch { ticket }),
+            // What still comes of it is not listened to.
+            Action::StopFiles { .. } => {}
             Action::Renewed { ticket, n } => self.tell_runner(at, ticket, ToRunner::Renewed { n }),
             Action::Rules { ticket, rules } => self.tell_runner(at, ticket, ToRunner::Rules { rules }),
             Action::EndLease { ticket } => self.order(at, Job::EndLease { ticket }, LOCAL),
@@ -201,7 +207,7 @@ impl World {
         self.ship(at);
     }
 
-    pub(super) fn order(&mut self, at: usize, job: Job, takes: Duration) {
+    pub(crate) fn order(&mut self, at: usize, job: Job, takes: Duration) {
         self.later_at_worker(at, takes, WorkerEvent::Do(job));
     }
 
@@ -214,6 +220,8 @@ impl World {
             },
             Job::Examine { ticket } => self.examine(at, ticket),
             Job::EndLease { ticket } => self.end_lease(at, ticket),
+            Job::Store { ticket } => self.store_files(at, ticket),
+            Job::Fetch { ticket } => self.fetch_files(at, ticket),
             Job::Recall => self.recall(at),
         }
     }
@@ -243,7 +251,10 @@ impl World {
             caretaker,
             ends_with_worker: host.setup.no_reconnect,
         };
-        host.disk.attempts.insert(ticket, Folder::new(FolderSpec::new(spec, local)));
+        let folder = Folder::new(FolderSpec::new(spec, local));
+        let told = secrets::shows(&folder.spec);
+        host.disk.attempts.insert(ticket, folder);
+        self.check(|checks| checks.prepared(ticket, told));
         let pid = self.start_runner(at, ticket);
         self.open_line(at, ticket, pid);
         self.stage(at, Moment::Prepared);

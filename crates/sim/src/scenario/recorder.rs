@@ -77,15 +77,16 @@ impl Recorder {
         }
         self.looked_at = now;
         for life in self.seen.lives.iter_mut().filter(|life| life.to.is_none()) {
-            let lives = world.hosts[life.host].groups.keys().any(|ticket| ticket.attempt == life.attempt);
+            let mut groups = world.hosts[life.host].groups.iter();
+            let lives = groups.any(|(ticket, group)| ticket.attempt == life.attempt && !group.is_cleanup());
             if !lives {
                 life.to = Some(now);
                 life.ended_itself = now - life.from >= self.takes;
             }
         }
-        for (host, ticket) in
-            world.hosts.iter().enumerate().flat_map(|(at, host)| host.groups.keys().map(move |t| (at, t)))
-        {
+        self.look_at_cleanups(world);
+        let groups = world.hosts.iter().enumerate().flat_map(|(at, host)| host.groups.iter().map(move |of| (at, of)));
+        for (host, (ticket, _)) in groups.filter(|(_, (_, group))| !group.is_cleanup()) {
             let folders = || world.hosts[host].disk.attempts.iter().chain(&world.hosts[host].deleted);
             let of = folders().find(|(of, _)| *of == ticket).map(|(_, folder)| &folder.spec.attempt.step);
             if of.is_some_and(|step| *step != self.name) {
@@ -102,6 +103,15 @@ impl Recorder {
         for (ticket, folder) in world.hosts.iter().flat_map(|host| host.disk.attempts.iter().chain(&host.deleted)) {
             let printed = self.printed.entry(*ticket).or_default();
             *printed = folder.log.last_seq.max(*printed);
+        }
+    }
+
+    fn look_at_cleanups(&mut self, world: &World) {
+        let lives = world.hosts.iter().flat_map(|host| host.groups.values()).any(|group| group.is_cleanup());
+        match self.seen.cleaned.last_mut() {
+            Some(over @ None) if !lives => *over = Some(world.agenda.now()),
+            None | Some(Some(_)) if lives => self.seen.cleaned.push(None),
+            _ => {}
         }
     }
 

@@ -116,7 +116,9 @@ impl Script {
             expires: None,
             priority: 0,
             steps: vec![plain_step()],
+            expect: None,
             hooks: Vec::new(),
+            group: None,
         };
         Script {
             config: String::new(),
@@ -182,7 +184,9 @@ impl Script {
                 expires: None,
                 priority: 0,
                 steps: vec![doing],
+                expect: None,
                 hooks: Vec::new(),
+                group: None,
             };
             step.child = Some(Box::new(ChildPlan { job, given: 0 }));
         })

@@ -11,6 +11,8 @@ pub struct Seen {
     /// Every state of the first step, from its first row on.
     pub turns: Vec<Turn>,
     pub lives: Vec<Life>,
+    /// When each cleanup was over, if it was.
+    pub cleaned: Vec<Option<Duration>>,
     /// How long two executions were awake at the same time.
     pub side_by_side: Duration,
     pub step: String,

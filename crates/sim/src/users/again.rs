@@ -16,9 +16,21 @@ impl World {
         let confirm_dead = self.users.dice.chance(0.3) && self.checks.lock().expect("no checker panics").is_dead(job);
         let (from, sure) = (if from_failed { " from where it failed" } else { "" }, sure(confirm_dead));
         self.tell(|| format!("ann lets {job} go on{from}{sure}"));
-        let order = RetryOrder { job, from_failed, confirm_dead, by: ann() };
+        let input = if from_failed { None } else { self.other_input(job) };
+        let order = RetryOrder { job, from_failed, confirm_dead, by: ann(), input };
         self.again(server, Again::Retry(order));
         true
+    }
+
+    /// Now and then she wants it with another input; by dice of its own.
+    fn other_input(&mut self, job: JobId) -> Option<Value> {
+        if !self.users.inputs.chance(0.3) {
+            return None;
+        }
+        let input = serde_json::json!({ "n": self.users.inputs.below(100) });
+        self.tell(|| format!("ann wants {job} with {input}"));
+        self.check(|checks| checks.input_asked(job, input.to_string()));
+        Some(input)
     }
 
     /// A step whose worker is cut off.

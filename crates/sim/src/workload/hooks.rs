@@ -23,6 +23,7 @@ pub enum On {
     Error,
     Cancel,
     Recovered,
+    Notice,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -39,6 +40,7 @@ impl On {
             On::Error => Occasion::Error,
             On::Cancel => Occasion::Cancel,
             On::Recovered => Occasion::Recovered,
+            On::Notice => Occasion::Notice,
         }
     }
 
@@ -50,6 +52,8 @@ impl On {
             On::Error => Some(state == "failed" || timed_out),
             On::Cancel => Some(state == "cancelled" && !timed_out),
             On::Recovered => (state != "success").then_some(false),
+            // It follows on something else.
+            On::Notice => None,
         }
     }
 }
@@ -83,7 +87,9 @@ impl JobPlan {
             expires: None,
             priority: 0,
             steps: vec![step],
+            expect: None,
             hooks: Vec::new(),
+            group: None,
         };
         if levels > 0 {
             job.roll_children(dice, 0);
@@ -94,7 +100,7 @@ impl JobPlan {
     }
 
     pub(super) fn write_hooks(&self, text: &mut String) {
-        for on in [On::Success, On::Error, On::Cancel, On::Recovered] {
+        for on in [On::Success, On::Error, On::Cancel, On::Recovered, On::Notice] {
             let of = |hook: &&HookPlan| hook.on == on;
             let words: Vec<String> = self.hooks.iter().filter(of).map(|hook| self.hook_text(hook)).collect();
             if !words.is_empty() {

@@ -25,6 +25,24 @@ pub struct SchedulePlan {
     pub once: bool,
     #[serde(with = "millis")]
     pub jitter: Duration,
+    /// When somebody lets it rest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rest: Option<Rest>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Rest {
+    #[serde(with = "millis")]
+    pub from: Duration,
+    #[serde(with = "millis")]
+    pub until: Duration,
+}
+
+impl Rest {
+    fn roll(dice: &mut Dice) -> Rest {
+        let from = millis::whole(dice.duration(Duration::ZERO, RESTS_FROM_MAX));
+        Rest { from, until: from + millis::whole(dice.duration(SHORTEST, REST_MAX)) }
+    }
 }
 
 impl SchedulePlan {
@@ -35,8 +53,13 @@ impl SchedulePlan {
 
     /// At least one.
     pub fn roll_some(seed: u64) -> Vec<SchedulePlan> {
-        let mut dice = Dice::new(seed, "schedules");
-        (0..dice.between(1, 3)).map(|number| SchedulePlan::roll(number, &mut dice)).collect()
+        let (mut dice, mut rests) = (Dice::new(seed, "schedules"), Dice::new(seed, "rests"));
+        let count = dice.between(1, 3);
+        let roll = |number| {
+            let rest = if rests.chance(0.5) { Some(Rest::roll(&mut rests)) } else { None };
+            SchedulePlan { rest, ..SchedulePlan::roll(number, &mut dice) }
+        };
+        (0..count).map(roll).collect()
     }
 
     fn roll(number: u64, dice: &mut Dice) -> SchedulePlan {
@@ -50,13 +73,16 @@ impl SchedulePlan {
             expires: None,
             priority: 0,
             steps: vec![step],
+            expect: None,
             hooks: Vec::new(),
+            group: None,
         };
         SchedulePlan {
             job,
             minutes: *dice.pick(&[2, 3, 5, 10, 15]).unwrap_or(&5),
             once: dice.chance(0.5),
             jitter: if dice.chance(0.3) { millis::whole(dice.duration(SHORTEST, JITTER_MAX)) } else { Duration::ZERO },
+            rest: None,
         }
     }
 
@@ -75,6 +101,10 @@ impl SchedulePlan {
 
 const SHORTEST: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(20);
+
+/// It is over before the faults are.
+const RESTS_FROM_MAX: Duration = Duration::from_secs(40 * 60);
+const REST_MAX: Duration = Duration::from_secs(15 * 60);
 
 /// Less than the shortest distance between two times.
 const JITTER_MAX: Duration = Duration::from_secs(60);

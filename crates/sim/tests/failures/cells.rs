@@ -104,6 +104,10 @@ fn process(worlds: &[Seen], clock: &Clock) -> String {
             (_, false, _) => format!("runs again, and is gone {}", ends()),
         });
     }
+    for index in 0..same(worlds, "cleanups", |seen| seen.cleaned.len()) {
+        let points: Vec<Point> = worlds.iter().filter_map(|seen| Some(Point::at(seen.cleaned[index]?))).collect();
+        told.push(format!("its cleanup is over {}", clock.tell(&points)));
+    }
     told.join("; ") + &overlap(worlds)
 }
 

@@ -3,15 +3,17 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use engine::definition::HookWork;
+
 use super::overrides::Scope;
 use super::shape::{
-    COUNT_MAX, CREDENTIALS, DAYS_MAX, DEFAULTS, ENVIRONMENT, MASS_LOSS, RECOVERY, RETENTION, SECONDS_MAX, SECONDS_MIN,
-    SERVER,
+    ARTIFACTS, COUNT_MAX, CREDENTIALS, DAYS_MAX, DEFAULTS, ENVIRONMENT, MAIL, MASS_LOSS, NOTICES, RECOVERY, RETENTION,
+    SECONDS_MAX, SECONDS_MIN, SERVER,
 };
 use crate::diagnostic::{Code, Diagnostic, Finding, Sink};
 use crate::lower::{Fields, values};
 use crate::source::Span;
-use crate::task::{Environment, Options};
+use crate::task::{Environment, Options, hooks};
 use crate::yaml::Node;
 
 /// The smallest window in which lost bytes are told from slow ones: what must be at least so many times its partner.
@@ -29,6 +31,24 @@ pub struct ServerConfig {
     pub retention: Retention,
     pub environments: BTreeMap<String, Environment>,
     pub credentials: Credentials,
+    pub notices: Notices,
+    pub mail: Mail,
+    pub artifacts: Artifacts,
+}
+
+/// What people are told of although nothing has failed.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Notices {
+    /// A step that waits for a worker for longer is worth one; none: never.
+    pub queue: Option<Duration>,
+    /// What follows on each, whatever its task says.
+    pub on: Vec<HookWork>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mail {
+    pub sendmail: String,
+    pub from: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,12 +103,24 @@ pub struct Retention {
     pub workers: Option<Duration>,
 }
 
+/// The files that steps leave.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Artifacts {
+    /// None: a folder in `data`.
+    pub path: Option<String>,
+    /// All of them together.
+    pub max_bytes: u64,
+    /// Those of one attempt.
+    pub max_step_bytes: u64,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Credentials {
     pub ttl: Duration,
     pub refresh: Duration,
 }
 
+const GIB: u64 = 1 << 30;
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
@@ -104,6 +136,9 @@ impl Default for ServerConfig {
             retention: Retention { jobs: Some(DAY * 30), logs: Some(DAY * 30), workers: Some(DAY * 30) },
             environments: BTreeMap::new(),
             credentials: Credentials { ttl: DAY, refresh: HOUR * 8 },
+            notices: Notices::default(),
+            mail: Mail { sendmail: "/usr/sbin/sendmail".to_owned(), from: "bowline@localhost".to_owned() },
+            artifacts: Artifacts { path: None, max_bytes: 50 * GIB, max_step_bytes: 5 * GIB },
         }
     }
 }
@@ -172,6 +207,15 @@ fn read(root: &Node, sink: &mut Sink) -> Option<ServerConfig> {
     }
     if let Some(node) = fields.get("credentials") {
         credentials(node, &mut config.credentials, sink);
+    }
+    if let Some(node) = fields.get("notices") {
+        notices(node, &mut config.notices, sink);
+    }
+    if let Some(node) = fields.get("mail") {
+        mail(node, &mut config.mail, sink);
+    }
+    if let Some(node) = fields.get("artifacts") {
+        artifacts(node, &mut config.artifacts, sink);
     }
     if let Some(entry) = fields.entry("scalers")
         && !values::list("scalers", &entry.value, sink).unwrap_or_default().is_empty()
@@ -355,6 +399,30 @@ fn environment(node: &Node, sink: &mut Sink) -> Option<Environment> {
     Some(environment)
 }
 
+fn notices(node: &Node, notices: &mut Notices, sink: &mut Sink) {
+    let Some(mut fields) = Fields::open(node, &NOTICES, sink) else { return };
+    let queue = fields.get("queue").filter(|node| !node.is_null());
+    notices.queue = queue.and_then(|node| values::some_duration("queue", node, sink));
+    notices.on = fields.entry("on").map(|entry| hooks::of_server(entry, sink)).unwrap_or_default();
+    fields.close();
+}
+
+fn mail(node: &Node, mail: &mut Mail, sink: &mut Sink) {
+    let Some(mut fields) = Fields::open(node, &MAIL, sink) else { return };
+    if let Some(node) = fields.get("sendmail") {
+        let path = values::filled_text("sendmail", node, sink);
+        if path.is_some_and(|path| !path.starts_with('/')) {
+            let finding = Finding::error(Code::BadValue, node.span, "`mail.sendmail` must be a whole path");
+            sink.add(finding.hint("as in `/usr/sbin/sendmail`"));
+        }
+        path.unwrap_or_default().clone_into(&mut mail.sendmail);
+    }
+    if let Some(from) = fields.get("from").and_then(|node| hooks::mail_address("from", node, sink)) {
+        mail.from = from;
+    }
+    fields.close();
+}
+
 fn credentials(node: &Node, credentials: &mut Credentials, sink: &mut Sink) {
     let Some(mut fields) = Fields::open(node, &CREDENTIALS, sink) else { return };
     if let Some(ttl) = fields.get("ttl").and_then(|n| values::some_duration("ttl", n, sink)) {
@@ -371,6 +439,21 @@ fn credentials(node: &Node, credentials: &mut Credentials, sink: &mut Sink) {
         );
         sink.add(Finding::error(Code::BrokenRule, node.span, message));
     }
+}
+
+fn artifacts(node: &Node, artifacts: &mut Artifacts, sink: &mut Sink) {
+    let Some(mut fields) = Fields::open(node, &ARTIFACTS, sink) else { return };
+    if let Some(node) = fields.get("path").filter(|node| !node.is_null()) {
+        artifacts.path = values::filled_text("path", node, sink).map(str::to_owned);
+    }
+    for (key, slot) in [("max_bytes", &mut artifacts.max_bytes), ("max_step_bytes", &mut artifacts.max_step_bytes)] {
+        if let Some(bytes) = fields.get(key).and_then(|node| values::size(key, node, sink)) {
+            *slot = bytes;
+        }
+    }
+    fields.close();
+    // A small quota bounds each step as well.
+    artifacts.max_step_bytes = artifacts.max_step_bytes.min(artifacts.max_bytes);
 }
 
 fn of_seconds(what: &str, node: &Node, sink: &mut Sink) -> Option<Duration> {

@@ -1,6 +1,7 @@
 //! Every key of the config files, as data: for hints, for the JSON Schemas, for the readers, for the environment.
 
 use crate::lower::{Key, Kind, Shape};
+use crate::task::shape::HOOK;
 
 /// A year in seconds: settings in seconds are far below.
 pub(super) const SECONDS_MAX: f64 = 31_536_000.0;
@@ -33,6 +34,13 @@ pub(crate) static SERVER: Shape = Shape {
         Key::new("retention", Kind::Shape(&RETENTION), "how long things are kept"),
         Key::new("environments", Kind::Map(&Kind::Shape(&ENVIRONMENT)), "protected environments, by name"),
         Key::new("credentials", Kind::Shape(&CREDENTIALS), "the workers' credentials"),
+        Key::new("notices", Kind::Shape(&NOTICES), "what people are told of although nothing has failed"),
+        Key::new("mail", Kind::Shape(&MAIL), "how mails are sent"),
+        Key::new(
+            "artifacts",
+            Kind::Shape(&ARTIFACTS),
+            "where the files lie that steps leave, and how much they may be",
+        ),
         Key::new("scalers", Kind::List(&Kind::Any), "what makes workers when they are needed"),
     ],
     synonyms: &[
@@ -42,6 +50,20 @@ pub(crate) static SERVER: Shape = Shape {
         ("db", "database"),
         ("data_dir", "data"),
     ],
+};
+
+pub(crate) static ARTIFACTS: Shape = Shape {
+    title: "`artifacts`",
+    keys: &[
+        Key::new(
+            "path",
+            OPTIONAL_TEXT,
+            "the folder, which several servers must share; `artifacts` in `data` if not said",
+        ),
+        Key::new("max_bytes", Kind::Size, "all of them together; 50GiB if not said"),
+        Key::new("max_step_bytes", Kind::Size, "those of one attempt; 5GiB if not said"),
+    ],
+    synonyms: &[("folder", "path"), ("dir", "path"), ("quota", "max_bytes")],
 };
 
 pub(crate) static DEFAULTS: Shape = Shape {
@@ -116,6 +138,28 @@ pub(crate) static ENVIRONMENT: Shape = Shape {
         Key::new("allow_submitter", Kind::Boolean, "whether who submitted the job may say yes"),
     ],
     synonyms: &[("expires", "hold_expires")],
+};
+
+pub(crate) static NOTICES: Shape = Shape {
+    title: "`notices`",
+    keys: &[
+        Key::new(
+            "queue",
+            OPTIONAL_DURATION,
+            "a step that waits for a worker for longer is worth a notice; null: never",
+        ),
+        Key::new("on", Kind::List(&Kind::Shape(&HOOK)), "what follows on every notice, besides the task's `on_notice`"),
+    ],
+    synonyms: &[("on_notice", "on"), ("hooks", "on")],
+};
+
+pub(crate) static MAIL: Shape = Shape {
+    title: "`mail`",
+    keys: &[
+        Key::new("sendmail", Kind::Text, "the program that takes mails, called with `-t -i`"),
+        Key::new("from", Kind::Text, "the address that mails come from"),
+    ],
+    synonyms: &[("path", "sendmail"), ("sender", "from")],
 };
 
 pub(crate) static CREDENTIALS: Shape = Shape {

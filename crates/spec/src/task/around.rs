@@ -1,13 +1,17 @@
-//! What stands around the steps: triggers, concurrency. Nothing acts on concurrency yet.
+//! What stands around the steps: triggers, concurrency.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use engine::GROUP_NAME_MAX;
+use engine::definition::{Concurrency, WhenFull};
 use serde_json::Value as Json;
 
 use super::bind::{self, BODY_INPUT};
-use super::input::Input;
+use super::input::{self, Input};
 use super::name;
 use super::shape::{CONCURRENCY, CONCURRENCY_MAX, MISSED, TRIGGER, WHEN_FULL};
+use super::texts::Texts;
 use crate::cron::{Cron, CronError, nearest_zone};
 use crate::diagnostic::{Code, Finding, Sink};
 use crate::lower::json::to_json;
@@ -43,20 +47,6 @@ pub enum Trigger {
 pub enum Missed {
     Skip,
     Once,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Concurrency {
-    pub group: String,
-    pub limit: u32,
-    pub when_full: WhenFull,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WhenFull {
-    Queue,
-    Reject,
-    CancelOldest,
 }
 
 pub(super) fn triggers(fields: &mut Fields<'_>, task: &str, inputs: &[Input], sink: &mut Sink) -> Vec<Trigger> {
@@ -174,11 +164,19 @@ fn belongs_not(entry: &Entry, kind: &str, sink: &mut Sink) {
     sink.add(Finding::error(Code::Conflict, entry.key.span, message).hint("leave it out"));
 }
 
-pub(super) fn concurrency(fields: &mut Fields<'_>, sink: &mut Sink) -> Option<Concurrency> {
+/// The group of the task's jobs; it has the task's name unless it says another.
+pub(super) fn concurrency(
+    fields: &mut Fields<'_>,
+    task: &str,
+    inputs: &[Input],
+    sink: &mut Sink,
+) -> Option<Concurrency> {
     let entry = fields.entry("concurrency")?;
-    sink.not_supported(entry.key.span, "`concurrency`");
     let mut fields = Fields::open(&entry.value, &CONCURRENCY, sink)?;
-    let group = fields.get("group").and_then(|n| values::filled_text("group", n, sink)).map(str::to_owned);
+    let (group, templated) = match fields.get("group") {
+        Some(node) => group(node, inputs, sink)?,
+        None => (Arc::from(task), false),
+    };
     let limit = fields.get("limit").and_then(|n| values::integer("limit", 1..=CONCURRENCY_MAX, n, sink)).unwrap_or(1);
     let when_full = match fields.get("when_full").and_then(|n| values::word("when_full", WHEN_FULL, n, sink)) {
         Some("reject") => WhenFull::Reject,
@@ -186,7 +184,25 @@ pub(super) fn concurrency(fields: &mut Fields<'_>, sink: &mut Sink) -> Option<Co
         _ => WhenFull::Queue,
     };
     fields.close();
-    Some(Concurrency { group: group?, limit: u32::try_from(limit).unwrap_or(1), when_full })
+    Some(Concurrency { group, templated, limit: u32::try_from(limit).unwrap_or(1), when_full })
+}
+
+/// Its name, and whether inputs are to be filled in.
+fn group(node: &Node, inputs: &[Input], sink: &mut Sink) -> Option<(Arc<str>, bool)> {
+    let name = values::filled_text("group", node, sink)?.trim();
+    let names = input::names(inputs);
+    let mut texts =
+        Texts { inputs: &names, steps: None, fan_out: false, outcome: false, notice: false, uses: Vec::new() };
+    let templated = texts.template(node, sink);
+    if !templated && name.len() > GROUP_NAME_MAX {
+        let message = format!("`group` can have at most {GROUP_NAME_MAX} bytes, and has {}", name.len());
+        sink.add(Finding::error(Code::Limit, node.span, message));
+    }
+    if name.chars().any(char::is_control) {
+        let message = "`group` has a line break or another control character in it";
+        sink.add(Finding::error(Code::BadValue, node.span, message));
+    }
+    Some((Arc::from(name), templated))
 }
 
 /// `with`: an object.

@@ -19,6 +19,7 @@ const WORKDIR_BYTES_MAX: usize = 4 * 1024;
 #[derive(Debug, Clone)]
 pub(super) struct Defaults<'n> {
     pub(super) timeout: Option<Duration>,
+    pub(super) expect: Option<Duration>,
     pub(super) retry: Retry,
     pub(super) runner: &'static str,
     pub(super) shell: Option<Vec<String>>,
@@ -35,6 +36,7 @@ impl<'n> Defaults<'n> {
     pub(super) fn of_server(step_timeout: Option<Duration>) -> Defaults<'n> {
         Defaults {
             timeout: step_timeout,
+            expect: None,
             retry: Retry::default(),
             runner: RUNNERS[0],
             shell: None,
@@ -58,6 +60,10 @@ impl<'n> Defaults<'n> {
     pub(super) fn take_common(&mut self, fields: &mut Fields<'n>, sink: &mut Sink) {
         if let Some(node) = fields.get("timeout") {
             self.timeout = limit("timeout", node, sink);
+        }
+        if let Some(node) = fields.get("expect") {
+            self.expect = limit("expect", node, sink);
+            expected_in_time(self.expect, self.timeout, node, sink);
         }
         if let Some(node) = fields.get("retry") {
             self.retry = retry::retry(node, &self.retry, sink);
@@ -98,6 +104,14 @@ impl<'n> Defaults<'n> {
 /// A duration longer than zero; `null` for none at all.
 pub(super) fn limit(what: &str, node: &Node, sink: &mut Sink) -> Option<Duration> {
     if node.is_null() { None } else { values::some_duration(what, node, sink) }
+}
+
+/// Whatever takes longer than its timeout is ended by that.
+pub(super) fn expected_in_time(expect: Option<Duration>, timeout: Option<Duration>, node: &Node, sink: &mut Sink) {
+    if expect.zip(timeout).is_some_and(|(expect, timeout)| expect >= timeout) {
+        let message = "`expect` is not shorter than `timeout`, so there is never a notice";
+        sink.add(Finding::warning(Code::BadValue, node.span, message).hint("say what it takes when all is well"));
+    }
 }
 
 fn workdir<'n>(node: &'n Node, sink: &mut Sink) -> Option<&'n Node> {

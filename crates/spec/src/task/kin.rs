@@ -17,7 +17,7 @@ pub fn begins(definition: &Definition) -> impl Iterator<Item = &str> {
 pub fn follows(definition: &Definition) -> impl Iterator<Item = &str> {
     definition.hooks.iter().filter_map(|hook| match &hook.work {
         HookWork::Task(body) => Some(&*body.task),
-        HookWork::Webhook(_) => None,
+        HookWork::Tell(_) => None,
     })
 }
 

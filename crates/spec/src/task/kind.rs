@@ -34,7 +34,7 @@ const KINDS: [(StepKind, &str); 5] = [
 /// Keys that not every kind has, and the kinds that have them.
 const PROCESS: &[StepKind] = &[StepKind::Run, StepKind::Docker, StepKind::Pod];
 const ANY_WORK: &[StepKind] = &[StepKind::Run, StepKind::Docker, StepKind::Pod, StepKind::Child];
-const BELONGS: [(&str, &[StepKind]); 21] = [
+const BELONGS: [(&str, &[StepKind]); 22] = [
     ("environment", ANY_WORK),
     ("for_each", ANY_WORK),
     ("matrix", ANY_WORK),
@@ -52,10 +52,11 @@ const BELONGS: [(&str, &[StepKind]); 21] = [
     ("effects", PROCESS),
     ("unmatched", PROCESS),
     ("artifacts", PROCESS),
+    ("fetch", PROCESS),
     ("secrets", PROCESS),
     ("on_disconnect", PROCESS),
     ("cancel", PROCESS),
-    ("cleanup", PROCESS),
+    ("cleanup", &[StepKind::Run]),
 ];
 
 /// The kind that the step's keys choose, none if they choose none or several.

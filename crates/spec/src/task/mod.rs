@@ -3,19 +3,21 @@
 //! [`parse`] is called by the server for its task folder and for every submit, and by `bowline check`.
 
 mod around;
+mod artifacts;
 mod bind;
 mod defaults;
 mod environment;
 mod fan_out;
 mod given;
 mod graph;
-mod hooks;
+pub(crate) mod hooks;
 mod input;
 pub mod kin;
 mod kind;
 mod name;
 mod program;
 mod retry;
+mod secrets;
 pub(crate) mod shape;
 mod step;
 mod texts;
@@ -26,9 +28,9 @@ use std::time::Duration;
 
 use engine::definition::{Definition, DefinitionParts, Hook, STEPS_MAX};
 
-pub use self::around::{Concurrency, Missed, Trigger, WhenFull};
+pub use self::around::{Missed, Trigger};
 pub use self::bind::{BODY_INPUT, InputProblem, input_variables};
-use self::defaults::{Defaults, limit};
+use self::defaults::{Defaults, expected_in_time, limit};
 pub use self::environment::Environment;
 pub use self::given::given_inputs;
 pub use self::input::{Input, InputKind};
@@ -43,7 +45,7 @@ use crate::source::{Source, Sources, Span};
 use crate::template::check::StepNames;
 use crate::yaml::{self, Node};
 
-pub use self::name::is_tag;
+pub use self::name::{SERVER_KEY, is_secret_name, is_tag};
 
 /// A task that was read without an error.
 #[derive(Debug)]
@@ -53,7 +55,6 @@ pub struct Task {
     /// In the order of the file.
     pub inputs: Vec<Input>,
     pub triggers: Vec<Trigger>,
-    pub concurrency: Option<Concurrency>,
     /// What is understood but does nothing yet. A task that has any must not be started.
     pub not_supported: Vec<Diagnostic>,
 }
@@ -90,7 +91,6 @@ struct Parts {
     description: Option<String>,
     inputs: Vec<Input>,
     triggers: Vec<Trigger>,
-    concurrency: Option<Concurrency>,
 }
 
 impl Parts {
@@ -104,9 +104,14 @@ impl Parts {
         let inputs = fields.get("input").map(|n| input::inputs(n, sink)).unwrap_or_default();
         let timeout = fields.get("timeout").map_or(options.job_timeout, |n| limit("timeout", n, sink));
         let expires = fields.get("expires").map_or(options.expires, |n| limit("expires", n, sink));
+        let expect = fields.get("expect").and_then(|node| {
+            let expect = limit("expect", node, sink);
+            expected_in_time(expect, timeout, node, sink);
+            expect
+        });
         let priority =
             fields.get("priority").and_then(|n| values::integer("priority", -PRIORITY_MAX..=PRIORITY_MAX, n, sink));
-        let concurrency = around::concurrency(&mut fields, sink);
+        let concurrency = around::concurrency(&mut fields, name.unwrap_or_default(), &inputs, sink);
         let triggers = around::triggers(&mut fields, name.unwrap_or_default(), &inputs, sink);
         let steps = read_steps(&mut fields, &inputs, options, sink);
         let hooks = read_hooks(&mut fields, &inputs, sink);
@@ -116,12 +121,14 @@ impl Parts {
             name: Arc::from(name?),
             timeout,
             expires,
+            expect,
             priority: priority.and_then(|p| i32::try_from(p).ok()).unwrap_or(0),
+            concurrency,
             hooks,
             steps: steps?.into_iter().map(|step| step.definition).collect(),
         };
         match Definition::new(parts) {
-            Ok(definition) => Some(Parts { definition, description, inputs, triggers, concurrency }),
+            Ok(definition) => Some(Parts { definition, description, inputs, triggers }),
             Err(error) => {
                 sink.add(Finding::error(Code::Conflict, Span::new(0, 0, 0), error.to_string()));
                 None
@@ -130,8 +137,8 @@ impl Parts {
     }
 
     fn into_task(self, not_supported: Vec<Diagnostic>) -> Task {
-        let Parts { definition, description, inputs, triggers, concurrency } = self;
-        Task { definition: Arc::new(definition), description, inputs, triggers, concurrency, not_supported }
+        let Parts { definition, description, inputs, triggers } = self;
+        Task { definition: Arc::new(definition), description, inputs, triggers, not_supported }
     }
 }
 
@@ -166,6 +173,7 @@ fn read_steps(fields: &mut Fields<'_>, inputs: &[Input], options: &Options, sink
     let mut steps: Vec<StepRead> = read.into_iter().collect::<Option<_>>()?;
     let order = graph::order(&steps, sink)?;
     graph::resolve_uses(&mut steps, &order, sink);
+    artifacts::check(&steps, sink);
     Some(steps)
 }
 
@@ -178,6 +186,6 @@ fn read_hooks(fields: &mut Fields<'_>, inputs: &[Input], sink: &mut Sink) -> Vec
 
 /// Whether any variable of the task has something to fill in.
 fn check_task_env(env: &Env<'_>, inputs: &HashMap<String, bool>, sink: &mut Sink) -> bool {
-    let mut texts = Texts { inputs, steps: None, fan_out: false, outcome: false, uses: Vec::new() };
+    let mut texts = Texts { inputs, steps: None, fan_out: false, outcome: false, notice: false, uses: Vec::new() };
     env.values().filter(|node| texts.template(node, sink)).count() > 0
 }

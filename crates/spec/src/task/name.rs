@@ -39,12 +39,30 @@ pub(super) fn variable(name: &str, span: Span, sink: &mut Sink) -> bool {
         );
         return false;
     }
-    check("variable", name, |c| c.is_ascii_alphanumeric() || c == '_', span, sink)
+    check("variable", name, is_of_variable, span, sink)
+}
+
+/// The server signs with it what names no secret of its own. It is nobody else's.
+pub const SERVER_KEY: &str = "WEBHOOK_KEY";
+
+/// A secret that a step is given, in a variable of that name.
+pub(super) fn step_secret(name: &str, span: Span, sink: &mut Sink) -> bool {
+    if name == SERVER_KEY {
+        let message = format!("the secret `{name}` is the server's own, and no step gets it");
+        sink.add(Finding::error(Code::BadName, span, message));
+        return false;
+    }
+    variable(name, span, sink)
+}
+
+/// Whether a secret can have this name.
+pub fn is_secret_name(name: &str) -> bool {
+    is_name(name, is_of_variable)
 }
 
 /// A secret's name is part of a variable's and of a file's.
 pub(super) fn secret(name: &str, span: Span, sink: &mut Sink) -> bool {
-    check("secret", name, |c| c.is_ascii_alphanumeric() || c == '_', span, sink)
+    check("secret", name, is_of_variable, span, sink)
 }
 
 /// Tags may begin with a digit and hold a few more signs, as in `gpu:a100` or `zone=eu-1`.
@@ -53,9 +71,17 @@ pub fn is_tag(tag: &str) -> bool {
     fits && !tag.is_empty() && tag.len() <= NAME_CHARS_MAX
 }
 
-fn check(what: &str, name: &str, allowed: impl Fn(char) -> bool, span: Span, sink: &mut Sink) -> bool {
+fn is_of_variable(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
+}
+
+fn is_name(name: &str, allowed: impl Fn(char) -> bool) -> bool {
     let starts_well = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-    if starts_well && name.chars().all(allowed) && name.len() <= NAME_CHARS_MAX {
+    starts_well && name.chars().all(allowed) && name.len() <= NAME_CHARS_MAX
+}
+
+fn check(what: &str, name: &str, allowed: impl Fn(char) -> bool, span: Span, sink: &mut Sink) -> bool {
+    if is_name(name, allowed) {
         return true;
     }
     let (message, hint) = if name.len() > NAME_CHARS_MAX {

@@ -21,27 +21,28 @@ const VARIABLES_MAX: usize = 1_000;
 /// Variables with the nodes of their values, for the templates in them.
 pub(super) type Env<'n> = BTreeMap<&'n str, &'n Node>;
 
-/// A script or a list of words; with the nodes that may hold templates.
+/// A script or a list of words, as `what` says; with the nodes that may hold templates.
 pub(super) fn program<'n>(
+    what: &str,
     run: &'n Node,
     shell: Option<Vec<String>>,
     sink: &mut Sink,
 ) -> Option<(Program, Vec<&'n Node>)> {
     if let Value::List(items) = &run.value {
         if items.is_empty() {
-            let finding = Finding::error(Code::BadValue, run.span, "`run` is an empty list");
+            let finding = Finding::error(Code::BadValue, run.span, format!("`{what}` is an empty list"));
             sink.add(finding.hint("give the program and its arguments, as in [git, status]"));
             return None;
         }
         if items.len() > WORDS_MAX {
-            sink.add(Finding::error(Code::Limit, run.span, format!("`run` has more than {WORDS_MAX} words")));
+            sink.add(Finding::error(Code::Limit, run.span, format!("`{what}` has more than {WORDS_MAX} words")));
             return None;
         }
-        let argv: Vec<Option<&str>> = items.iter().map(|item| values::any_scalar("run", item, sink)).collect();
+        let argv: Vec<Option<&str>> = items.iter().map(|item| values::any_scalar(what, item, sink)).collect();
         let argv: Option<Vec<String>> = argv.into_iter().map(|word| word.map(str::to_owned)).collect();
         return Some((Program::Command { argv: argv? }, items.iter().map(|item| &**item).collect()));
     }
-    let text = values::filled_text("run", run, sink)?.to_owned();
+    let text = values::filled_text(what, run, sink)?.to_owned();
     let shell = shell.unwrap_or_else(|| SHELL_DEFAULT.map(str::to_owned).to_vec());
     Some((Program::Script { shell, text }, vec![run]))
 }

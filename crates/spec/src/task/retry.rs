@@ -13,9 +13,14 @@ use crate::source::Span;
 use crate::yaml::{Node, Value};
 
 /// TERM, ten seconds, KILL.
-pub(super) const STOP_DEFAULT: StopPolicy = StopPolicy { signal: 15, grace: Duration::from_secs(10) };
+pub(super) const STOP_DEFAULT: StopPolicy =
+    StopPolicy { signal: 15, grace: Duration::from_secs(10), cleanup: CLEANUP_DEFAULT };
+/// How long a cleanup has if nothing is said.
+const CLEANUP_DEFAULT: Duration = Duration::from_secs(30);
 /// A step that needs longer to end should save its work while it runs.
 const GRACE_MAX: Duration = Duration::from_secs(3600);
+/// All that time somebody waits for the step to be cancelled.
+const CLEANUP_MAX: Duration = Duration::from_secs(3600);
 
 /// A policy, with the place of `worker_lost` if it names it.
 #[derive(Debug, Clone, Default)]
@@ -135,6 +140,16 @@ pub(super) fn cancel(node: &Node, base: StopPolicy, sink: &mut Sink) -> StopPoli
             sink.add(Finding::error(Code::BadValue, node.span, "`grace` is at most 1h"));
         }
         stop.grace = grace.min(GRACE_MAX);
+    }
+    if let Some(node) = fields.get("cleanup")
+        && let Some(time) = values::duration("cleanup", node, sink)
+    {
+        if time.is_zero() || time > CLEANUP_MAX {
+            let message = "`cleanup` within `cancel` is longer than zero, and at most 1h";
+            let finding = Finding::error(Code::BadValue, node.span, message);
+            sink.add(finding.hint("without a `cleanup` of the step itself nothing is cleaned up"));
+        }
+        stop.cleanup = time.min(CLEANUP_MAX);
     }
     fields.close();
     stop

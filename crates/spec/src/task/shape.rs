@@ -9,12 +9,13 @@ pub const PRIORITY_MAX: i64 = 1_000_000;
 pub(crate) const BACKOFF_MAX: f64 = 100.0;
 pub(crate) const REVIEWERS_MAX: i64 = 100;
 pub(crate) const PARALLEL_MAX: i64 = 10_000;
-pub(crate) const CONCURRENCY_MAX: i64 = 100_000;
+pub(crate) const CONCURRENCY_MAX: i64 = 10_000;
 
 pub(crate) const INPUT_TYPES: &[&str] = &["string", "number", "integer", "boolean", "enum", "list", "object"];
 pub(crate) const RUNNERS: &[&str] = &["local", "docker", "pod"];
 pub(crate) const EFFECTS: &[&str] = &["none", "idempotent", "writes"];
 pub(crate) const ON_DISCONNECT: &[&str] = &["keep", "stop"];
+pub(crate) const KEEP_WHEN: &[&str] = &["success", "always"];
 pub(crate) const WHEN_FULL: &[&str] = &["queue", "reject", "cancel_oldest"];
 pub(crate) const MISSED: &[&str] = &["skip", "once"];
 /// `failure` is another word for `failed`: it is what conditions call it.
@@ -44,6 +45,7 @@ pub(crate) static TASK: Shape = Shape {
             "higher goes first; 0 if not said",
         ),
         Key::new("expires", OPTIONAL_DURATION, "a job that has not started by then fails as `expired`"),
+        Key::new("expect", OPTIONAL_DURATION, "a job that takes longer is worth a notice"),
         Key::new("defaults", Kind::Shape(&DEFAULTS), "what steps say unless they say otherwise"),
         Key::required(
             "steps",
@@ -58,6 +60,7 @@ pub(crate) static TASK: Shape = Shape {
             HOOKS,
             "what is started when a job succeeded although it lost touch with a worker on the way",
         ),
+        Key::new("on_notice", HOOKS, "what is started when something takes longer than expected, or did not happen"),
         Key::new("triggers", Kind::List(&Kind::Shape(&TRIGGER)), "what starts a job by itself"),
     ],
     synonyms: &[
@@ -99,7 +102,7 @@ pub(crate) static INPUT: Shape = Shape {
 pub(crate) static CONCURRENCY: Shape = Shape {
     title: "`concurrency`",
     keys: &[
-        Key::required("group", Kind::Text, "jobs with the same group share the limit"),
+        Key::new("group", Kind::Text, "jobs with the same group share its slots; the task's name if not said"),
         Key::new("limit", Kind::Integer { min: 1, max: CONCURRENCY_MAX }, "how many may run at once; 1 if not said"),
         Key::new("when_full", Kind::Words(WHEN_FULL), "what happens to one more; `queue` if not said"),
     ],
@@ -110,6 +113,7 @@ pub(crate) static DEFAULTS: Shape = Shape {
     title: "`defaults`",
     keys: &[
         Key::new("timeout", OPTIONAL_DURATION, "how long a step may take"),
+        Key::new("expect", OPTIONAL_DURATION, "a step that takes longer is worth a notice"),
         Key::new("retry", RETRY_KIND, "when and how often a step is tried again"),
         Key::new("runner", Kind::Words(RUNNERS), "where `run` happens"),
         Key::new("shell", WORDS_OR_TEXT, "what executes scripts"),
@@ -155,10 +159,24 @@ pub(crate) static STEP: Shape = Shape {
             "what it does to the world, and so whether it may be repeated; `writes` if not said",
         ),
         Key::new("timeout", OPTIONAL_DURATION, "how long one attempt may take"),
+        Key::new("expect", OPTIONAL_DURATION, "an attempt that takes longer is worth a notice"),
         Key::new("retry", RETRY_KIND, "when and how often it is tried again"),
         Key::new("unmatched", PATIENCE, "how long it waits for a matching worker: a duration or `wait`"),
         Key::new("allow_failure", Kind::Boolean, "its failure does not fail the job"),
-        Key::new("artifacts", TEXTS, "files to keep"),
+        Key::new(
+            "artifacts",
+            Kind::OneOf(&[Kind::Text, TEXTS, Kind::Shape(&ARTIFACTS)]),
+            "files that it leaves for later steps and for people: globs relative to the folder it starts in",
+        ),
+        Key::new(
+            "fetch",
+            Kind::OneOf(&[
+                Kind::Text,
+                Kind::List(&Kind::OneOf(&[Kind::Text, Kind::Shape(&FETCH)])),
+                Kind::Shape(&FETCH),
+            ]),
+            "earlier steps whose artifacts lie in its folder when it starts",
+        ),
         Key::new("secrets", TEXTS, "names of secrets that it sees"),
         Key::new("for_each", Kind::OneOf(&[Kind::Text, Kind::List(&Kind::Any)]), "one copy for each item"),
         Key::new("matrix", Kind::Map(&Kind::List(&Kind::AnyScalar)), "one copy for each combination"),
@@ -171,7 +189,7 @@ pub(crate) static STEP: Shape = Shape {
             "what it does when its worker is cut off; `keep` if not said",
         ),
         Key::new("cancel", Kind::Shape(&CANCEL), "how it is asked to end"),
-        Key::new("cleanup", Kind::Text, "a script that runs when it was cancelled"),
+        Key::new("cleanup", WORDS_OR_TEXT, "a script that runs after a cancel or its timeout has ended it"),
     ],
     synonyms: &[
         ("depends_on", "needs"),
@@ -189,7 +207,33 @@ pub(crate) static STEP: Shape = Shape {
         ("ignore_errors", "allow_failure"),
         ("labels", "tags"),
         ("foreach", "for_each"),
+        ("use", "fetch"),
+        ("download", "fetch"),
+        ("outputs", "artifacts"),
     ],
+};
+
+pub(crate) static ARTIFACTS: Shape = Shape {
+    title: "`artifacts`",
+    keys: &[
+        Key::required(
+            "paths",
+            WORDS_OR_TEXT,
+            "files, folders and globs, relative to the folder that the step starts in",
+        ),
+        Key::new("when", Kind::Words(KEEP_WHEN), "`success`, or `always`: also of a step that failed"),
+        Key::new("optional", Kind::Boolean, "whether a glob may match nothing; false if not said"),
+    ],
+    synonyms: &[("path", "paths"), ("files", "paths"), ("on", "when")],
+};
+
+pub(crate) static FETCH: Shape = Shape {
+    title: "an item of `fetch`",
+    keys: &[
+        Key::required("from", Kind::Text, "the step whose artifacts are wanted"),
+        Key::new("to", Kind::Text, "a folder below the one that the step starts in; that itself if not said"),
+    ],
+    synonyms: &[("step", "from"), ("dir", "to"), ("path", "to")],
 };
 
 pub(crate) static NEED: Shape = Shape {
@@ -228,7 +272,8 @@ pub(crate) static CANCEL: Shape = Shape {
     title: "`cancel`",
     keys: &[
         Key::new("signal", SIGNAL_OR_NUMBER, "the signal that asks it to end; TERM if not said"),
-        Key::new("grace", Kind::Duration, "how long it has before it is killed"),
+        Key::new("grace", Kind::Duration, "how long it has before it is killed; 10s if not said"),
+        Key::new("cleanup", Kind::Duration, "how long its cleanup has, if it has one; 30s if not said"),
     ],
     synonyms: &[("timeout", "grace")],
 };
@@ -274,8 +319,9 @@ pub(crate) static HOOK: Shape = Shape {
         Key::new("with", Kind::Map(&Kind::Any), "its input"),
         Key::new("webhook", Kind::Text, "the address to call"),
         Key::new("secret", Kind::Text, "the name of the secret that signs the call; the server's own key if not said"),
+        Key::new("mail", WORDS_OR_TEXT, "the address to write to, or a list of them"),
     ],
-    synonyms: &[("url", "webhook")],
+    synonyms: &[("url", "webhook"), ("email", "mail")],
 };
 
 pub(crate) static TRIGGER: Shape = Shape {

@@ -6,11 +6,13 @@ use std::sync::Arc;
 use engine::StepIx;
 use engine::definition::{Condition, Effects, Ends, Need, OnDisconnect, Program, Protection, RunBody, StepDef, Work};
 
+use super::artifacts;
 use super::defaults::Defaults;
 use super::environment::{self, Environment};
 use super::fan_out;
 use super::kind::{self, StepKind};
 use super::program::{self, Env};
+use super::secrets;
 use super::shape::{END_WORDS, NEED, STEP};
 use super::texts::Texts;
 use crate::diagnostic::{Code, Finding, Sink};
@@ -24,6 +26,9 @@ use crate::yaml::{Entry, Key, Node, Scalar, Value};
 const ENV_BYTES_TOTAL_MAX: usize = 64 * 1024 * 1024;
 /// The most that one step waits for directly; a wider join goes through a step in between.
 const NEEDS_MAX: usize = 20_000;
+
+/// Among a worker's tags: it knows of artifacts. No person gives it.
+const ARTIFACTS_TAG: &str = "feature:artifacts";
 
 /// What all steps of a task share.
 pub(super) struct StepReader<'a> {
@@ -42,6 +47,7 @@ pub(super) struct StepRead {
     pub(super) definition: StepDef,
     pub(super) name_span: Span,
     pub(super) need_spans: Vec<Span>,
+    pub(super) fetch_spans: Vec<Span>,
     /// Steps that its texts name, each with the place.
     pub(super) uses: Vec<(StepIx, Span)>,
 }
@@ -62,8 +68,14 @@ impl<'a> StepReader<'a> {
     pub(super) fn read(&mut self, entry: &'a Entry, sink: &mut Sink) -> Option<StepRead> {
         let kind = kind::choose(&entry.key, &entry.value, sink);
         let mut fields = Fields::open(&entry.value, &STEP, sink)?;
-        let mut texts =
-            Texts { inputs: self.inputs, steps: Some(self.names), fan_out: false, outcome: false, uses: Vec::new() };
+        let mut texts = Texts {
+            inputs: self.inputs,
+            steps: Some(self.names),
+            fan_out: false,
+            outcome: false,
+            notice: false,
+            uses: Vec::new(),
+        };
         let fan_out = fan_out::read(&mut fields, &mut texts, sink);
         texts.fan_out = fan_out.is_some();
         let mut said = self.defaults.clone();
@@ -75,10 +87,11 @@ impl<'a> StepReader<'a> {
         if let Some(node) = description {
             values::text("description", node, sink);
         }
-        not_yet(&mut fields, &mut texts, sink);
         let environment = environment::read(&mut fields, self.environments, sink);
+        let fetches = artifacts::fetches(&mut fields, self.names, sink);
         let (work, own) = self.work(kind, &said, &mut fields, &mut texts, sink);
         let protection = environment.unwrap_or(own);
+        let secrets = secrets::read(&mut fields, &work, sink);
         fields.close();
 
         let mut tags: Vec<Arc<str>> = kind::required_tags(kind.unwrap_or(StepKind::Run), said.runner)
@@ -87,6 +100,11 @@ impl<'a> StepReader<'a> {
             .chain(said.tags.iter().map(String::as_str))
             .map(Arc::from)
             .collect();
+        // An older worker would leave the files where they are, and nobody would know.
+        let keeps = matches!(&work, Work::Run(body) if body.artifacts.is_some());
+        if keeps || !fetches.is_empty() {
+            tags.push(Arc::from(ARTIFACTS_TAG));
+        }
         tags.sort();
         tags.dedup();
         if matches!(kind, Some(StepKind::Child | StepKind::Approve)) {
@@ -104,13 +122,20 @@ impl<'a> StepReader<'a> {
             effects: said.effects,
             on_disconnect,
             timeout: said.timeout,
+            expect: said.expect,
             retry: said.retry.policy,
             unmatched: said.unmatched,
             allow_failure: allow_failure.unwrap_or(false),
             stop: said.stop,
+            secrets,
             protection,
+            fetch: fetches.iter().map(|read| read.fetch.clone()).collect(),
         };
-        Some(StepRead { definition, name_span: entry.key.span, need_spans, uses: texts.uses })
+        let fetch_spans: Vec<Span> = fetches.iter().map(|read| read.span).collect();
+        // Like steps that texts name, they must be over by then.
+        let mut uses = texts.uses;
+        uses.extend(fetches.iter().map(|read| (read.fetch.step, read.span)));
+        Some(StepRead { definition, name_span: entry.key.span, need_spans, fetch_spans, uses })
     }
 
     fn work(
@@ -122,12 +147,13 @@ impl<'a> StepReader<'a> {
         sink: &mut Sink,
     ) -> (Work, Protection) {
         // All are asked for, whichever there is.
-        let run = fields.get("run");
+        let (run, cleanup) = (fields.get("run"), fields.get("cleanup"));
         let (docker, pod) = (fields.entry("docker"), fields.entry("pod"));
         let (task, with) = (fields.entry("task"), fields.get("with"));
         let approve = fields.entry("approve");
         let env = fields.get("env").map(|node| program::env(node, sink)).unwrap_or_default();
         let image = fields.entry("image");
+        let kept = artifacts::rule(fields, texts, sink);
         match kind {
             Some(StepKind::Approve) if let Some(entry) = approve => return kind::approve(entry, sink),
             Some(StepKind::Child) if let Some(entry) = task => {
@@ -135,24 +161,33 @@ impl<'a> StepReader<'a> {
             }
             _ => {}
         }
-        let (program, templated) = match (kind, run, docker.or(pod)) {
+        let (body, templated) = match (kind, run, docker.or(pod)) {
             (Some(StepKind::Run), Some(run), _) => {
                 check_runner(said.runner, run, image, sink);
-                let read = program::program(run, said.shell.clone(), sink);
-                let nodes = read.as_ref().map(|(_, nodes)| nodes.as_slice()).unwrap_or_default();
-                let templated = nodes.iter().filter(|node| texts.template(node, sink)).count() > 0;
-                (read.map(|(program, _)| program), templated)
+                program("run", run, said, texts, sink)
             }
             (Some(kind), _, Some(entry)) => (kind::container(entry, kind, texts, sink), false),
             _ => (None, false),
         };
+        let (cleanup, templated_cleanup) = match cleanup {
+            Some(node) => program("cleanup", node, said, texts, sink),
+            None => (None, false),
+        };
         let templated_workdir = said.workdir.is_some_and(|node| texts.template(node, sink));
         let templated_env = env.values().filter(|node| texts.template(node, sink)).count() > 0;
+        let (kept, templated_globs) = kept.map_or((None, false), |(rule, templated)| (Some(rule), templated));
         let body = RunBody {
-            program: program.unwrap_or(Program::Command { argv: Vec::new() }),
+            program: body.unwrap_or(Program::Command { argv: Vec::new() }),
             env: self.merged_env(&env, fields.span, sink),
             workdir: said.workdir.and_then(values::raw_scalar).map(str::to_owned),
-            templated: templated || templated_workdir || templated_env || self.env_templated,
+            artifacts: kept,
+            cleanup,
+            templated: templated
+                || templated_cleanup
+                || templated_workdir
+                || templated_env
+                || templated_globs
+                || self.env_templated,
         };
         (Work::Run(Arc::new(body)), Protection::default())
     }
@@ -275,19 +310,17 @@ fn condition(fields: &mut Fields<'_>, texts: &mut Texts<'_>, sink: &mut Sink) ->
     }
 }
 
-/// Keys that are understood and checked, and that nothing acts on yet.
-fn not_yet(fields: &mut Fields<'_>, texts: &mut Texts<'_>, sink: &mut Sink) {
-    for key in ["artifacts", "secrets"] {
-        if let Some(entry) = fields.entry(key) {
-            values::texts(key, &entry.value, sink);
-            sink.not_supported(entry.key.span, &format!("`{key}`"));
-        }
-    }
-    if let Some(entry) = fields.entry("cleanup") {
-        values::filled_text("cleanup", &entry.value, sink);
-        texts.template(&entry.value, sink);
-        sink.not_supported(entry.key.span, "`cleanup`");
-    }
+/// What `run` or `cleanup` executes, and whether there is anything in it to fill in.
+fn program(
+    what: &str,
+    node: &Node,
+    said: &Defaults<'_>,
+    texts: &mut Texts<'_>,
+    sink: &mut Sink,
+) -> (Option<Program>, bool) {
+    let Some((program, nodes)) = program::program(what, node, said.shell.clone(), sink) else { return (None, false) };
+    let templated = nodes.iter().filter(|node| texts.template(node, sink)).count() > 0;
+    (Some(program), templated)
 }
 
 /// `runner` and `image` go together.

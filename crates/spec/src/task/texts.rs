@@ -19,6 +19,8 @@ pub(super) struct Texts<'a> {
     pub(super) fan_out: bool,
     /// The job is over.
     pub(super) outcome: bool,
+    /// Something was noticed.
+    pub(super) notice: bool,
     pub(super) uses: Vec<(StepIx, Span)>,
 }
 
@@ -53,8 +55,8 @@ impl Texts<'_> {
     }
 
     fn names(&self, functions: bool, sink: &Sink) -> Names<'_> {
-        let (item, outcome) = (self.fan_out, self.outcome);
-        Names { inputs: self.inputs, steps: self.steps, item, outcome, functions, hints: !sink.is_full() }
+        let (item, outcome, notice) = (self.fan_out, self.outcome, self.notice);
+        Names { inputs: self.inputs, steps: self.steps, item, outcome, notice, functions, hints: !sink.is_full() }
     }
 
     fn note(&mut self, node: &Node, checked: Checked, sink: &mut Sink) {

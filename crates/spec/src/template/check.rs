@@ -51,6 +51,8 @@ pub(crate) struct Names<'a> {
     pub(crate) item: bool,
     /// How the job ended: only in what follows on that.
     pub(crate) outcome: bool,
+    /// What was noticed: only in what follows on that.
+    pub(crate) notice: bool,
     /// `success()` and its like: only in `if`.
     pub(crate) functions: bool,
     /// Whether hints that cost a walk over all steps are wanted.
@@ -249,6 +251,11 @@ impl<'a> Walk<'a> {
             "job" if self.names.outcome => self.field("job", &["id", "state", "error"], &links, range),
             "job" => self.field("job", &["id"], &links, range),
             "task" => self.field("task", &["name"], &links, range),
+            "notice" if self.names.notice => self.field("notice", &["kind", "text", "step"], &links, range),
+            "notice" => {
+                let hint = Some("`notice` is known only in `on_notice`".to_owned());
+                self.issue(Code::UnknownReference, range, "there is no `notice` here".to_owned(), hint);
+            }
             "item" if self.names.item => {}
             "item" => {
                 let hint = Some("`item` is known only in a step with `for_each` or `matrix`".to_owned());
@@ -271,8 +278,13 @@ impl<'a> Walk<'a> {
 
     fn step(&mut self, links: &[Link<'_>], root: Range<usize>) {
         let Some(steps) = self.names.steps else {
-            let hint = Some("put it into the `env` of the steps that need it".to_owned());
-            self.issue(Code::UnknownReference, root, "steps cannot be named in the `env` of the task".to_owned(), hint);
+            let hint = Some("say it in a step that needs them, as in its `env`".to_owned());
+            self.issue(
+                Code::UnknownReference,
+                root,
+                "steps cannot be named here: this is filled in before any of them".to_owned(),
+                hint,
+            );
             return;
         };
         let Some(Link::Name(name, range)) = links.first() else {
@@ -307,6 +319,12 @@ impl<'a> Walk<'a> {
 
     fn unknown_root(&mut self, name: &str, range: Range<usize>) {
         const ROOTS: [&str; 4] = ["input", "steps", "job", "task"];
+        if matches!(name, "secrets" | "secret") {
+            // What a template reads ends up in the database, and in every listing.
+            let hint = "name it in the step's `secrets` and read the variable of that name, as in `\"$DEPLOY_KEY\"`";
+            let message = "templates cannot read secrets".to_owned();
+            return self.issue(Code::UnknownReference, range, message, Some(hint.to_owned()));
+        }
         let hint = if FUNCTIONS.contains(&name) && self.names.functions {
             Some(format!("call it: `{name}()`"))
         } else if self.names.inputs.contains_key(name) {

@@ -43,7 +43,13 @@ fn live(task: &Task) {
     let rules = Rules::default();
     let Clocks { now, heard, verdicts_from } = Clocks::never_deaf(Time(1_000_000_000));
     let ctx = Ctx { now, heard, verdicts_from, random: 7, rules: &rules, workers: &(), evaluator: &Templates };
-    let (mut job, _) = engine::submit(JobId(Uuid::nil()), task.definition.clone(), Arc::new(input), "ann".into(), &ctx);
+    let id = JobId(Uuid::nil());
+    let Ok(group) = engine::group_of(&task.definition, &input, id, &Templates) else { return };
+    let (mut job, _) = engine::submit(id, task.definition.clone(), Arc::new(input), group, "ann".into(), &ctx);
+    if job.awaits_slot() {
+        let admit = Event::Admit { reason: "there is room".to_owned() };
+        job.absorb(&engine::apply(&job, &admit, &ctx).expect("a job that waits can be admitted"));
+    }
     for execution in 1..=EXECUTIONS_MAX {
         let Some(step) = queued(&job) else { return };
         for event in execution_of(step, execution) {
@@ -65,7 +71,9 @@ fn execution_of(step: StepIx, number: u64) -> [Event; 3] {
         stopped: None,
         output: json!({ "sha": "abc", "count": 3, "files": ["a", "b"] }),
         output_error: None,
+        artifacts: None,
         usage: Usage::default(),
+        cleanup: None,
     };
     [
         Event::Offer { ticket, worker: WorkerId(Uuid::nil()), epoch },

@@ -72,6 +72,7 @@ fn evaluate(task: &Task, ends: &str, input: Map<String, Value>, output: &Value) 
         steps: &view,
         item: None,
         outcome: None,
+        notice: None,
     };
     let step = &steps[1];
     if let Condition::Expression(expression) = &step.condition {

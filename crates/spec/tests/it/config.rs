@@ -220,3 +220,27 @@ fn bad_values() {
         "#]],
     );
 }
+
+#[test]
+fn notices_and_mail() {
+    let text = "notices: { queue: 15m, on: [{ mail: ops@example.com }, { task: page, with: { text: '{{ notice.text }} {{ job.id }}' } }] }\nmail: { sendmail: /opt/sendmail, from: bowline@example.com }\n";
+    let config = server(text, &[]);
+    assert_eq!((config.notices.queue, config.notices.on.len()), (Some(Duration::from_secs(900)), 2));
+    assert_eq!((config.mail.sendmail.as_str(), config.mail.from.as_str()), ("/opt/sendmail", "bowline@example.com"));
+    assert_eq!(server("notices: { queue: null }\n", &[]).notices.queue, None);
+    let text = "notices: { queue: 0s, on: [{ mail: ops }, { task: page, with: { text: '{{ steps.a.state }} {{ input.x }}' } }] }\nmail: { sendmail: sendmail, from: nobody }\n";
+    let (config, diagnostics) = spec::config::server::parse(text, "server-config.yaml", Vec::new());
+    let told = lines(&diagnostics);
+    assert!(config.is_none(), "{told}");
+    let expected = [
+        "`queue` must be longer than zero",
+        "`ops` is no mail address",
+        "steps cannot be named",
+        "there is no input `x`",
+        "`mail.sendmail` must be a whole path",
+        "`nobody` is no mail address",
+    ];
+    for words in expected {
+        assert!(told.contains(words), "{words}\n{told}");
+    }
+}

@@ -57,6 +57,7 @@ impl Case {
             steps: &view,
             item: Some(&self.item),
             outcome,
+            notice: None,
         })
     }
 }
@@ -217,6 +218,16 @@ fn a_text_that_holds_a_list_is_a_list() {
         &expect!["the template in `for_each` failed: there is no such value, at `steps.build.output.nope`"],
     );
     goes_over("for_each: \"{{ input.none }}\"", &expect!["`for_each` wants a list, and its template gave `null`"]);
+}
+
+#[test]
+fn a_cleanup_is_filled_in_like_the_step() {
+    let of_cleanup = |step: &str| rendered(step).map(|body| body.cleanup);
+    let undo = |word: &str| Program::Command { argv: vec!["undo".into(), word.into()] };
+    assert_eq!(of_cleanup("run: x, cleanup: [undo, \"{{ input.version }}\"]"), Ok(Some(undo("v1"))));
+    assert!(
+        of_cleanup("run: x, cleanup: \"{{ steps.build.output.nope }}\"").is_err_and(|why| why.contains("`cleanup`"))
+    );
 }
 
 #[test]

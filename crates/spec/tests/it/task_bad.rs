@@ -412,6 +412,58 @@ fn retries() {
         t.yaml:5:36 error bad_value: `grace` is at most 1h
     "#]],
     );
+    check_step(
+        "run: x\ncleanup: y\ncancel: { cleanup: 0s }",
+        &expect![[r#"
+        t.yaml:6:24 error bad_value: `cleanup` within `cancel` is longer than zero, and at most 1h
+            without a `cleanup` of the step itself nothing is cleaned up
+    "#]],
+    );
+    check_step(
+        "run: x\ncancel: { cleanup: ./undo.sh }",
+        &expect![[r#"
+        t.yaml:5:24 error bad_value: `cleanup` is no duration: the text `./undo.sh`
+            a number is missing before `./undo.sh`
+    "#]],
+    );
+}
+
+#[test]
+fn a_cleanup_is_a_program() {
+    check_step(
+        "run: x\ncleanup: \"\"",
+        &expect![[r#"
+        t.yaml:5:14 error bad_value: `cleanup` is empty
+    "#]],
+    );
+    check_step(
+        "run: x\ncleanup: []",
+        &expect![[r#"
+        t.yaml:5:14 error bad_value: `cleanup` is an empty list
+            give the program and its arguments, as in [git, status]
+    "#]],
+    );
+    check_step(
+        "run: x\ncleanup: \"{{ input.nope }}\"",
+        &expect![[r#"
+        t.yaml:5:18 error unknown_reference: there is no input `nope`
+            declare it: `input: { nope: { type: string } }`
+    "#]],
+    );
+    check_step(
+        "task: x\ncleanup: y",
+        &expect![[r#"
+        t.yaml:5:5 error conflict: `cleanup` means nothing in a step with `task`
+            leave it out
+    "#]],
+    );
+    check_step(
+        "approve: { message: x }\ncleanup: y",
+        &expect![[r#"
+        t.yaml:5:5 error conflict: `cleanup` means nothing in a step with `approve`
+            leave it out
+    "#]],
+    );
 }
 
 #[test]
@@ -468,11 +520,9 @@ fn hooks_triggers_concurrency() {
         "name: t\nsteps: { a: { run: x } }\nconcurrency: { limit: 0 }\non_error: [{}, { task: a, webhook: b }, { webhook: ftp://x }]\n\
          triggers: [{ cron: '0 3 * *' }, { cron: '@daily', secret: x }, { webhook: w, timezone: UTC }, { missed: often }]\n",
         &expect![[r#"
-            t.yaml:3:14 error missing_key: `concurrency` needs the key `group`
-                jobs with the same group share the limit
-            t.yaml:3:23 error bad_value: `limit` must be between 1 and 100000, not 0
-            t.yaml:4:12 error missing_key: a hook needs `task` or `webhook`
-            t.yaml:4:27 error conflict: a hook has `task` or `webhook`, not both
+            t.yaml:3:23 error bad_value: `limit` must be between 1 and 10000, not 0
+            t.yaml:4:12 error missing_key: a hook needs `task`, `webhook` or `mail`
+            t.yaml:4:27 error conflict: a hook has `task`, `webhook` or `mail`, and only one of them
             t.yaml:4:52 error bad_value: `webhook` must be an address that begins with https:// or http://
             t.yaml:5:20 error bad_value: `cron` cannot be read: it has 4 fields, not five
                 minute, hour, day, month, weekday, as in `0 3 * * *`
@@ -483,7 +533,105 @@ fn hooks_triggers_concurrency() {
             t.yaml:5:78 error conflict: `timezone` means nothing in a trigger with `webhook`
                 leave it out
             t.yaml:5:95 error missing_key: a trigger needs `cron` or `webhook`
-            t.yaml:3:1 warning not_supported: `concurrency` is not supported yet
         "#]],
     );
+}
+
+#[test]
+fn secrets() {
+    check(
+        "name: t\nenv: { A: x }\nsteps:\n  a:\n    run: echo {{ secrets.KEY }}\n    env: { B: x }\n    \
+         secrets: [KEY, A, B, KEY, 'a-b', BOWLINE_X, WEBHOOK_KEY, '', [x]]\n  b: { approve: {}, secrets: [KEY] }\n",
+        &expect![[r#"
+            t.yaml:5:18 error unknown_reference: templates cannot read secrets
+                name it in the step's `secrets` and read the variable of that name, as in `"$DEPLOY_KEY"`
+            t.yaml:7:20 error conflict: `A` is a secret and a variable of `env` at once
+                the step gets the secret in a variable of that name; take it out of `env`
+            t.yaml:7:23 error conflict: `B` is a secret and a variable of `env` at once
+                the step gets the secret in a variable of that name; take it out of `env`
+            t.yaml:7:26 error conflict: the secret `KEY` is named twice
+            t.yaml:7:31 error bad_name: `a-b` is no variable name
+                names begin with a letter or `_` and go on with letters, digits and `_`
+            t.yaml:7:38 error bad_name: the variable `BOWLINE_X` is Bowline's own
+                names that begin with BOWLINE_ are set for each step
+            t.yaml:7:49 error bad_name: the secret `WEBHOOK_KEY` is the server's own, and no step gets it
+            t.yaml:7:62 error bad_value: `secrets` is empty
+            t.yaml:7:66 error wrong_type: `secrets` must be a text, not a list
+            t.yaml:8:21 error conflict: `secrets` means nothing in a step with `approve`
+                leave it out
+        "#]],
+    );
+    let many: Vec<String> = (0..33).map(|n| format!("S{n}")).collect();
+    check(
+        &format!("name: t\nsteps: {{ a: {{ run: x, secrets: [{}] }} }}", many.join(", ")),
+        &expect![[r#"
+        t.yaml:2:32 error bad_value: a step may have 32 secrets, these are 33
+    "#]],
+    );
+}
+
+#[test]
+fn groups() {
+    let check_group = |text: &str, expected: &expect_test::Expect| {
+        check(&format!("name: t\nsteps: {{ a: {{ run: x }} }}\nconcurrency: {text}\n"), expected);
+    };
+    check_group(
+        "{ group: 'x {{ input.nobody }}' }",
+        &expect![[r#"
+        t.yaml:3:29 error unknown_reference: there is no input `nobody`
+            declare it: `input: { nobody: { type: string } }`
+    "#]],
+    );
+    check_group(
+        "{ group: '{{ steps.a.output.b }}', when_full: wait }",
+        &expect![[r#"
+        t.yaml:3:27 error unknown_reference: steps cannot be named here: this is filled in before any of them
+            say it in a step that needs them, as in its `env`
+        t.yaml:3:60 error bad_value: `when_full` must be `queue`, `reject` or `cancel_oldest`, not the text `wait`
+    "#]],
+    );
+    check_group(
+        &format!("{{ group: {} }}", "g".repeat(201)),
+        &expect![[r#"
+        t.yaml:3:23 error limit: `group` can have at most 200 bytes, and has 201
+    "#]],
+    );
+    check_group(
+        "{ group: \"a\\nb\", limit: 10001 }",
+        &expect![[r#"
+        t.yaml:3:23 error bad_value: `group` has a line break or another control character in it
+        t.yaml:3:38 error bad_value: `limit` must be between 1 and 10000, not 10001
+    "#]],
+    );
+    check_group(
+        "release",
+        &expect![[r#"
+        t.yaml:3:14 error wrong_type: `concurrency` is a mapping, not the text `release`
+            write `key: value` pairs, with keys such as `group`, `limit` or `when_full`
+    "#]],
+    );
+}
+
+#[test]
+fn mails_and_expectations() {
+    let text = "name: t\nexpect: 2h\ntimeout: 1h\nsteps: { a: { run: x, expect: 5m, timeout: 5m }, b: { run: x, expect: 0s } }\n\
+        on_error: [{ mail: ops }, { mail: [] }, { mail: 'a@b.c, d@e.f' }, { mail: \"a@b.c\\nBcc: d@e.f\" }, { mail: '{{ input.to }}' }]\n\
+        on_notice: [{ mail: -x@b.c }, { mail: a@b.c, secret: S }, { mail: a@b.c, task: x }, { task: x, with: { a: '{{ notice.what }}' } }]\n\
+        on_success: [{ task: x, with: { a: '{{ notice.kind }}' } }]\n";
+    let (task, diagnostics) = spec::task::parse(text, "t.yaml", &spec::task::Options::default());
+    let told = crate::lines(&diagnostics);
+    assert!(task.is_none(), "{told}");
+    let expected = [
+        ("`expect` is not shorter than `timeout`, so there is never a notice", 2),
+        ("`expect` must be longer than zero", 1),
+        ("is no mail address", 4),
+        ("`mail` takes between 1 and 20 addresses", 1),
+        ("`secret` means nothing in a hook with `mail`", 1),
+        ("a hook has `task`, `webhook` or `mail`, and only one of them", 1),
+        ("`notice` has no `what`", 1),
+        ("there is no `notice` here", 1),
+    ];
+    for (words, times) in expected {
+        assert_eq!(told.matches(words).count(), times, "{words}\n{told}");
+    }
 }

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use engine::definition::{Condition, Effects, HookWork, Occasion, OnDisconnect, Patience, Program, Protection, Work};
+use engine::definition::{
+    Condition, Effects, HookWork, Occasion, OnDisconnect, Patience, Program, Protection, WhenFull, Work,
+};
 use expect_test::expect;
 use spec::task::{Environment, Options, Trigger};
 
@@ -25,21 +27,21 @@ fn the_whole_surface_is_understood() {
     .assert_eq(&lines(&diagnostics));
     let task = task.expect("no errors");
     expect![[r#"
-        release.yaml:6:1 warning not_supported: `concurrency` is not supported yet
-        release.yaml:27:5 warning not_supported: `artifacts` is not supported yet
-        release.yaml:28:5 warning not_supported: `secrets` is not supported yet
         release.yaml:31:5 warning not_supported: `docker` is not supported yet
         release.yaml:34:5 warning not_supported: `pod` is not supported yet
-        release.yaml:48:5 warning not_supported: `cleanup` is not supported yet
     "#]]
     .assert_eq(&lines(&task.not_supported));
     let hooks: Vec<(Occasion, bool)> =
-        task.definition.hooks.iter().map(|hook| (hook.on, matches!(hook.work, HookWork::Webhook(_)))).collect();
+        task.definition.hooks.iter().map(|hook| (hook.on, matches!(hook.work, HookWork::Tell(_)))).collect();
     assert_eq!(hooks, [(Occasion::Success, false), (Occasion::Error, false), (Occasion::Error, true)]);
     assert!(
         matches!(&task.triggers[1], Trigger::Webhook { name, secret, .. } if name == "release" && secret == "RELEASE_HOOK")
     );
-    assert_eq!(task.concurrency.expect("it has one").group, "release");
+    let concurrency = task.definition.concurrency.as_ref().expect("it has one");
+    let read = (&*concurrency.group, concurrency.templated, concurrency.limit, concurrency.when_full);
+    assert_eq!(read, ("release", false, 1, WhenFull::Queue));
+    let secrets: Vec<&str> = task.definition.steps()[0].secrets.iter().map(|name| &**name).collect();
+    assert_eq!(secrets, ["DEPLOY_KEY"]);
 }
 
 #[test]
@@ -64,6 +66,7 @@ steps:
     workdir: ./repo
     unmatched: wait
     cancel: { signal: INT, grace: 30s }
+    cleanup: make uninstall
 ",
     );
     let definition = &task.definition;
@@ -76,6 +79,7 @@ steps:
     assert_eq!(step.on_disconnect, OnDisconnect::Keep);
     assert_eq!(step.unmatched, Patience::Forever);
     assert_eq!((step.stop.signal, step.stop.grace), (2, Duration::from_secs(30)));
+    assert_eq!(step.cleanup(), Some(Duration::from_secs(30)), "if nothing is said");
     assert_eq!(step.retry.attempts, 3);
     assert_eq!((step.retry.on.failure, step.retry.on.timeout), (false, false));
     assert_eq!((step.retry.on.exit_codes.as_slice(), step.retry.on.signals.as_slice()), (&[75][..], &[9][..]));
@@ -84,6 +88,10 @@ steps:
     assert_eq!(
         body.program,
         Program::Script { shell: vec!["bash".into(), "-e".into()], text: "make\nmake install\n".into() }
+    );
+    assert_eq!(
+        body.cleanup,
+        Some(Program::Script { shell: vec!["bash".into(), "-e".into()], text: "make uninstall".into() })
     );
     assert_eq!(body.env.iter().map(|(k, v)| format!("{k}={v}")).collect::<Vec<_>>(), ["A=1", "B=step"]);
     assert_eq!(body.workdir.as_deref(), Some("./repo"));
@@ -230,4 +238,36 @@ fn anchors_and_aliases() {
 #[test]
 fn shell_braces_are_no_templates() {
     check("name: t\nsteps:\n  a:\n    run: |\n      echo ${#list[@]} {% {# ${x%.*}\n", &expect![[""]]);
+}
+
+#[test]
+fn a_group_and_its_defaults() {
+    let read = |text: &str| {
+        let task =
+            task(&format!("name: t\ninput: {{ region: {{}} }}\nsteps: {{ a: {{ run: x }} }}\nconcurrency: {text}\n"));
+        task.definition.concurrency.clone().expect("it has one")
+    };
+    let group = read("{}");
+    assert_eq!((&*group.group, group.limit, group.when_full), ("t", 1, WhenFull::Queue), "all by default");
+    let group = read("{ group: 'deploy {{ input.region }}', limit: 3, when_full: cancel_oldest }");
+    assert_eq!((group.templated, group.limit, group.when_full), (true, 3, WhenFull::CancelOldest));
+    assert_eq!(read("{ when_full: reject }").when_full, WhenFull::Reject);
+}
+
+#[test]
+fn what_is_expected_and_who_hears_of_it() {
+    let task = task(
+        "name: t\nexpect: 2h\ndefaults: { expect: 10m }\nsteps: { a: { run: x }, b: { run: x, expect: 5m }, c: { run: x, expect: null } }\n\
+         on_success: [{ mail: a@b.c }]\n\
+         on_notice: [{ mail: [ops+bowline@example.com, o'neil@mail.example.org] }, { task: x, with: { a: '{{ notice.kind }} {{ notice.step }} {{ notice.text }} {{ job.state }} {{ steps.a.state }}' } }]\n",
+    );
+    let definition = &task.definition;
+    let minutes = |m: u64| Some(Duration::from_secs(60 * m));
+    assert_eq!(definition.expect, minutes(120));
+    let expected: Vec<Option<Duration>> = definition.steps().iter().map(|step| step.expect).collect();
+    assert_eq!(expected, [minutes(10), minutes(5), None]);
+    let on: Vec<Occasion> = definition.hooks.iter().map(|hook| hook.on).collect();
+    assert_eq!(on, [Occasion::Success, Occasion::Notice, Occasion::Notice]);
+    let HookWork::Tell(outside) = &definition.hooks[1].work else { panic!("somebody is told") };
+    assert_eq!(outside.address(), "mailto:ops+bowline@example.com,o'neil@mail.example.org");
 }

@@ -271,8 +271,8 @@ fn everywhere_that_templates_are() {
         &expect![[r#"
         t.yaml:2:15 error unknown_reference: there is no input `f`
             declare it: `input: { f: { type: string } }`
-        t.yaml:2:35 error unknown_reference: steps cannot be named in the `env` of the task
-            put it into the `env` of the steps that need it
+        t.yaml:2:35 error unknown_reference: steps cannot be named here: this is filled in before any of them
+            say it in a step that needs them, as in its `env`
     "#]],
     );
 }

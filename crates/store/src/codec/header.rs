@@ -16,6 +16,8 @@ struct StoredHeader {
     #[serde(default, skip_serializing_if = "is_none")]
     fanned_out: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    admitted_at: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     started_at: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ended_at: Option<i64>,
@@ -27,6 +29,12 @@ struct StoredHeader {
     cancel: Option<StoredCancel>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     timeout_at: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    expect_at: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    late_at: Option<i64>,
+    #[serde(default, skip_serializing_if = "is_none")]
+    notices: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     held_since: Option<i64>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -85,6 +93,7 @@ pub(super) fn encode(header: &Header) -> String {
         state: header.state.word().to_owned(),
         counts: StateName::ALL.into_iter().map(|s| header.counts.get(s)).collect(),
         fanned_out: header.counts.fanned_out(),
+        admitted_at: header.admitted_at.map(|t| t.0),
         started_at: header.started_at.map(|t| t.0),
         ended_at: header.ended_at.map(|t| t.0),
         error: header.error.as_ref().map(|e| (&e.failure).into()),
@@ -96,6 +105,9 @@ pub(super) fn encode(header: &Header) -> String {
             timeout: c.cause == CancelCause::JobTimeout,
         }),
         timeout_at: header.timeout_at.map(|t| t.0),
+        expect_at: header.expect_at.map(|t| t.0),
+        late_at: header.late_at.map(|t| t.0),
+        notices: header.notices,
         held_since: header.held_since.map(|t| t.0),
         strays: header.strays,
         recovered: header.recovered,
@@ -124,6 +136,7 @@ pub(super) fn decode(row: &LoadedJob) -> Result<Header, String> {
         version: row.version,
         state: JobState::from_word(&stored.state).ok_or_else(|| format!("unknown state `{}`", stored.state))?,
         counts,
+        admitted_at: stored.admitted_at.map(Time),
         started_at: stored.started_at.map(Time),
         ended_at: stored.ended_at.map(Time),
         error,
@@ -134,6 +147,9 @@ pub(super) fn decode(row: &LoadedJob) -> Result<Header, String> {
             cause: if c.timeout { CancelCause::JobTimeout } else { CancelCause::Asked },
         }),
         timeout_at: stored.timeout_at.map(Time),
+        expect_at: stored.expect_at.map(Time),
+        late_at: stored.late_at.map(Time),
+        notices: stored.notices,
         held_since: stored.held_since.map(Time),
         strays: stored.strays,
         recovered: stored.recovered,

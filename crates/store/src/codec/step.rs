@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use engine::definition::{Program, RunBody};
+use engine::attempt::ArtifactSet;
+use engine::definition::{KeepRule, KeepWhen, Program, RunBody};
 use engine::job::{Fan, Item, Step, Unlisted};
 use engine::state::{
     Approval, Cancelling, Cut, Delegate, Delegated, End, Held, Live, Offer, Queued, Recovering, SkipCause, StopCause,
@@ -34,11 +35,17 @@ struct StoredStep {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     for_operator: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    late_at: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    queue_old_at: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     avoid: Option<Uuid>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     rendered: Option<StoredBody>,
     #[serde(default, skip_serializing_if = "Value::is_null")]
     output: Value,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    artifacts: Option<StoredSet>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     error: Option<StoredFailure>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -174,6 +181,24 @@ struct StoredBody {
     program: StoredProgram,
     env: BTreeMap<String, String>,
     workdir: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cleanup: Option<StoredProgram>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    artifacts: Option<StoredKeep>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredKeep {
+    paths: Vec<String>,
+    always: bool,
+    optional: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredSet {
+    id: String,
+    files: u32,
+    bytes: u64,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -195,10 +220,13 @@ pub(super) fn encode(step: &Step) -> String {
         losses: step.losses,
         unanswered_offers: step.unanswered_offers,
         for_operator: step.for_operator,
+        late_at: step.late_at.map(|t| t.0),
+        queue_old_at: step.queue_old_at.map(|t| t.0),
         avoid: step.avoid.map(|w| w.0),
         // A final step is never offered again.
         rendered: step.rendered.as_deref().filter(|_| !step.state.is_final()).map(encode_body),
         output: step.output.clone(),
+        artifacts: step.artifacts.map(encode_set),
         error: step.error.as_ref().map(Into::into),
         check: step.check.as_ref().map(Into::into),
     };
@@ -218,9 +246,12 @@ pub(super) fn decode(row: &LoadedStep) -> Result<Step, String> {
         losses: stored.losses,
         unanswered_offers: stored.unanswered_offers,
         for_operator: stored.for_operator,
+        late_at: stored.late_at.map(Time),
+        queue_old_at: stored.queue_old_at.map(Time),
         avoid: stored.avoid.map(WorkerId),
         rendered: stored.rendered.map(|body| Arc::new(decode_body(body))),
         output: stored.output,
+        artifacts: stored.artifacts.as_ref().map(decode_set).transpose()?,
         error: stored.error.map(StoredFailure::decode).transpose()?,
         check: stored.check.map(StoredDeadline::decode).transpose()?,
         updated_at: row.updated_at,
@@ -428,25 +459,69 @@ fn decode_live(l: &StoredLive) -> Live {
 
 fn encode_body(body: &RunBody) -> StoredBody {
     StoredBody {
-        program: match &body.program {
-            Program::Script { shell, text } => StoredProgram::Script { shell: shell.clone(), text: text.clone() },
-            Program::Command { argv } => StoredProgram::Command { argv: argv.clone() },
-        },
+        program: encode_program(&body.program),
         env: body.env.clone(),
         workdir: body.workdir.clone(),
+        cleanup: body.cleanup.as_ref().map(encode_program),
+        artifacts: body.artifacts.as_ref().map(|keep| StoredKeep {
+            paths: keep.paths.clone(),
+            always: keep.when == KeepWhen::Always,
+            optional: keep.optional,
+        }),
+    }
+}
+
+fn encode_program(program: &Program) -> StoredProgram {
+    match program {
+        Program::Script { shell, text } => StoredProgram::Script { shell: shell.clone(), text: text.clone() },
+        Program::Command { argv } => StoredProgram::Command { argv: argv.clone() },
     }
 }
 
 fn decode_body(stored: StoredBody) -> RunBody {
     RunBody {
-        program: match stored.program {
-            StoredProgram::Script { shell, text } => Program::Script { shell, text },
-            StoredProgram::Command { argv } => Program::Command { argv },
-        },
+        program: decode_program(stored.program),
         env: stored.env,
         workdir: stored.workdir,
+        cleanup: stored.cleanup.map(decode_program),
+        artifacts: stored.artifacts.map(|StoredKeep { paths, always, optional }| KeepRule {
+            paths,
+            when: if always { KeepWhen::Always } else { KeepWhen::Success },
+            optional,
+        }),
         templated: false,
     }
+}
+
+fn decode_program(stored: StoredProgram) -> Program {
+    match stored {
+        StoredProgram::Script { shell, text } => Program::Script { shell, text },
+        StoredProgram::Command { argv } => Program::Command { argv },
+    }
+}
+
+fn encode_set(set: ArtifactSet) -> StoredSet {
+    StoredSet { id: hex(&set.id), files: set.files, bytes: set.bytes }
+}
+
+fn decode_set(stored: &StoredSet) -> Result<ArtifactSet, String> {
+    let id = unhex(&stored.id).ok_or_else(|| format!("`{}` is not the hash of a set of files", stored.id))?;
+    Ok(ArtifactSet { id, files: stored.files, bytes: stored.bytes })
+}
+
+pub(super) fn hex(bytes: &[u8; 32]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unhex(text: &str) -> Option<[u8; 32]> {
+    let mut bytes = [0; 32];
+    if text.len() != 64 || !text.is_ascii() {
+        return None;
+    }
+    for (index, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&text[index * 2..index * 2 + 2], 16).ok()?;
+    }
+    Some(bytes)
 }
 
 #[cfg(test)]

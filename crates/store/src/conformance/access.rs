@@ -7,7 +7,7 @@ use engine::{Epoch, Heard, Time};
 use super::Fixture;
 use super::scene::{FIRST, Life, T0, after, commit, id, job_id, plain, worker_id};
 use crate::rows::{
-    BreakerRow, FleetChange, HearingRow, NewWorker, ServerId, TaskRow, TokenRow, WorkerHello, WorkerRow,
+    BreakerRow, FleetChange, HearingRow, NewWorker, SecretRow, ServerId, TaskRow, TokenRow, WorkerHello, WorkerRow,
 };
 use crate::{Batch, Enrolled, Mark, Store, StoreError};
 
@@ -67,6 +67,7 @@ pub fn every_hello_has_an_epoch_of_its_own(fixture: &mut dyn Fixture) {
         allowed_tags: fresh.allowed_tags,
         server: Some(hello.server),
         unwilling: false,
+        features: hello.features.clone(),
     };
     assert_eq!(row, expected);
     let again = Batch { hellos: vec![hello.clone()], ..Batch::default() };
@@ -282,6 +283,27 @@ pub fn one_use_makes_one_worker_in_a_race(fixture: &mut dyn Fixture) {
     assert_eq!(store.reader().workers().expect("a read").len(), 1);
 }
 
+pub fn secrets_are_replaced_by_name_and_removed(fixture: &mut dyn Fixture) {
+    let mut store = fixture.open();
+    let row = |name: &str, sealed: &[u8]| SecretRow {
+        name: name.to_owned(),
+        sealed: sealed.to_vec(),
+        set_at: after(1),
+        set_by: "ada".to_owned(),
+    };
+    for secret in [row("B", b"old"), row("A", &[0, 0xff, b'\'']), row("B", b"new")] {
+        store.put_secret(&secret).expect("a write");
+    }
+    assert_eq!(store.reader().secrets().expect("a read"), [row("A", &[0, 0xff, b'\'']), row("B", b"new")]);
+    assert_eq!(store.reader().secret("B").expect("a read"), Some(row("B", b"new")));
+    assert!(store.remove_secret("A").expect("a write"));
+    assert!(!store.remove_secret("A").expect("a write"), "it is gone already");
+    fixture.crash(store);
+    let store = fixture.open();
+    assert_eq!(store.reader().secret("A").expect("a read"), None);
+    assert_eq!(store.reader().secrets().expect("a read"), [row("B", b"new")]);
+}
+
 pub fn tasks_are_replaced_by_name(fixture: &mut dyn Fixture) {
     let store = &mut *fixture.open();
     let row = |name: &str, source: &str| TaskRow {
@@ -358,5 +380,6 @@ pub(super) fn hello(n: u64) -> WorkerHello {
         no_reconnect: false,
         server: ServerId(id(800)),
         unwilling: false,
+        features: vec!["secrets".to_owned()],
     }
 }

@@ -32,6 +32,7 @@ enum Outcome {
         conflicts: Vec<engine::JobId>,
         event_ids: Vec<Option<u64>>,
         triggers_moved: Vec<String>,
+        groups_moved: Vec<String>,
         mark_moved: bool,
         outbox_moved: Vec<uuid::Uuid>,
     },
@@ -42,13 +43,16 @@ enum Outcome {
 impl From<Result<Committed, StoreError>> for Outcome {
     fn from(result: Result<Committed, StoreError>) -> Outcome {
         match result {
-            Ok(Committed { conflicts, event_ids, triggers_moved, mark_moved, outbox_moved }) => Outcome::Committed {
-                conflicts: conflicts.into_iter().collect(),
-                event_ids,
-                triggers_moved: triggers_moved.into_iter().collect(),
-                mark_moved,
-                outbox_moved: outbox_moved.into_iter().collect(),
-            },
+            Ok(Committed { conflicts, event_ids, triggers_moved, groups_moved, mark_moved, outbox_moved }) => {
+                Outcome::Committed {
+                    conflicts: conflicts.into_iter().collect(),
+                    event_ids,
+                    triggers_moved: triggers_moved.into_iter().collect(),
+                    groups_moved: groups_moved.into_iter().collect(),
+                    mark_moved,
+                    outbox_moved: outbox_moved.into_iter().collect(),
+                }
+            }
             Err(error) => Outcome::Failed(kind(&error)),
         }
     }

@@ -79,6 +79,28 @@ pub fn a_child_knows_whose_it_is(fixture: &mut dyn Fixture) {
     assert_eq!(parents, [Some(job_id(1)), Some(job_id(1)), None]);
 }
 
+pub fn a_family_is_found_by_its_ids(fixture: &mut dyn Fixture) {
+    let store = &mut *fixture.open();
+    let parent = Life::submit(store, 1, &calling());
+    Life::submit(store, 2, &plain());
+    let mut kin: Vec<JobId> = (0..3).map(|n| parent.job.id.child(FIRST, n)).collect();
+    let over = kin[0];
+    for (n, id) in (3..).zip(&kin) {
+        let (_, mut batch) = begun_by(&parent, n);
+        batch.jobs[0].row.id = *id;
+        batch.jobs[0].row.check_at = batch.jobs[0].row.check_at.filter(|_| *id != over);
+        batch.steps.iter_mut().for_each(|step| step.job = *id);
+        batch.events.iter_mut().for_each(|event| event.job = *id);
+        commit(store, &batch);
+    }
+    kin[0] = parent.job.id;
+    kin.sort_unstable();
+    assert_eq!(store.open_kin(kin[1], 10).expect("a read"), kin, "what is over is left out");
+    assert_eq!(store.open_kin(over, 2).expect("a read"), kin[..2]);
+    assert_eq!(store.open_kin(job_id(2), 10).expect("a read"), [job_id(2)]);
+    assert_eq!(store.open_kin(job_id(9), 10).expect("a read"), []);
+}
+
 pub fn who_is_tied_to_a_job_that_moved_is_left_out(fixture: &mut dyn Fixture) {
     let store = &mut *fixture.open();
     let mut moved = Life::submit(store, 1, &calling());

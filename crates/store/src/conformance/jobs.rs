@@ -4,15 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::definition::{Condition, Program, Protection, RunBody, StepDef, Work};
+use engine::definition::{Condition, KeepRule, KeepWhen, Program, Protection, RunBody, StepDef, Work};
 use engine::job::{Unborn, Unlisted};
 use engine::retry::RetryPolicy;
 use engine::{Epoch, Event, Fence, JobState, StateName, StepIx};
 
 use super::Fixture;
 use super::scene::{
-    FIRST, Life, after, approval, attempt_id, commit, definition_row, fan_out, id, job_id, needs, plain, step, task,
-    worker_id,
+    FIRST, Life, after, approval, attempt_id, cleaned_up, commit, definition_row, fan_out, id, job_id, needs, plain,
+    step, task, worker_id,
 };
 use crate::read::{Family, Kin, Lineage};
 use crate::rows::{IdempotencyRow, LateOutcome, LineageRow, OutboxRow, QuarantineRow};
@@ -208,6 +208,9 @@ pub fn attempts_keep_their_history(fixture: &mut dyn Fixture) {
     assert_eq!((ended.state.as_str(), ended.confirmed, ended.exit_code, ended.signal), ("ended", true, Some(7), None));
     assert_eq!((ended.error_code.as_deref(), ended.fence, ended.worker), (Some("exit_code"), 1, worker_id(1)));
     assert_eq!((ended.cpu_ms, ended.memory_bytes_max), (12, 34_567_890));
+    let cleanup = ended.cleanup.as_deref().map(crate::codec::cleanup);
+    assert_eq!(cleanup, Some(Ok(cleaned_up())), "as it was reported");
+    assert_eq!(running[1].cleanup, None);
     assert!(ended.ended_at.is_some() && ended.error_message.is_some());
     assert_eq!((running[1].state.as_str(), running[1].confirmed), ("running", false));
     assert_eq!((running[1].ended_at, running[1].worker_name.as_deref()), (None, None));
@@ -350,7 +353,10 @@ pub fn committed_work_survives_a_crash(fixture: &mut dyn Fixture) {
 fn task_of_all_states() -> Arc<engine::definition::Definition> {
     let env = BTreeMap::from([("A".to_owned(), "{{ input.n }}".to_owned())]);
     let program = Program::Script { shell: vec!["bash".to_owned(), "-e".to_owned()], text: "echo\n".to_owned() };
-    let body = RunBody { program, env, workdir: Some("repo".to_owned()), templated: true };
+    let keep = KeepRule { paths: vec!["out/*".to_owned()], when: KeepWhen::Always, optional: true };
+    let cleanup = Some(Program::Command { argv: vec!["./undo".to_owned(), "{{ input.n }}".to_owned()] });
+    let (workdir, artifacts) = (Some("repo".to_owned()), Some(keep));
+    let body = RunBody { program, env, workdir, artifacts, cleanup, templated: true };
     let slowly = RetryPolicy { attempts: 2, delay: Duration::from_secs(3600), ..RetryPolicy::default() };
     task(
         "all",

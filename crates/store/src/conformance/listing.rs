@@ -67,6 +67,8 @@ pub fn filters_narrow_it(fixture: &mut dyn Fixture) {
         submitted_by: "ada".to_owned(),
         parent: None,
         hook_of: None,
+        group: None,
+        in_line: false,
     };
     assert_eq!(page.items, [expected]);
 }

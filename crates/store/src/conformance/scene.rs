@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::attempt::{Loss, Outcome, Report, Usage};
+use engine::attempt::{Cleanup, CleanupCut, Loss, Outcome, Report, Usage};
 use engine::deadline::Rules;
 use engine::definition::{
-    Condition, Definition, DefinitionParts, Effects, Ends, FanOut, Items, Need, OnDisconnect, Patience, Program,
-    Protection, RunBody, StepDef, StopPolicy, Work,
+    Concurrency, Condition, Definition, DefinitionParts, Effects, Ends, FanOut, Items, Need, OnDisconnect, Patience,
+    Program, Protection, RunBody, StepDef, StopPolicy, WhenFull, Work,
 };
 use engine::eval::{Evaluator, Scope};
 use engine::event::Ticket;
@@ -72,7 +72,9 @@ impl Life {
         let input = serde_json::json!({ "n": n, "text": "æøå \u{1F6A2}" });
         let meta = JobMeta { definition: definition_row(definition).hash, input: Arc::from(input.to_string()) };
         let (by, rules) = (Arc::from("ada"), Rules::default());
-        let (job, changes) = engine::submit(job_id(n), definition.clone(), Arc::new(input), by, &ctx(now, &rules));
+        let group = engine::group_of(definition, &input, job_id(n), &Literal).expect("a group with a name");
+        let (definition_of, input) = (definition.clone(), Arc::new(input));
+        let (job, changes) = engine::submit(job_id(n), definition_of, input, group, by, &ctx(now, &rules));
         let mut batch = Batch { now, definitions: vec![definition_row(definition)], ..Batch::default() };
         let life = Life { job, meta, now };
         life.write(&mut batch, &changes, None);
@@ -169,8 +171,25 @@ pub(super) fn commit(store: &mut dyn Store, batch: &Batch) -> Committed {
 
 pub(super) fn task(name: &str, steps: Vec<StepDef>) -> Arc<Definition> {
     let expires = Some(Duration::from_secs(86_400));
+    let (name, hooks) = (Arc::from(name), Vec::new());
     let parts =
-        DefinitionParts { name: Arc::from(name), timeout: None, expires, priority: 3, hooks: Vec::new(), steps };
+        DefinitionParts { name, timeout: None, expires, expect: None, priority: 3, concurrency: None, hooks, steps };
+    Arc::new(Definition::new(parts).expect("a graph without faults"))
+}
+
+/// A task of one plain step, of which one job runs at once.
+pub(super) fn grouped(group: &str, priority: i32) -> Arc<Definition> {
+    let concurrency = Concurrency { group: Arc::from(group), templated: false, limit: 1, when_full: WhenFull::Queue };
+    let parts = DefinitionParts {
+        name: Arc::from(format!("{group} {priority}")),
+        timeout: None,
+        expires: None,
+        expect: None,
+        priority,
+        concurrency: Some(concurrency),
+        hooks: Vec::new(),
+        steps: vec![step("only")],
+    };
     Arc::new(Definition::new(parts).expect("a graph without faults"))
 }
 
@@ -186,17 +205,27 @@ pub(super) fn step(name: &str) -> StepDef {
         needs: Vec::new(),
         condition: Condition::Success,
         uses: Vec::new(),
-        work: Work::Run(Arc::new(RunBody { program, env: BTreeMap::new(), workdir: None, templated: false })),
+        work: Work::Run(Arc::new(RunBody {
+            program,
+            env: BTreeMap::new(),
+            workdir: None,
+            artifacts: None,
+            cleanup: None,
+            templated: false,
+        })),
         fan_out: None,
         tags: vec![Arc::from("script")],
         effects: Effects::Writes,
         on_disconnect: OnDisconnect::Keep,
         timeout: None,
+        expect: None,
         retry: RetryPolicy::default(),
         unmatched: Patience::Default,
         allow_failure: false,
-        stop: StopPolicy { signal: 15, grace: Duration::from_secs(10) },
+        stop: StopPolicy { signal: 15, grace: Duration::from_secs(10), cleanup: Duration::from_secs(30) },
+        secrets: Vec::new(),
         protection: Protection::default(),
+        fetch: Vec::new(),
     }
 }
 
@@ -226,8 +255,14 @@ pub(super) fn report(exit_code: i32) -> Report {
         stopped: None,
         output: serde_json::json!({ "sha": "c0ffee", "nested": [1, null, "two"] }),
         output_error: None,
+        artifacts: None,
         usage: Usage { cpu_ms: 12, memory_bytes_max: 34_567_890 },
+        cleanup: Some(cleaned_up()),
     }
+}
+
+pub(super) fn cleaned_up() -> Cleanup {
+    Cleanup { outcome: Outcome::Signaled { signal: 9, oom: false }, cut: Some(CleanupCut::Budget), duration_ms: 30_000 }
 }
 
 fn ctx(now: Time, rules: &Rules) -> Ctx<'_> {

@@ -24,6 +24,8 @@ pub(super) fn trigger(id: &str, version: u64, next_at: Option<Time>) -> TriggerR
         last_job: None,
         last_error: None,
         missed: 0,
+        notice: None,
+        notice_at: None,
     }
 }
 
@@ -48,6 +50,8 @@ pub fn a_trigger_comes_back_as_it_was_written(fixture: &mut dyn Fixture) {
         last_job: Some(job_id(7)),
         last_error: Some("it has no input".to_owned()),
         missed: 12,
+        notice: Some("12 times passed".to_owned()),
+        notice_at: Some(after(3)),
         ..trigger("a:cron:1", 1, None)
     };
     put(&mut *store, full.clone(), None);

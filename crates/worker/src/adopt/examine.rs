@@ -57,6 +57,8 @@ fn describe(folder: &mut impl Folder, spec: &AttemptSpec, finding: Finding, now:
         log_first_seq: span.map_or(0, |span| span.first_seq),
         log_last_seq: span.map_or(0, |span| span.last_seq),
         lease: lease(folder, spec, now),
+        artifacts: spec.artifacts.clone(),
+        fetches: !spec.fetch.is_empty(),
     }
 }
 
@@ -81,6 +83,8 @@ fn unreadable(folder: &mut impl Folder, id: Uuid) -> Found {
         log_first_seq: 0,
         log_last_seq: 0,
         lease: None,
+        artifacts: None,
+        fetches: false,
     }
 }
 

@@ -69,6 +69,10 @@ fn spec(ticket: Ticket) -> AttemptSpec {
         on_disconnect: Default::default(),
         lease_ms: None,
         stop: StopPlan::default(),
+        cleanup: None,
+        secrets: Vec::new(),
+        artifacts: None,
+        fetch: Vec::new(),
     }
 }
 
@@ -94,6 +98,8 @@ fn end() -> End {
         duration_ms: 1,
         cpu_ms: 0,
         memory_bytes_max: 0,
+        cleanup: None,
+        artifacts: None,
     }
 }
 

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use protocol::attempt::{AttemptSpec, End, StopMode, StopReason, Ticket};
+use protocol::attempt::{ArtifactRule, ArtifactSet, AttemptSpec, End, StopMode, StopReason, Ticket};
 use protocol::folder::{Claim, FromRunner, RunnerRules};
 use protocol::link::{Loss, RefuseReason, RefusedCode, ServerMessage, WorkerMessage};
+use protocol::secret::SecretValues;
 use uuid::Uuid;
 
 /// What happened.
@@ -37,6 +38,20 @@ pub enum Input {
     Claimed {
         ticket: Ticket,
         claim: Claim,
+    },
+    /// The answer to [`Action::Fetch`]: all files are there, or why they never will be.
+    Fetched {
+        ticket: Ticket,
+        outcome: Result<(), String>,
+    },
+    /// The answer to [`Action::Store`]: a server has all files, or why none ever will.
+    Stored {
+        ticket: Ticket,
+        outcome: Result<ArtifactSet, String>,
+    },
+    /// What was ordered with either goes on: some bytes more.
+    FilesMoved {
+        ticket: Ticket,
     },
     /// The answer to [`Action::Recall`]: what was kept is held again.
     Recalled {
@@ -72,10 +87,28 @@ pub enum Action {
         spec: Box<AttemptSpec>,
         rules: RunnerRules,
     },
-    /// `asked_at`: when the server was asked for this start.
+    /// Right before `Go`: what its step gets besides, only to be passed on.
+    GiveSecrets {
+        ticket: Ticket,
+        values: SecretValues,
+    },
+    /// `asked_at`: when the server was asked for this start. `cannot`: it is to end as one that could not be started.
     Go {
         ticket: Ticket,
         asked_at: Duration,
+        cannot: Option<String>,
+    },
+    /// Bring the files that its spec names into its folder; the answer is [`Input::Fetched`].
+    Fetch {
+        ticket: Ticket,
+    },
+    /// Bring the files that it leaves to a server; the answer is [`Input::Stored`].
+    Store {
+        ticket: Ticket,
+    },
+    /// Nobody waits for the answer to either any more.
+    StopFiles {
+        ticket: Ticket,
     },
     /// The server granted what the runner asked.
     Renewed {
@@ -187,6 +220,10 @@ pub struct Found {
     pub log_last_seq: u64,
     /// If the step ends with its lease.
     pub lease: Option<FoundLease>,
+    /// Which files it leaves.
+    pub artifacts: Option<ArtifactRule>,
+    /// It wants files of others before it starts.
+    pub fetches: bool,
 }
 
 /// As the folder's record has it.

@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use protocol::attempt::{AttemptSpec, End, StopMode, StopReason, Ticket};
 use protocol::link::{HeldAttempt, HeldState, Loss, WorkerMessage};
+use protocol::secret::SecretValues;
 use uuid::Uuid;
 
 use super::event::{Finding, Found};
+use super::files::Files;
 use super::lease::{Guard, Sign};
 
 #[derive(Debug)]
@@ -23,6 +25,8 @@ pub(super) struct Held {
     pub(super) barrier: Option<Barrier>,
     /// When the server was asked for the start that it granted.
     pub(super) granted: Option<Duration>,
+    /// What came for its runner, until that has started its step.
+    pub(super) secrets: Option<SecretValues>,
     pub(super) guard: Guard,
     /// When its runner was last heard.
     pub(super) sign: Option<Sign>,
@@ -32,6 +36,7 @@ pub(super) struct Held {
     pub(super) log_wanted_after: Option<u64>,
     /// It is lost, and whether it had started is not on disk.
     unsure: bool,
+    pub(super) files: Files,
 }
 
 #[derive(Debug, PartialEq)]
@@ -83,7 +88,7 @@ pub(super) struct Barrier {
 impl Held {
     pub(super) fn offered(spec: &AttemptSpec) -> Self {
         let phase = Phase::Preparing { give_up: None };
-        Held { guard: Guard::of(spec), ..Held::new(spec.job, spec.step.clone(), phase) }
+        Held { guard: Guard::of(spec), files: Files::of(spec), ..Held::new(spec.job, spec.step.clone(), phase) }
     }
 
     pub(super) fn found(found: Found) -> (Ticket, Self) {
@@ -101,6 +106,7 @@ impl Held {
         held.log_first_seq = found.log_first_seq;
         held.log_last_seq = found.log_last_seq;
         held.guard = found.lease.map_or_else(Guard::default, Guard::found);
+        held.files = Files::found(found.artifacts.as_ref(), found.fetches);
         (found.ticket, held)
     }
 
@@ -115,11 +121,13 @@ impl Held {
             settled: false,
             barrier: None,
             granted: None,
+            secrets: None,
             guard: Guard::default(),
             sign: None,
             stop: None,
             log_wanted_after: None,
             unsure: false,
+            files: Files::default(),
         }
     }
 
@@ -157,13 +165,21 @@ impl Held {
         self.said_at = None;
         self.settled = false;
         self.barrier = None;
+        if self.phase == Phase::Waiting {
+            // Whoever says go next sends them anew.
+            self.secrets = None;
+        }
         self.log_wanted_after = None;
     }
 
     /// The report that the server owes an answer to.
     pub(super) fn report(&self, ticket: Ticket) -> Option<WorkerMessage> {
         match &self.phase {
-            Phase::Ended { end } => Some(WorkerMessage::Ended { ticket, end: (**end).clone() }),
+            Phase::Ended { .. } if self.files.is_storing() => None,
+            Phase::Ended { end } => {
+                let end = End { artifacts: self.files.stored(), ..(**end).clone() };
+                Some(WorkerMessage::Ended { ticket, end })
+            }
             Phase::Lost { loss, detail } => Some(WorkerMessage::Lost { ticket, loss: *loss, detail: detail.clone() }),
             Phase::Preparing { .. }
             | Phase::Waiting

@@ -132,7 +132,12 @@ impl Agent {
             let age = if planted::is(Bug::SilentRunnerBeats) { 0 } else { now.saturating_sub(at).as_millis() };
             Some(RunnerBeat { ticket, pid, age_ms: u64::try_from(age).unwrap_or(u64::MAX) })
         };
-        self.held.iter().filter(|(_, held)| held.may_run()).filter_map(|(ticket, held)| beat(*ticket, held)).collect()
+        // While it carries an attempt's files the worker speaks for itself.
+        let pid = self.hello.pid;
+        let carried = self.held.iter().filter(|(_, held)| held.is_carried());
+        let carried = carried.map(|(ticket, _)| RunnerBeat { ticket: *ticket, pid, age_ms: 0 });
+        let running = self.held.iter().filter(|(_, held)| held.may_run());
+        running.filter_map(|(ticket, held)| beat(*ticket, held)).chain(carried).collect()
     }
 
     /// What the server wants of runners; those that live are told when it changes.

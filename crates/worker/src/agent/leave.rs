@@ -82,10 +82,17 @@ impl Agent {
             if self.is_before_go(ticket) {
                 self.make_void(ticket, AfterVoid::Report);
             } else if level == StopLevel::EndSteps {
-                self.stop_attempt(ticket, StopMode::Graceful, StopReason::WorkerStopped);
+                self.end_attempt(ticket, now);
             }
         }
         self.say_heartbeat(now);
+    }
+
+    /// What has ended already is left to the next worker, with the files that are still to be stored.
+    fn end_attempt(&mut self, ticket: Ticket, now: Duration) {
+        if !matches!(self.held.get(&ticket).map(|held| &held.phase), Some(Phase::Ended { .. })) {
+            self.stop_attempt(ticket, StopMode::Graceful, StopReason::WorkerStopped, now);
+        }
     }
 
     /// A caretaker ends with the last of what it looks after. Results that no server takes for long are left to the

@@ -12,10 +12,11 @@
 //! ```
 //!
 //! In reading order: [`event`] (in and out), `held` (one attempt), `session` (the link), `work` (offers and
-//! orders), `pace` (work prepared ahead), `runners` (what runners say), `lease` (leases and
-//! signs of life), `leave` (stopping).
+//! orders), `pace` (work prepared ahead), `runners` (what runners say), `files` (what comes before a step and stays after
+//! it), `lease` (leases and signs of life), `leave` (stopping).
 
 pub mod event;
+mod files;
 mod held;
 mod lease;
 mod leave;
@@ -101,6 +102,9 @@ impl Agent {
                 self.claimed(ticket, claim, now);
                 self.ship_if_wanted(ticket);
             }
+            Input::Fetched { ticket, outcome } => self.fetched(ticket, outcome, now),
+            Input::Stored { ticket, outcome } => self.stored(ticket, outcome, now),
+            Input::FilesMoved { ticket } => self.files_moved(ticket, now),
             Input::Recalled { found } => self.recalled(found),
             Input::Stop(level) => self.stop(level, ExitReason::Stopped, now),
             Input::HandOver => self.stop(StopLevel::Leave, ExitReason::HandedOver, now),
@@ -108,6 +112,7 @@ impl Agent {
         }
         self.fill_slots(now);
         self.guard_leases(now);
+        self.keep_patience_with_files(now);
         self.keep_time(now);
         self.leave_if_done(now);
         std::mem::take(&mut self.out.actions)
@@ -126,10 +131,8 @@ impl Agent {
     /// When to come back with a [`Input::Tick`], if nothing happens before.
     pub fn deadline(&self) -> Option<Duration> {
         let leaving = self.leaving.as_ref().and_then(Leaving::deadline);
-        [self.session.deadline(), leaving, self.pace.deadline(), self.lease_deadline(), self.idle_deadline()]
-            .into_iter()
-            .flatten()
-            .min()
+        let own = [self.session.deadline(), leaving, self.pace.deadline(), self.lease_deadline(), self.idle_deadline()];
+        own.into_iter().chain([self.files_deadline()]).flatten().min()
     }
 
     fn free_slots(&self) -> u32 {

@@ -56,7 +56,7 @@ impl Agent {
             // The runner was asked to go by a connection that broke before it heard.
             Phase::Going => {
                 let asked_at = held.granted.unwrap_or(now);
-                self.out.push(Action::Go { ticket, asked_at });
+                self.let_go_ahead(ticket, asked_at);
             }
             _ => {}
         }
@@ -70,6 +70,7 @@ impl Agent {
             Phase::Ended { .. } | Phase::Lost { .. } => return,
         };
         held.phase = Phase::Running { pid: Some(pid) };
+        held.secrets = None;
         if news {
             self.out.say(WorkerMessage::Started { ticket, pid });
         }
@@ -96,6 +97,7 @@ impl Agent {
         held.log_reached(end.log_last_seq);
         self.pace.step_took(end.duration_ms);
         held.phase = Phase::Ended { end };
+        held.secrets = None;
         self.say_report(ticket, now);
         self.out.push(Action::LogEnded { ticket, last_seq });
         if planted::is(Bug::ForgottenOnReport) {
@@ -203,6 +205,7 @@ impl Agent {
     fn lost(&mut self, ticket: Ticket, loss: Loss, detail: String, now: Duration) {
         let Some(held) = self.held.get_mut(&ticket) else { return };
         held.phase = Phase::Lost { loss, detail };
+        held.secrets = None;
         self.say_report(ticket, now);
         if loss != Loss::Void {
             self.out.push(Action::LogEnded { ticket, last_seq: None });
@@ -211,10 +214,10 @@ impl Agent {
 
     /// Says how it ended, unless the server has answered that already.
     pub(super) fn say_report(&mut self, ticket: Ticket, now: Duration) {
-        let Some(held) = self.held.get_mut(&ticket) else { return };
-        if held.settled {
+        if self.held.get(&ticket).is_none_or(|held| held.settled) || !self.has_left_its_files(ticket, now) {
             return;
         }
+        let Some(held) = self.held.get_mut(&ticket) else { return };
         if let Some(report) = held.report(ticket) {
             held.said_at = Some(now);
             self.out.say(report);

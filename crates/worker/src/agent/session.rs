@@ -202,8 +202,9 @@ impl Agent {
                 self.session.number_seen(number);
                 self.go(ticket, now);
             }
+            ServerMessage::Secrets { ticket, values } => self.secrets_came(ticket, values),
             ServerMessage::Withdraw { ticket } => self.withdrawn(ticket),
-            ServerMessage::Stop { ticket, mode, reason, grace_ms: _ } => self.stop_attempt(ticket, mode, reason),
+            ServerMessage::Stop { ticket, mode, reason, grace_ms: _ } => self.stop_attempt(ticket, mode, reason, now),
             ServerMessage::Forget { number, ticket } => {
                 self.session.number_seen(number);
                 self.forget(ticket);
@@ -231,6 +232,7 @@ impl Agent {
             max_reconnect_delay_ms: welcome.settings.max_reconnect_delay_ms,
         });
         self.adjust_rules(&welcome.settings);
+        self.link_is_back_for_files(now);
         for held in self.held.values_mut() {
             // The hello was the question that a verdict answers.
             held.said_at = Some(hello_at);
@@ -257,8 +259,8 @@ impl Agent {
             VerdictKind::Go => self.go(ticket, now),
             VerdictKind::Forget => self.forget(ticket),
             VerdictKind::Finish => self.finish(ticket),
-            VerdictKind::StopGraceful => self.stop_attempt(ticket, StopMode::Graceful, StopReason::Cancelled),
-            VerdictKind::StopKill => self.stop_attempt(ticket, StopMode::Kill, StopReason::Superseded),
+            VerdictKind::StopGraceful => self.stop_attempt(ticket, StopMode::Graceful, StopReason::Cancelled, now),
+            VerdictKind::StopKill => self.stop_attempt(ticket, StopMode::Kill, StopReason::Superseded, now),
         }
     }
 
@@ -266,6 +268,8 @@ impl Agent {
     fn restate(&mut self, ticket: Ticket, now: Duration) {
         let Some(held) = self.held.get(&ticket) else { return };
         match held.phase {
+            // It asks when it has what it needs.
+            Phase::Waiting if held.files.is_fetching() => {}
             Phase::Waiting if held.barrier.is_none() => self.ask_when_free(ticket, now),
             Phase::Running { pid: Some(pid) } => self.out.say(WorkerMessage::Started { ticket, pid }),
             _ if planted::is(Bug::ReportedOnce) => {}
@@ -369,6 +373,7 @@ impl Agent {
         let unanswered: Vec<Ticket> = unanswered.map(|(ticket, _)| *ticket).collect();
         for ticket in unanswered {
             match self.held[&ticket].phase {
+                Phase::Waiting if self.held[&ticket].is_carried() => {}
                 Phase::Waiting => self.ask_anew(ticket, now),
                 _ if planted::is(Bug::ReportedOnce) => {}
                 _ => self.say_report(ticket, now),

@@ -1,7 +1,9 @@
 //! Stories as data: what goes in, and what must come out.
 
 mod caretakers;
+mod files;
 mod leases;
+mod secrets;
 
 use std::time::Duration;
 
@@ -133,6 +135,7 @@ fn hello(slots: u32) -> Hello {
         offline_ms: 0,
         held: Vec::new(),
         kept: None,
+        features: Vec::new(),
     }
 }
 
@@ -167,6 +170,10 @@ fn spec(id: u64) -> Box<AttemptSpec> {
         on_disconnect: Default::default(),
         lease_ms: None,
         stop: StopPlan::default(),
+        cleanup: None,
+        secrets: Vec::new(),
+        artifacts: None,
+        fetch: Vec::new(),
     })
 }
 
@@ -180,6 +187,8 @@ fn end(log_last_seq: u64) -> End {
         duration_ms: 1,
         cpu_ms: 0,
         memory_bytes_max: 0,
+        cleanup: None,
+        artifacts: None,
     }
 }
 
@@ -193,6 +202,8 @@ fn found(id: u64, finding: Finding) -> Found {
         log_first_seq,
         log_last_seq,
         lease: None,
+        artifacts: None,
+        fetches: false,
     }
 }
 
@@ -247,7 +258,10 @@ fn a_step_from_offer_to_forget() {
     assert_eq!(story.runner(1, ready()), [accept(1)]);
     assert_eq!(
         story.hear(go(1)),
-        [Action::Go { ticket: ticket(1), asked_at: Duration::ZERO }, Action::Ship { ticket: ticket(1), after_seq: 0 }]
+        [
+            Action::Go { ticket: ticket(1), asked_at: Duration::ZERO, cannot: None },
+            Action::Ship { ticket: ticket(1), after_seq: 0 }
+        ]
     );
     let started = Action::Send(WorkerMessage::Started { ticket: ticket(1), pid: 77 });
     assert_eq!(story.runner(1, FromRunner::Started { pid: 77, start_time: 1 }), [started]);
@@ -463,7 +477,7 @@ fn everything_held_is_named_in_the_hello_and_judged() {
     let lost = WorkerMessage::Lost { ticket: ticket(4), loss: Loss::RunnerLost, detail: "dead".to_owned() };
     let expected = [
         Action::Welcomed { worker: Uuid::nil(), epoch: 5, max_reconnect_delay_ms: 60_000 },
-        Action::Go { ticket: ticket(1), asked_at: Duration::ZERO },
+        Action::Go { ticket: ticket(1), asked_at: Duration::ZERO, cannot: None },
         Action::Ship { ticket: ticket(1), after_seq: 0 },
         Action::LogGrew { ticket: ticket(1) },
         Action::Ship { ticket: ticket(2), after_seq: 6 },
@@ -617,7 +631,7 @@ fn a_dead_runner_is_examined_before_anything_is_said() {
     assert_eq!(story.give(Input::Examined { ticket: ticket(1), finding: Finding::Waiting }), []);
     assert_eq!(
         story.runner(1, ready()),
-        [Action::Go { ticket: ticket(1), asked_at: Duration::ZERO }],
+        [Action::Go { ticket: ticket(1), asked_at: Duration::ZERO, cannot: None }],
         "it had not heard the go"
     );
 }
@@ -770,6 +784,8 @@ fn what_was_put_away_is_brought_back_when_the_server_asks() {
         log_first_seq: 0,
         log_last_seq: 0,
         lease: None,
+        artifacts: None,
+        fetches: false,
     };
     story.give(Input::Recalled { found: vec![found] });
     let actions = story.give(Input::LinkUp);

@@ -5,6 +5,7 @@ use std::time::Duration;
 use planted::Bug;
 use protocol::attempt::{AttemptSpec, StopMode, StopReason, Ticket};
 use protocol::link::{Loss, RefuseReason, WorkerMessage};
+use protocol::secret::SecretValues;
 
 use super::Agent;
 use super::event::Action;
@@ -93,16 +94,37 @@ impl Agent {
         }
         match held.said_at {
             Some(said_at) if now <= said_at + patience || planted::is(Bug::LateGoUsed) => {
+                if !self.has_its_files(ticket, now) {
+                    return;
+                }
+                let Some(held) = self.held.get_mut(&ticket) else { return };
                 held.phase = Phase::Going;
                 held.granted = Some(said_at);
                 held.guard.granted(said_at);
                 // With one step to run, the first that starts is the one.
                 self.draining |= self.once;
-                self.out.push(Action::Go { ticket, asked_at: said_at });
+                self.let_go_ahead(ticket, said_at);
                 self.ship(ticket, 0);
             }
             _ => self.ask_anew(ticket, now),
         }
+    }
+
+    /// What the runner is to be given with the `go` that follows.
+    pub(super) fn secrets_came(&mut self, ticket: Ticket, values: SecretValues) {
+        if let Some(held) = self.held.get_mut(&ticket).filter(|held| held.phase == Phase::Waiting) {
+            held.secrets = Some(values);
+        }
+    }
+
+    /// Lets the runner go, with all that it is given.
+    pub(super) fn let_go_ahead(&mut self, ticket: Ticket, asked_at: Duration) {
+        let Some(held) = self.held.get(&ticket) else { return };
+        let (secrets, cannot) = (held.secrets.clone(), held.files.cannot());
+        if let Some(values) = secrets {
+            self.out.push(Action::GiveSecrets { ticket, values });
+        }
+        self.out.push(Action::Go { ticket, asked_at, cannot });
     }
 
     pub(super) fn withdrawn(&mut self, ticket: Ticket) {
@@ -136,7 +158,7 @@ impl Agent {
         }
     }
 
-    pub(super) fn stop_attempt(&mut self, ticket: Ticket, mode: StopMode, reason: StopReason) {
+    pub(super) fn stop_attempt(&mut self, ticket: Ticket, mode: StopMode, reason: StopReason, now: Duration) {
         let Some(held) = self.held.get_mut(&ticket) else { return };
         match held.phase {
             Phase::Going | Phase::Running { .. } => self.out.push(Action::StopRunner { ticket, mode, reason }),
@@ -148,7 +170,8 @@ impl Agent {
             Phase::Unreadable => {
                 tracing::warn!(attempt = %ticket.attempt, "told to stop a step whose folder cannot be read; it is left alone");
             }
-            Phase::Ended { .. } | Phase::Lost { .. } => {}
+            Phase::Ended { .. } => self.give_up_files(ticket, "the step was told to stop before they were stored", now),
+            Phase::Lost { .. } => {}
         }
     }
 
@@ -184,6 +207,9 @@ impl Agent {
             Phase::Preparing { give_up } => *give_up = Some(then),
             Phase::Voiding { then: planned } => *planned = then,
             Phase::Waiting => {
+                if held.files.is_fetching() {
+                    self.out.push(Action::StopFiles { ticket });
+                }
                 held.phase = Phase::Voiding { then };
                 self.out.push(Action::Void { ticket });
             }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
-use protocol::link::{FRAME_BYTES_MAX, ServerMessage, WorkerMessage, decode_text};
+use protocol::link::{FRAME_BYTES_MAX, ServerMessage, TextFrame, WorkerMessage, decode_text};
 use tokio::sync::mpsc::{Receiver, Sender};
 use tokio::sync::oneshot;
 use tokio::time::sleep;
@@ -100,15 +100,11 @@ async fn write(
 
 /// One text frame of everything that is ready.
 fn gather(first: WorkerMessage, control: &mut Receiver<WorkerMessage>) -> String {
-    let mut frame = String::from("[");
+    let mut frame = TextFrame::default();
     let mut next = Some(first);
     while let Some(message) = next {
-        if frame.len() > 1 {
-            frame.push(',');
-        }
-        frame.push_str(&serde_json::to_string(&message).expect("messages are plain data and always have a JSON form"));
+        frame.push(&message);
         next = if frame.len() < TEXT_BYTES_SOFT_MAX { control.try_recv().ok() } else { None };
     }
-    frame.push(']');
-    frame
+    frame.finish().unwrap_or_default()
 }

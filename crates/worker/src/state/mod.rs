@@ -384,6 +384,8 @@ mod tests {
             duration_ms: 1,
             cpu_ms: 0,
             memory_bytes_max: 0,
+            cleanup: None,
+            artifacts: None,
         };
         let mut record = vec![0; protocol::folder::EXIT_OFFSET];
         record.extend(protocol::folder::encode_exit(&end));

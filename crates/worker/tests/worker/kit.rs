@@ -359,6 +359,10 @@ fn spec(id: u64, program: Program) -> AttemptSpec {
         on_disconnect: Default::default(),
         lease_ms: None,
         stop: StopPlan::default(),
+        cleanup: None,
+        secrets: Vec::new(),
+        artifacts: None,
+        fetch: Vec::new(),
     }
 }
 

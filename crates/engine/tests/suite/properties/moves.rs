@@ -124,6 +124,7 @@ impl Move {
             18 if self.form > 240 => Event::ChildMissing { step, child: child_of(world, step) },
             18 if self.form > 200 => child_ended(world, step, self.pick(&CHILD_ENDS), self.form.is_multiple_of(2)),
             18 if self.form < 20 => Event::Check { step: StepIx(99) },
+            18 if self.form > 180 => Event::SecretMissing { ticket, epoch, why: "it is not set".to_owned() },
             19 => world.fresh_offer(step, u128::from(self.form % 3)),
             17..=20 => Event::Check { step },
             _ => self.natural(world, step, ticket, epoch),

@@ -16,24 +16,35 @@ use crate::support::task::{child, plain_step};
 
 pub(super) fn small() -> impl Strategy<Value = Arc<Definition>> {
     let limit = || prop_oneof![4 => Just(None), 1 => select(vec![5, 90, 4_000, 9_000]).prop_map(secs)];
-    (prop::collection::vec(step(), 1..=5), limit(), limit()).prop_map(|(mut steps, timeout, expires)| {
-        for (index, step) in steps.iter_mut().enumerate() {
-            step.name = format!("s{index}").into();
-            // Edges lead backwards only, so there is no circle.
-            step.needs.retain(|need| need.step.get() < index);
-        }
-        let parts = DefinitionParts { name: "any".into(), timeout, expires, priority: 0, hooks: Vec::new(), steps };
-        Arc::new(Definition::new(parts).expect("edges lead backwards"))
-    })
+    (prop::collection::vec(step(), 1..=5), limit(), limit(), limit()).prop_map(
+        |(mut steps, timeout, expires, expect)| {
+            for (index, step) in steps.iter_mut().enumerate() {
+                step.name = format!("s{index}").into();
+                // Edges lead backwards only, so there is no circle.
+                step.needs.retain(|need| need.step.get() < index);
+            }
+            let parts = DefinitionParts {
+                name: "any".into(),
+                timeout,
+                expires,
+                expect,
+                priority: 0,
+                concurrency: None,
+                hooks: Vec::new(),
+                steps,
+            };
+            Arc::new(Definition::new(parts).expect("edges lead backwards"))
+        },
+    )
 }
 
 fn step() -> impl Strategy<Value = StepDef> {
     let shape = (prop::collection::vec(need(), 0..3), condition(), any_work(), prop::bool::weighted(0.2), fan_out());
     let safety = (effects(), prop::bool::weighted(0.3), retry(), protection());
-    let times = (timeout(), patience(), select(vec![0, 5, 300]));
+    let times = (timeout(), timeout(), patience(), select(vec![0, 5, 300]));
     (shape, safety, times).prop_map(|((needs, condition, work, allow_failure, fan_out), safety, times)| {
         let (effects, leased, retry, protection) = safety;
-        let (timeout, unmatched, grace) = times;
+        let (timeout, expect, unmatched, grace) = times;
         let fan_out = fan_out.filter(|_| !matches!(work, Work::Approve));
         StepDef {
             fan_out,
@@ -46,8 +57,9 @@ fn step() -> impl Strategy<Value = StepDef> {
             retry,
             protection,
             timeout,
+            expect,
             unmatched,
-            stop: StopPolicy { signal: 15, grace: Duration::from_secs(grace) },
+            stop: StopPolicy { signal: 15, grace: Duration::from_secs(grace), cleanup: Duration::from_secs(grace) },
             ..plain_step("")
         }
     })

@@ -327,6 +327,16 @@ fn an_output_is_kept_only_from_a_success() {
 }
 
 #[test]
+fn files_are_those_of_the_last_attempt() {
+    let files = |story| world("a[retry:2]", story).job.steps[0].artifacts.map(|set| set.files);
+    assert_eq!(files("go a; end a files"), Some(2));
+    assert_eq!(files("go a; end a unstored"), None);
+    // One that was left by an attempt before is not this one's.
+    assert_eq!(files("go a; end a 3-unstored; next; go a; end a files"), Some(2));
+    assert_eq!(files("go a; lost a; end a files"), Some(2), "also of one whose end came late");
+}
+
+#[test]
 fn templates_are_filled_in_when_the_step_is_queued() {
     let world = world("a -> b[argv:{input}]", "go a; end a 0");
     let rendered = world.job.steps[1].rendered.as_ref().expect("it has a template");
@@ -364,4 +374,36 @@ fn no_patience_is_no_hurry() {
     let world = world("a[unmatched:0s]", "check a");
     let check = world.job.steps[0].check.expect("it is queued");
     assert_eq!(check.at.since(START).as_secs(), 1);
+}
+
+/// The worker is ready and may not start: nothing has run, so nothing is lost, and nobody is asked again.
+#[test]
+fn a_secret_that_cannot_be_had() {
+    check(
+        "a[retry:3] -> b",
+        "offer a; bare a @7; bare a; bare a",
+        expect![[r#"
+            submit       | a: pending -enqueue-> queued
+            offer a      | a: offer made; ! offer a
+            bare a @7    | refused: stale: it was seen on an earlier link
+            bare a       | a: queued -fail-> failed; b: pending -skip-> skipped; job: pending -> failed; ! withdraw a
+            bare a       | refused: stale: the step has no such attempt now
+            = job failed (secret), a failed (secret), b skipped
+        "#]],
+    );
+}
+
+/// Once it may have run, a missing secret says nothing: it had all of them.
+#[test]
+fn a_secret_that_is_gone_later() {
+    check(
+        "a",
+        "go a; bare a",
+        expect![[r#"
+        submit       | a: pending -enqueue-> queued
+        go a
+        bare a       | refused: the step is running, so there is nothing to fail for want of a secret
+        = job running, a running
+    "#]],
+    );
 }

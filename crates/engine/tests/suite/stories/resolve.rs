@@ -267,7 +267,7 @@ fn a_word_on_one_step_says_nothing_of_another_that_may_still_run() {
     let cut = "go a; go b; lost a; lost b; cancel";
     goes_on("a, b", cut, resolved("succeeded"), false, expect!["refused: b may still run"]);
     let cut = "go a[0]; go a[1]; lost a[0]; lost a[1]; cancel";
-    let of_item = Continuation::Resolved(resolve(StepIx(1), AttemptId(Uuid::nil()), "succeeded", false));
+    let of_item = Continuation::Resolved(Box::new(resolve(StepIx(1), AttemptId(Uuid::nil()), "succeeded", false)));
     goes_on("a[each:2]", cut, of_item, false, expect!["refused: a[1] may still run"]);
 }
 
@@ -316,7 +316,7 @@ fn of_a_fan_out_only_what_did_not_end_well_is_done_again() {
         true,
         expect![[r#"job pending, a queued, b success [{"sha":"abc"},{"sha":"abc"}], c pending"#]],
     );
-    let of_item = |how: &str| Continuation::Resolved(resolve(StepIx(4), AttemptId(Uuid::nil()), how, false));
+    let of_item = |how: &str| Continuation::Resolved(Box::new(resolve(StepIx(4), AttemptId(Uuid::nil()), how, false)));
     goes_on(
         "a -> b[each:3] -> c",
         story,
@@ -344,7 +344,7 @@ fn of_a_fan_out_only_what_did_not_end_well_is_done_again() {
             r#"job failed, a success {"sha":"abc"}, b failed (resolved), c skipped, b[0] success {"sha":"abc"}, b[1] failed (resolved), b[2] success {"sha":"abc"}"#
         ]],
     );
-    let of_all = |how: &str| Continuation::Resolved(resolve(StepIx(1), AttemptId(Uuid::nil()), how, false));
+    let of_all = |how: &str| Continuation::Resolved(Box::new(resolve(StepIx(1), AttemptId(Uuid::nil()), how, false)));
     goes_on(
         "a -> b[each:3] -> c",
         story,
@@ -371,7 +371,7 @@ fn of_a_fan_out_only_what_did_not_end_well_is_done_again() {
     // An item that may still run.
     let cut = "go a[0]; lost a[0]; cancel";
     goes_on("a[each:2]", cut, Continuation::FromFailed, false, expect!["refused: a[0] may still run"]);
-    let by_hand = Continuation::Resolved(resolve(StepIx(0), AttemptId(Uuid::nil()), "succeeded", false));
+    let by_hand = Continuation::Resolved(Box::new(resolve(StepIx(0), AttemptId(Uuid::nil()), "succeeded", false)));
     goes_on("a[each:2]", cut, by_hand, false, expect![[r#"job success, a success {"sha":"by hand"}"#]]);
     // What waits for a reviewer keeps what it has, and gives it up with itself.
     let story = "approve b; go b[0]; end b[0] 0; go b[1]; end b[1] 1";
@@ -386,14 +386,14 @@ fn of_a_fan_out_only_what_did_not_end_well_is_done_again() {
     goes_on(
         "a[unmatched:wait] -cancelled-> b[each:2 if:cancelled()]",
         story,
-        Continuation::Resolved(resolve(StepIx(3), AttemptId(Uuid::nil()), "rerun", false)),
+        Continuation::Resolved(Box::new(resolve(StepIx(3), AttemptId(Uuid::nil()), "rerun", false))),
         true,
         expect![[r#"job cancelled, a cancelled (cancelled), b skipped, b[0] success {"sha":"abc"}, b[1] skipped"#]],
     );
 }
 
 fn resolved(how: &str) -> Continuation {
-    Continuation::Resolved(resolve(StepIx(0), AttemptId(Uuid::nil()), how, false))
+    Continuation::Resolved(Box::new(resolve(StepIx(0), AttemptId(Uuid::nil()), how, false)))
 }
 
 /// Plays `story`, continues its job, and tells what the new one looks like.

@@ -8,7 +8,7 @@
 //!  leave a, scaled a (its worker will not come back: it said so, its scaler says so)   more a (time to come back)
 //!  remove a (its worker)   resolve a succeeded | failed | rerun | late [dead]   unmatched a   cancel   force
 //!  child a ok | failed | timeout | cancelled [stray] (the job that does it is over)   missing a (it is not there)
-//!  approve a   reject a   check a   check job   poison a   poison job
+//!  admit, away (there is room in its concurrency group, there is none)   approve a   reject a   check a   check job   poison a   poison job
 //!  pass 5s   deaf 1h 90s (nobody is heard for an hour, and nobody judged for 90s of hearing after it)
 //!  next (jump to the next check and fire what is due)   next 3
 //!  a#1: the first ticket of step a, whatever is current       …@1: seen on link 1
@@ -16,7 +16,7 @@
 
 use std::fmt::Write as _;
 
-use engine::attempt::{Loss, Outcome, Report, Stopped, Usage};
+use engine::attempt::{ArtifactSet, Artifacts, Cleanup, Loss, Outcome, Report, Stopped, Usage};
 use engine::event::{About, Changes, ChildEnd, ChildOrder, Effect, Event, HookOrder, NoReturn, Rejection, Ticket};
 use engine::{AttemptId, Epoch, Failure, FailureKind, JobId, Resolution, Resolve, State, StepIx};
 use expect_test::Expect;
@@ -128,6 +128,7 @@ pub(crate) fn event(world: &mut World, words: &[&str]) -> Event {
         "refuse" => Event::Refused { ticket, reason: "busy".to_owned() },
         "drop" => Event::OfferLost { ticket, epoch },
         "accept" => Event::Accepted { ticket, epoch },
+        "bare" => Event::SecretMissing { ticket, epoch, why: "the secret `KEY` is not set".to_owned() },
         "end" => Event::Ended { ticket, report: report(what) },
         "lost" => Event::LinkLost { ticket, epoch },
         "back" => Event::Reattached { ticket, epoch: link.unwrap_or_else(|| world.new_epoch()) },
@@ -146,6 +147,8 @@ pub(crate) fn event(world: &mut World, words: &[&str]) -> Event {
         "child" => child_ended(world, step, what, words.get(3) == Some(&"stray")),
         "missing" => Event::ChildMissing { step, child: child_of(world, step) },
         "unmatched" => Event::Unmatched { step, missing: "gpu".to_owned() },
+        "admit" => Event::Admit { reason: "there is room".to_owned() },
+        "away" => Event::TurnAway(Failure::new(FailureKind::GroupFull, "there is no room")),
         "cancel" => Event::Cancel { by: "ann".to_owned(), force: false },
         "force" => Event::Cancel { by: "ann".to_owned(), force: true },
         "approve" => {
@@ -191,11 +194,13 @@ pub(crate) fn resolve(step: StepIx, attempt: AttemptId, what: &str, confirm_dead
 
 pub(crate) fn report(what: &str) -> Report {
     let (outcome, stopped) = match what {
-        "" | "0" | "badout" => (Outcome::Exited(0), None),
+        "" | "0" | "badout" | "files" | "unstored" => (Outcome::Exited(0), None),
+        "3-unstored" => (Outcome::Exited(3), None),
         "signal" => (Outcome::Signaled { signal: 9, oom: false }, None),
         "oom" => (Outcome::Signaled { signal: 9, oom: true }, None),
         "spawn" => (Outcome::SpawnFailed("no such file".to_owned()), None),
         "timeout" => (Outcome::Signaled { signal: 15, oom: false }, Some(Stopped::Timeout)),
+        "cleaned" | "uncleaned" => (Outcome::Signaled { signal: 15, oom: false }, Some(Stopped::Cancelled)),
         "cancelled" => (Outcome::Signaled { signal: 15, oom: false }, Some(Stopped::Cancelled)),
         "lease" => (Outcome::Signaled { signal: 9, oom: false }, Some(Stopped::LeaseExpired)),
         "worker" => (Outcome::Signaled { signal: 15, oom: false }, Some(Stopped::Worker)),
@@ -207,7 +212,21 @@ pub(crate) fn report(what: &str) -> Report {
         stopped,
         output: if good { json!({ "sha": "abc" }) } else { Value::Null },
         output_error: (what == "badout").then(|| "line 3 has no `=`".to_owned()),
+        artifacts: artifacts(what),
         usage: Usage { cpu_ms: 40, memory_bytes_max: 9_000 },
+        cleanup: match what {
+            "cleaned" => Some(Cleanup { outcome: Outcome::Exited(0), cut: None, duration_ms: 5 }),
+            "uncleaned" => Some(Cleanup { outcome: Outcome::Exited(3), cut: None, duration_ms: 5 }),
+            _ => None,
+        },
+    }
+}
+
+fn artifacts(what: &str) -> Option<Artifacts> {
+    match what {
+        "files" => Some(Artifacts::Stored(ArtifactSet { id: [7; 32], files: 2, bytes: 90 })),
+        _ if what.ends_with("unstored") => Some(Artifacts::Failed("the disk is full".to_owned())),
+        _ => None,
     }
 }
 
@@ -250,6 +269,9 @@ fn facts(world: &World, changes: &Changes) -> Vec<String> {
             About::Hook => (0..4).fold(format!("job: {}", note.reason), |text, number| {
                 text.replace(&world.job.id.hook(number).to_string(), &format!("H{number}"))
             }),
+            About::Slot => format!("job: {}", note.reason),
+            About::Notice { step: Some(step) } => format!("{}: notice: {}", name(*step), note.reason),
+            About::Notice { step: None } => format!("job: notice: {}", note.reason),
             About::CancelAsked => format!("job: cancel {}", note.reason),
         });
     }
@@ -271,7 +293,7 @@ fn facts(world: &World, changes: &Changes) -> Vec<String> {
     for order in &changes.hooks {
         facts.push(match order {
             HookOrder::Begin(birth) => format!("* begin a job with {}", birth.input),
-            HookOrder::Tell { on, webhook, .. } => format!("* tell {} of {}", webhook.url, on.word()),
+            HookOrder::Tell { on, to, .. } => format!("* tell {} of {}", to.address(), on.word()),
         });
     }
     let on = |ticket: &Ticket| name(ticket.step);

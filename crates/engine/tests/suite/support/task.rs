@@ -8,19 +8,22 @@ use std::time::Duration;
 
 use engine::StepIx;
 use engine::definition::{
-    ChildBody, ChildTask, Condition, Definition, DefinitionParts, Effects, Ends, FanOut, Hook, HookWork, Inputs, Items,
-    Need, Occasion, OnDisconnect, Patience, Program, Protection, RunBody, StepDef, StopPolicy, Webhook, Work,
+    ChildBody, ChildTask, Concurrency, Condition, Definition, DefinitionParts, Effects, Ends, FanOut, Hook, HookWork,
+    Inputs, Items, Mail, Need, Occasion, OnDisconnect, Outside, Patience, Program, Protection, RunBody, StepDef,
+    StopPolicy, Webhook, WhenFull, Work,
 };
 use engine::retry::{RetryOn, RetryPolicy};
 use serde_json::Value;
 
-/// The parts of a task, from its graph; the job's own limits are words too: `timeout:60s`, `expires:60s`.
+/// The parts of a task, from its graph; the job's own limits are words too: `timeout:60s`, `expires:60s`, `expect:60s`.
 pub(crate) fn task(text: &str) -> Arc<Definition> {
     let mut parts = DefinitionParts {
         name: "demo".into(),
         timeout: None,
         expires: None,
+        expect: None,
         priority: 0,
+        concurrency: None,
         hooks: Vec::new(),
         steps: Vec::new(),
     };
@@ -28,12 +31,19 @@ pub(crate) fn task(text: &str) -> Arc<Definition> {
         let words = tokens(statement);
         match words.as_slice() {
             [one] if one.starts_with("timeout:") => parts.timeout = Some(duration(&one["timeout:".len()..])),
+            [one] if one.starts_with("group:") => parts.concurrency = Some(group(&one["group:".len()..])),
+            [one] if one.starts_with("expect:") => parts.expect = Some(duration(&one["expect:".len()..])),
             [one] if one.starts_with("on_") => parts.hooks.push(hook(one)),
             [one] if one.starts_with("expires:") => parts.expires = Some(duration(&one["expires:".len()..])),
             _ => chain(&words, &mut parts.steps),
         }
     }
     Arc::new(Definition::new(parts).expect("the test's graph is sound"))
+}
+
+/// One at a time.
+fn group(name: &str) -> Concurrency {
+    Concurrency { group: name.into(), templated: name.contains('{'), limit: 1, when_full: WhenFull::Queue }
 }
 
 pub(crate) fn plain_step(name: &str) -> StepDef {
@@ -48,11 +58,14 @@ pub(crate) fn plain_step(name: &str) -> StepDef {
         effects: Effects::Writes,
         on_disconnect: OnDisconnect::Keep,
         timeout: None,
+        expect: None,
         retry: RetryPolicy::default(),
         unmatched: Patience::Default,
         allow_failure: false,
-        stop: StopPolicy { signal: 15, grace: Duration::from_secs(30) },
+        stop: StopPolicy { signal: 15, grace: Duration::from_secs(30), cleanup: Duration::from_secs(20) },
+        secrets: Vec::new(),
         protection: Protection::default(),
+        fetch: Vec::new(),
     }
 }
 
@@ -61,6 +74,8 @@ fn body(word: &str) -> RunBody {
         program: Program::Command { argv: vec![word.to_owned()] },
         env: BTreeMap::new(),
         workdir: None,
+        cleanup: None,
+        artifacts: None,
         templated: word.contains('{'),
     }
 }
@@ -121,6 +136,7 @@ fn set(step: &mut StepDef, key: &str, value: &str, named: Option<StepIx>) {
         "on" => step.retry.on = retry_on(value),
         "delay" => step.retry.delay = duration(value),
         "timeout" => step.timeout = Some(duration(value)),
+        "expect" => step.expect = Some(duration(value)),
         "unmatched" if value == "wait" => step.unmatched = Patience::Forever,
         "unmatched" => step.unmatched = Patience::For(duration(value)),
         "tags" => step.tags = value.split('+').map(Arc::from).collect(),
@@ -132,6 +148,11 @@ fn set(step: &mut StepDef, key: &str, value: &str, named: Option<StepIx>) {
         "allow_failure" => step.allow_failure = true,
         "stop" => step.on_disconnect = OnDisconnect::Stop,
         "grace" => step.stop.grace = duration(value),
+        "cleanup" => {
+            let program = Program::Command { argv: vec!["undo".to_owned()] };
+            step.work = Work::Run(Arc::new(RunBody { cleanup: Some(program), ..body("true") }));
+            step.stop.cleanup = duration(value);
+        }
         "reviewers" => step.protection.reviewers = value.parse().expect("a number of people"),
         "four_eyes" => step.protection.four_eyes = true,
         "message" => step.protection.message = Some(value.into()),
@@ -150,7 +171,9 @@ fn hook(word: &str) -> Hook {
     let (on, value) = word.split_once(':').expect("a hook has a value");
     let on = Occasion::ALL.into_iter().find(|known| known.word() == on).expect("an occasion");
     let work = if value.starts_with("http") {
-        HookWork::Webhook(Arc::new(Webhook { url: value.to_owned(), secret: None }))
+        HookWork::Tell(Outside::Webhook(Arc::new(Webhook { url: value.to_owned(), secret: None })))
+    } else if value.contains('@') {
+        HookWork::Tell(Outside::Mail(Arc::new(Mail { to: vec![value.to_owned()] })))
     } else {
         let Work::Child(body) = child(value) else { unreachable!("it is a job") };
         HookWork::Task(body)
@@ -173,7 +196,9 @@ pub(crate) fn child_task(hash: [u8; 32]) -> ChildTask {
         name: "child".into(),
         timeout: None,
         expires: None,
+        expect: None,
         priority: 0,
+        concurrency: None,
         hooks: Vec::new(),
         steps: vec![plain_step("work")],
     };

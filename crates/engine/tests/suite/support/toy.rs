@@ -53,7 +53,10 @@ impl Evaluator for Toy {
         let error = scope.outcome.and_then(|outcome| outcome.error).map_or("", |error| error.kind.code());
         let step = scope.outcome.and_then(|outcome| outcome.step).unwrap_or_default();
         let text = text.replace("{state}", state).replace("{error}", error).replace("{step}", step);
-        Ok(Value::from(text.replace("{item}", &item)))
+        let notice = scope.notice.map_or(String::new(), |notice| {
+            format!("{} {} {}", notice.kind.word(), notice.step.unwrap_or("-"), notice.text)
+        });
+        Ok(Value::from(text.replace("{item}", &item).replace("{notice}", &notice)))
     }
 
     /// A list as it is; of texts `used`, the output of the first step that this one uses, is known.

@@ -50,8 +50,9 @@ impl World {
         let rules = Rules::default();
         let (heard, verdicts_from) = (Heard(START.0), Heard::MIN);
         let ctx = Ctx { now: START, heard, verdicts_from, random: 0, rules: &rules, workers: &(), evaluator: &Toy };
-        let (job, changes) =
-            engine::submit(JobId(Uuid::from_u128(1)), definition, Arc::new(json!("hello")), "ann".into(), &ctx);
+        let (id, input) = (JobId(Uuid::from_u128(1)), json!("hello"));
+        let group = engine::group_of(&definition, &input, id, &Toy).expect("a test's group has a name");
+        let (job, changes) = engine::submit(id, definition, Arc::new(input), group, "ann".into(), &ctx);
         (
             World {
                 job,

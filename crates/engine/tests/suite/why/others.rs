@@ -1,11 +1,11 @@
 //! Steps that others do: their items, a job of their own, or people who are asked first.
 
-use engine::why::why;
+use engine::why::{DoubtView, HolderView, LineView, why};
 use engine::{Continuation, JobId, carry_on};
 use expect_test::expect;
 use uuid::Uuid;
 
-use super::{Fleet, check};
+use super::{Fleet, check, told};
 use crate::support::script::world;
 
 #[test]
@@ -159,4 +159,32 @@ fn those_who_are_asked_hear_what_for() {
           at 60s: queue it
     "#]],
     );
+}
+
+/// It says who has the slots, by what, and how many stand before it.
+#[test]
+fn a_job_in_line_for_its_group() {
+    let world = world("a -> b, group:release", "pass 10s");
+    let job = |n: u128| JobId(Uuid::from_u128(n));
+    let doubt = DoubtView {
+        step: "ship".to_owned(),
+        number: 2,
+        worker: "build-1".to_owned(),
+        given_up_at: Some(world.now - std::time::Duration::from_secs(120)),
+        until: world.now + std::time::Duration::from_secs(3600),
+    };
+    let holders = vec![HolderView { job: job(7), doubt: None }, HolderView { job: job(8), doubt: Some(doubt) }];
+    let told_of = |line: Option<LineView>| told(&world, &Fleet { line, ..Fleet::default() });
+    expect![[r#"
+        The job has not started, 2 steps: 2 pending. It waits for concurrency group `release`, of which 1 job runs at once: held by job 00000000-0000-0000-0000-000000000007 and job 00000000-0000-0000-0000-000000000008, which is over, but attempt 2 of its step `ship` on worker build-1 was given up 2m ago and may still run: `--confirm-dead` says that it does not; free in any case in 1h; 2 jobs are in line before it.
+        a is pending; owner: concurrency group `release`; seen: never
+          waits for concurrency group `release`, of which 1 job runs at once: held by job 00000000-0000-0000-0000-000000000007 and job 00000000-0000-0000-0000-000000000008, which is over, but attempt 2 of its step `ship` on worker build-1 was given up 2m ago and may still run: `--confirm-dead` says that it does not; free in any case in 1h; 2 jobs are in line before it
+          at 3600s: look again
+        b is pending; owner: step `a`; seen: never
+          waits for `a` (pending)
+          at 3600s: look again
+    "#]]
+    .assert_eq(&told_of(Some(LineView { before: 2, holders })));
+    let next = told_of(Some(LineView { before: 0, holders: Vec::new() }));
+    assert!(next.contains("nobody has a slot now; it is the next in line"), "{next}");
 }

@@ -18,7 +18,9 @@ fn waiting(change: impl FnOnce(&mut StepPlan)) -> Scene {
             expires: None,
             priority: 0,
             steps: vec![plan()],
+            expect: None,
             hooks: Vec::new(),
+            group: None,
         };
         step.child = Some(Box::new(ChildPlan { job, given: 7 }));
         change(step);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use engine::StateName;
 use sim::faults::{FaultKind, Ways};
 use sim::scenario::{Do, Moment, Order, Script, Settle};
-use sim::workload::GatePlan;
+use sim::workload::{Behaviour, CleanPlan, GatePlan};
 use worker::agent::StopLevel;
 
 use crate::row::{FOR_GOOD, LONG, Row, SHORT, WINDOW, returns, running, secs, when};
@@ -14,6 +14,7 @@ const CANCEL: Order = Order::Cancel { force: false };
 
 pub(crate) fn rows() -> Vec<Row> {
     let mut rows = cancels();
+    rows.extend(cleanups());
     rows.extend(fleet());
     rows.extend(settles());
     rows
@@ -69,6 +70,63 @@ fn cancels() -> Vec<Row> {
             when(Moment::Ended).order(CANCEL),
         )
         .either(),
+    ]
+}
+
+/// A step that is cleaned up after: that takes 20 s, and may take 60.
+fn cleaned() -> Script {
+    with_cleanup(secs(20))
+}
+
+fn with_cleanup(takes: Duration) -> Script {
+    let does = Behaviour {
+        takes,
+        lines: 3,
+        first_code: 0,
+        later_code: 0,
+        first_times: 1,
+        stubborn: true,
+        stray: false,
+        output: 0,
+    };
+    running().step(|step| step.clean = Some(CleanPlan { does, budget: secs(60) }))
+}
+
+fn cleanups() -> Vec<Row> {
+    let budget = "`cancel.cleanup` (here 60 s; the cleanup takes 20 s unless said otherwise)";
+    vec![
+        Row::new("cleanup", "cancels a step with a `cleanup`", cleaned().order(CANCEL).after(secs(10)).asks_why())
+            .rule(budget),
+        Row::new("cleanup-hangs", "the same; the cleanup never ends", with_cleanup(LONG).order(CANCEL)).rule(budget),
+        Row::new(
+            "cleanup-force",
+            "the same; `--force` 10 s later",
+            with_cleanup(LONG).order(CANCEL).after(secs(10)).order(Order::Cancel { force: true }),
+        ),
+        Row::new(
+            "cleanup-server-killed",
+            "the server is killed for 5 s during the cleanup",
+            cleaned().order(CANCEL).after(secs(5)).fault(FaultKind::KillServer { server: 0, down: secs(5) }),
+        )
+        .real("a_server_that_is_killed_during_a_cleanup_hears_of_it_later"),
+        Row::new(
+            "cleanup-worker-killed",
+            "the worker is killed (KILL) for 5 s during the cleanup",
+            cleaned().order(CANCEL).after(secs(5)).fault(FaultKind::KillWorker { host: 0, down: secs(5) }),
+        )
+        .real("a_worker_that_is_killed_during_a_cleanup_finds_it_again"),
+        Row::new(
+            "cleanup-cut",
+            "the worker is cut off for 300 s during the cleanup",
+            returns(cleaned().order(CANCEL).after(secs(5)).fault(cut()), LONG),
+        )
+        .rule("the deadline of the cancel: `cancel.grace` and `cancel.cleanup`, and a margin"),
+        Row::new(
+            "cleanup-runner-killed",
+            "the step's runner is killed during the cleanup",
+            cleaned().order(CANCEL).after(secs(5)).fault(FaultKind::KillRunner { host: 0 }),
+        )
+        .real("a_runner_that_is_killed_during_a_cleanup_takes_it_along"),
     ]
 }
 

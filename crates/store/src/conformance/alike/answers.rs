@@ -31,6 +31,7 @@ pub(super) fn assert_alike(one: &mut dyn Store, other: &mut dyn Store, known: &K
         attempt(one, other, attempt_id(n));
     }
     lists(one, other, known);
+    groups(one, other, known);
     events(one, other, known);
     access(one, other, known);
 }
@@ -58,10 +59,12 @@ fn checks(one: &mut dyn Store, other: &mut dyn Store, known: &Known) {
 }
 
 fn job(one: &mut dyn Store, other: &mut dyn Store, id: JobId) {
+    same!(one, other, open_kin(id, 2));
     same!(one, other, load_job(id));
     let (one, other) = (one.reader(), other.reader());
     same!(one, other, job(id));
     same!(one, other, attempts(id));
+    same!(one, other, unconfirmed(id));
     same!(one, other, lineage(id));
     same!(one, other, children(id, 2));
     same!(one, other, hooks(id, 2));
@@ -69,6 +72,8 @@ fn job(one: &mut dyn Store, other: &mut dyn Store, id: JobId) {
     same!(one, other, family(id, 1));
     same!(one, other, family(id, 100));
     same!(one, other, definition_of(id));
+    same!(one, other, weight(id));
+    same!(one, other, old_jobs(Some(id), job_id(100), 2));
     for ix in 0..3 {
         same!(one, other, step(id, StepIx(ix)));
     }
@@ -99,11 +104,18 @@ fn attempt(one: &mut dyn Store, other: &mut dyn Store, id: AttemptId) {
 fn lists(one: &mut dyn Store, other: &mut dyn Store, known: &Known) {
     let (one, other) = (one.reader(), other.reader());
     same!(one, other, last_job());
+    same!(one, other, old_jobs(None::<JobId>, job_id(100), 100));
+    same!(one, other, old_jobs(None::<JobId>, job_id(3), 100));
+    for limit in [0, 1, 100] {
+        same!(one, other, old_logs(None::<AttemptId>, attempt_id(100), limit));
+        same!(one, other, old_logs(Some(attempt_id(1)), attempt_id(100), limit));
+    }
     same!(one, other, dead_outbox(2));
     for n in 0..7 {
         same!(one, other, outbox(id(n)));
     }
     same!(one, other, job_counts());
+    same!(one, other, wanted_artifacts(&["ab".to_owned(), String::new()]));
     for prefix in ["", "0190", "01900000-0001", &job_id(2).to_string(), "x"] {
         same!(one, other, jobs_by_prefix(prefix, 3));
     }
@@ -115,6 +127,25 @@ fn lists(one: &mut dyn Store, other: &mut dyn Store, known: &Known) {
                 same!(one, other, jobs(&filter));
             }
         }
+    }
+}
+
+fn groups(one: &mut dyn Store, other: &mut dyn Store, known: &Known) {
+    let (one, other) = (one.reader(), other.reader());
+    for ended_after in [Time(0), known.now, after(300)] {
+        same!(one, other, stray_slots(ended_after));
+        for group in ["g", "h", "nobody"] {
+            same!(one, other, slots(group, ended_after));
+        }
+    }
+    for group in ["g", "h", "nobody"] {
+        same!(one, other, last_admitted(group));
+        same!(one, other, line(group, 1));
+        same!(one, other, line(group, 100));
+    }
+    for (name, limit) in [("", 100), ("", 1), ("g", 100), ("z", 100)] {
+        same!(one, other, lines(name, limit));
+        same!(one, other, groups(name, limit));
     }
 }
 
@@ -138,10 +169,16 @@ fn access(one: &mut dyn Store, other: &mut dyn Store, known: &Known) {
     same!(one, other, servers());
     same!(one, other, tokens());
     same!(one, other, tasks());
+    same!(one, other, secrets());
+    for name in ["SECRET_0", "SECRET_1", "NONE"] {
+        same!(one, other, secret(name));
+    }
     same!(one, other, breaker());
     same!(one, other, hearing());
     for n in 0..=u8::try_from(known.workers).unwrap_or(u8::MAX) {
         same!(one, other, worker_by_credential(&[n; 32]));
+        same!(one, other, departed_by_credential(&[n; 32]));
+        same!(one, other, departed(worker_id(u64::from(n))));
         same!(one, other, token_by_hash(&[n; 32]));
     }
     for key in ["a", "b", "none"] {

@@ -11,14 +11,15 @@ use engine::{AttemptId, Epoch, Event, Fence, Heard, StepIx, Time};
 use super::Outcome;
 use super::answers::Known;
 use crate::conformance::scene::{
-    Life, after, approval, attempt_id, definition_row, fan_out, id, job_id, needs, plain, report, step, task, worker_id,
+    Life, after, approval, attempt_id, definition_row, fan_out, grouped, id, job_id, needs, plain, report, step, task,
+    worker_id,
 };
 use crate::conformance::triggers;
 use crate::rows::{
     BeatRole, BeatRow, BreakerRow, FleetChange, HearingRow, IdempotencyRow, LateOutcome, LineageRow, NewWorker,
-    OutboxMove, OutboxRow, QuarantineRow, ServerId, ServerRow, TaskRow, TokenRow, WorkerHello,
+    OutboxMove, OutboxRow, QuarantineRow, SecretRow, ServerId, ServerRow, TaskRow, TokenRow, WorkerHello,
 };
-use crate::{Batch, JobWrite, LogAppend, LogClose, LogDeadline, LogMark, Mark, Store, TriggerWrite};
+use crate::{Admission, Batch, JobWrite, LogAppend, LogClose, LogDeadline, LogMark, Mark, Piece, Store, TriggerWrite};
 
 /// Few of each, so that they meet.
 const JOBS_MAX: u64 = 6;
@@ -89,13 +90,15 @@ impl<'a> Script<'a> {
         }
         let seconds = if self.choices.one_in(8) { 3_600 } else { self.choices.below(3) };
         self.now = self.now + Duration::from_secs(seconds);
-        Some(match self.choices.below(17) {
+        Some(match self.choices.below(19) {
             0 => self.reserve_fences(),
             1 => self.prune_beats(),
             2 => self.token(),
             3 => self.enroll(),
             4 => self.task_or_setting(),
             5 => self.register(),
+            6 => self.retention(),
+            7 => self.prune_groups(),
             _ => self.batch(),
         })
     }
@@ -118,7 +121,8 @@ impl<'a> Script<'a> {
     fn batch(&mut self) -> Write {
         let mut batch = Batch { now: self.now, ..Batch::default() };
         for _ in 0..=self.choices.below(3) {
-            match self.choices.below(13) {
+            match self.choices.below(14) {
+                13 => self.admission(&mut batch),
                 12 => self.trigger(&mut batch),
                 0 => self.submit(&mut batch),
                 1..=5 => self.happen(&mut batch),
@@ -141,11 +145,13 @@ impl<'a> Script<'a> {
             return;
         }
         let retry = RetryPolicy { attempts: 2, delay: Duration::from_secs(5), ..RetryPolicy::default() };
-        let definition = match self.choices.below(5) {
+        let definition = match self.choices.below(7) {
             0 => plain(),
             1 => task("wide", vec![step("a"), step("b"), needs(step("c"), StepIx(0))]),
             2 => task("gate", vec![approval("a"), needs(step("b"), StepIx(0))]),
             3 => task("many", vec![fan_out("c", 2)]),
+            4 => grouped("g", 0),
+            5 => grouped(["g", "h"][self.choices.index(2)], 1),
             _ => task("again", vec![engine::definition::StepDef { retry, ..step("a") }]),
         };
         let (life, mut new) = Life::draft(n, &definition, self.now);
@@ -189,6 +195,20 @@ impl<'a> Script<'a> {
         });
     }
 
+    /// Jobs that a group has room for, by what is known of it or was. Whether their own rows say so is all the same to a store.
+    fn admission(&mut self, batch: &mut Batch) {
+        let group = ["g", "h"][self.choices.index(2)].to_owned();
+        let mut some = |one_in| self.choices.one_in(one_in).then(|| job_id(1 + self.choices.below(JOBS_MAX)));
+        let (expected, first, more, after) = (some(2), some(8), some(3), some(4));
+        let jobs = [Some(first.unwrap_or(job_id(1))), more].into_iter().flatten().collect();
+        batch.admissions.push(Admission { group, expected, jobs, after: after.into_iter().collect() });
+    }
+
+    fn prune_groups(&mut self) -> Write {
+        let (before, limit) = (after(self.choices.below(4_000)), self.choices.index(3));
+        Box::new(move |store| Outcome::of(store.prune_groups(before, limit)))
+    }
+
     /// An event of some job, if it is in a state for it.
     fn happen(&mut self, batch: &mut Batch) {
         let Some(mut life) = self.some_life() else { return };
@@ -219,7 +239,11 @@ impl<'a> Script<'a> {
         let offered = state.offer().map(|o| Ticket { step: ix, attempt: o.attempt, fence: o.fence });
         let live = state.live().map(|l| Ticket { step: ix, attempt: l.attempt, fence: l.fence });
         let choice = self.choices.below(12);
+        if life.job.awaits_slot() && choice < 6 {
+            return Event::Admit { reason: "there is room".to_owned() };
+        }
         match (offered, live) {
+            (_, Some(ticket)) if choice == 11 => Event::WorkerRemoved { ticket, by: "eve".to_owned() },
             (Some(ticket), _) if choice < 6 => Event::Accepted { ticket, epoch },
             (Some(ticket), _) if choice < 8 => Event::Refused { ticket, reason: "busy".to_owned() },
             (Some(ticket), _) if choice < 9 => Event::OfferLost { ticket, epoch },
@@ -381,6 +405,33 @@ impl<'a> Script<'a> {
         Box::new(move |store| Outcome::of(store.prune_beats(before, limit)))
     }
 
+    /// Something old goes, or a piece of it.
+    fn retention(&mut self) -> Write {
+        let now = self.now;
+        let piece = Piece { rows: self.choices.index(12), log_bytes: self.choices.below(6) };
+        let piece = if self.choices.one_in(2) { Piece { rows: 1_000, log_bytes: 1_000 } } else { piece };
+        match self.choices.below(7) {
+            0..=2 => {
+                let from = if self.choices.one_in(6) { &self.past } else { &self.lives };
+                let jobs: Vec<_> = from.iter().map(|life| (life.job.id, life.job.header.version)).collect();
+                Box::new(move |store| Outcome::of(store.doom(&jobs, now)))
+            }
+            3 => Box::new(move |store| Outcome::of(store.clear_doomed(piece))),
+            4 => {
+                let attempt = attempt_id(1 + self.choices.below(ATTEMPTS_WITH_LOGS));
+                Box::new(move |store| Outcome::of(store.drop_log(attempt, now, piece)))
+            }
+            5 => {
+                let (after, limit) = (self.choices.maybe(250).map(hash), self.choices.index(4));
+                Box::new(move |store| Outcome::of(store.prune_definitions(after, limit)))
+            }
+            _ => {
+                let (worker, since) = (worker_id(1 + self.choices.below(WORKERS)), after(self.choices.below(9_000)));
+                Box::new(move |store| Outcome::of(store.depart(worker, since, now)))
+            }
+        }
+    }
+
     fn token(&mut self) -> Write {
         let (n, now) = (self.choices.below(4), self.now);
         if self.choices.one_in(4) {
@@ -411,6 +462,14 @@ impl<'a> Script<'a> {
 
     fn task_or_setting(&mut self) -> Write {
         let (n, pushed_at) = (self.choices.below(3), self.now);
+        if self.choices.one_in(4) {
+            return Box::new(move |store| Outcome::of(store.remove_secret(&format!("SECRET_{n}"))));
+        }
+        if self.choices.one_in(4) {
+            let (name, sealed) = (format!("SECRET_{n}"), format!("at {pushed_at}").into_bytes());
+            let row = SecretRow { name, sealed, set_at: pushed_at, set_by: "ada".to_owned() };
+            return Box::new(move |store| Outcome::of(store.put_secret(&row)));
+        }
         if self.choices.one_in(2) {
             let key = ["a", "b", "min_reader"][self.choices.index(3)];
             return Box::new(move |store| Outcome::of(store.set_meta(key, &format!("set {n}"))));
@@ -489,6 +548,7 @@ fn hello(n: u64, epoch: Epoch) -> WorkerHello {
         no_reconnect: false,
         server: ServerId(id(800 + n % 2)),
         unwilling: n == 2,
+        features: if n == 1 { Vec::new() } else { vec!["secrets".to_owned()] },
     }
 }
 

@@ -1,0 +1,144 @@
+//! What is old goes: jobs that are over with all that is theirs, logs, workers that nobody has seen for long.
+//!
+//! [`plan`] says what may go, and why the rest stays; it is pure. [`Run`] carries that out in small pieces, each a
+//! transaction of its own: the ledger does one between two rounds, `bowline db prune` one after the other.
+//!
+//! A job and all that it began, or that followed on its end, share the first half of their ids, and go together or not at
+//! all. So a job that is not on record, with nobody of its family on record either, and from before the time up to which
+//! anything was deleted ([`Mark`]), is one that was deleted: whoever reports on it late is let go without an alarm.
+
+mod estimate;
+pub mod plan;
+mod run;
+
+use std::time::Duration;
+
+use engine::{JobId, Time};
+use serde::{Deserialize, Serialize};
+use store::{Cleared, Reader, Store, StoreError};
+
+pub use estimate::estimate;
+pub use plan::{Keep, Kept};
+pub use run::{Run, Step};
+
+/// The key of the store's settings that holds the [`Mark`].
+const MARK_KEY: &str = "retention";
+
+/// How long things are kept; none: for ever.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RetentionRules {
+    pub jobs: Option<Duration>,
+    pub logs: Option<Duration>,
+    pub workers: Option<Duration>,
+    /// From one run to the next.
+    pub every: Duration,
+    /// Nothing goes by itself before the server has listened for so long without a break: a clock that was wrong when its
+    /// machine started is put right by then, and nothing is taken for older than it is.
+    pub settle: Duration,
+}
+
+impl Default for RetentionRules {
+    fn default() -> RetentionRules {
+        let (every, settle) = (Duration::from_secs(3_600), Duration::from_secs(600));
+        RetentionRules { jobs: None, logs: None, workers: None, every, settle }
+    }
+}
+
+impl RetentionRules {
+    pub fn cutoffs(&self, now: Time) -> Cutoffs {
+        let ago = |kept: Option<Duration>| kept.map(|kept| now - kept);
+        Cutoffs { jobs: ago(self.jobs), logs: ago(self.logs), workers: ago(self.workers) }
+    }
+
+    pub fn keeps_all(&self) -> bool {
+        self.jobs.is_none() && self.logs.is_none() && self.workers.is_none()
+    }
+}
+
+/// What is from before these times may go; none: nothing of the kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Cutoffs {
+    pub jobs: Option<Time>,
+    pub logs: Option<Time>,
+    pub workers: Option<Time>,
+}
+
+impl Cutoffs {
+    /// The same, but with jobs and logs that ended before this time.
+    #[must_use]
+    pub fn older_than(self, time: Time) -> Cutoffs {
+        Cutoffs { jobs: Some(time), logs: Some(time), workers: self.workers }
+    }
+}
+
+/// What went, or would go.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    pub jobs: u64,
+    pub attempts: u64,
+    pub events: u64,
+    /// Logs that went while their jobs stay.
+    pub logs: u64,
+    pub log_lines: u64,
+    pub log_bytes: u64,
+    pub definitions: u64,
+    pub workers: u64,
+    /// Jobs that are old enough, and stay.
+    pub kept: Kept,
+}
+
+impl Tally {
+    fn add(&mut self, cleared: Cleared) {
+        self.attempts += cleared.attempts;
+        self.events += cleared.events;
+        self.log_lines += cleared.log_lines;
+        self.log_bytes += cleared.log_bytes;
+    }
+}
+
+/// How far retention has got, for `/readyz` and the API.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// When the run that goes on, or the last one, began; none before the first.
+    pub started_at: Option<Time>,
+    /// None while it goes on.
+    pub ended_at: Option<Time>,
+    pub tally: Tally,
+}
+
+/// Up to when jobs were ever deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct Mark {
+    before: i64,
+}
+
+pub(crate) fn mark(reader: &dyn Reader) -> Result<Option<Time>, StoreError> {
+    let text = reader.meta(MARK_KEY)?;
+    Ok(text.and_then(|text| serde_json::from_str::<Mark>(&text).ok()).map(|mark| Time(mark.before)))
+}
+
+/// Before anything goes: what is not on record from then on may be missing for that reason.
+fn raise_mark(store: &mut dyn Store, before: Time) -> Result<(), StoreError> {
+    if mark(&*store.reader())?.is_some_and(|mark| mark >= before) {
+        return Ok(());
+    }
+    let text = serde_json::to_string(&Mark { before: before.0 }).expect("a number always has a JSON form");
+    store.set_meta(MARK_KEY, &text)
+}
+
+/// Whether a job that is not on record was deleted, with all of its family. What else is missing was lost.
+pub fn was_deleted(reader: &dyn Reader, job: JobId) -> Result<bool, StoreError> {
+    let Some(before) = mark(reader)? else { return Ok(false) };
+    if !job.is_from_before(before) {
+        return Ok(false);
+    }
+    let (first, _) = job.0.as_u64_pair();
+    let (low, high) = (uuid::Uuid::from_u64_pair(first, 0), uuid::Uuid::from_u64_pair(first, u64::MAX));
+    let kin = reader.old_jobs(below(low), JobId(high), 1)?;
+    Ok(kin.is_empty())
+}
+
+/// The id before this one.
+fn below(id: uuid::Uuid) -> Option<JobId> {
+    id.as_u128().checked_sub(1).map(|before| JobId(uuid::Uuid::from_u128(before)))
+}

@@ -1,0 +1,131 @@
+//! Which jobs may go.
+
+use engine::{JobId, Time};
+use planted::Bug;
+use store::OldJob;
+
+/// Why a family of jobs stays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keep {
+    /// One of it is not over.
+    Open,
+    /// One of it ended, or was heard of, too short ago.
+    Young,
+    /// A job that goes on for one of it is not over.
+    CarriedOn,
+    /// The job that one of it goes on for is still on record: the older one goes first.
+    Continues,
+    /// An attempt was given up without proof that nothing of it runs.
+    InDoubt,
+    /// Lines of a log are waited for.
+    LogOpen,
+    /// Somebody outside is still to hear of it.
+    Undelivered,
+    /// A worker that is connected has something of it.
+    InHand,
+}
+
+/// Jobs that are old enough and stay, by the reason that the first of their family has.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Kept {
+    /// Not over, or needed by one that is not.
+    pub needed: u64,
+    pub in_doubt: u64,
+    /// Something of it is still under way: a log, a word to the outside, a worker's report.
+    pub under_way: u64,
+}
+
+impl Kept {
+    pub(super) fn count(&mut self, keep: Keep, jobs: usize) {
+        let jobs = jobs as u64;
+        match keep {
+            // Not old enough is no reason to speak of.
+            Keep::Young => {}
+            Keep::Open | Keep::CarriedOn | Keep::Continues => self.needed += jobs,
+            Keep::InDoubt => self.in_doubt += jobs,
+            Keep::LogOpen | Keep::Undelivered | Keep::InHand => self.under_way += jobs,
+        }
+    }
+}
+
+/// Whether a family, all of it that is on record, may go; or why it stays.
+pub fn judge(family: &[OldJob], before: Time, in_hand: &dyn Fn(JobId) -> bool) -> Result<(), Keep> {
+    family.iter().try_for_each(|job| judge_one(job, family, before, in_hand))
+}
+
+fn judge_one(job: &OldJob, family: &[OldJob], before: Time, in_hand: &dyn Fn(JobId) -> bool) -> Result<(), Keep> {
+    let is_kin = |other: JobId| family.iter().any(|kin| kin.id == other);
+    let is_old = |at: Option<Time>| at.is_some_and(|at| at < before);
+    let doubtful = job.in_doubt && !planted::is(Bug::PrunedInDoubt);
+    let reasons = [
+        (job.open, Keep::Open),
+        (!is_old(job.ended_at) || job.last_event_at.is_some_and(|at| at >= before), Keep::Young),
+        (job.carried_on, Keep::CarriedOn),
+        (job.continues.is_some_and(|old| !is_kin(old)), Keep::Continues),
+        (doubtful, Keep::InDoubt),
+        (job.log_open, Keep::LogOpen),
+        (job.undelivered, Keep::Undelivered),
+        (in_hand(job.id), Keep::InHand),
+    ];
+    reasons.into_iter().find(|(holds, _)| *holds).map_or(Ok(()), |(_, keep)| Err(keep))
+}
+
+/// Whether two jobs that stand next to each other in the order of their ids go together.
+pub(super) fn are_kin(one: JobId, other: JobId) -> bool {
+    one.may_be_kin(other) && !planted::is(Bug::FamilyTornApart)
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn old(n: u64) -> OldJob {
+        OldJob {
+            id: JobId(Uuid::from_u64_pair(1, n)),
+            version: 1,
+            open: false,
+            ended_at: Some(Time(50)),
+            last_event_at: Some(Time(60)),
+            in_doubt: false,
+            log_open: false,
+            undelivered: false,
+            continues: None,
+            carried_on: false,
+        }
+    }
+
+    #[test]
+    fn each_reason_keeps_a_job_and_with_it_its_family() {
+        let nobody = |_| false;
+        let elsewhere = Some(JobId(Uuid::from_u64_pair(9, 9)));
+        let cases = [
+            (old(2), Ok(())),
+            (OldJob { open: true, ended_at: None, ..old(2) }, Err(Keep::Open)),
+            (OldJob { ended_at: Some(Time(100)), ..old(2) }, Err(Keep::Young)),
+            (OldJob { last_event_at: Some(Time(100)), ..old(2) }, Err(Keep::Young)),
+            (OldJob { last_event_at: None, ..old(2) }, Ok(())),
+            (OldJob { carried_on: true, ..old(2) }, Err(Keep::CarriedOn)),
+            (OldJob { continues: elsewhere, ..old(2) }, Err(Keep::Continues)),
+            (OldJob { continues: Some(old(1).id), ..old(2) }, Ok(())),
+            (OldJob { in_doubt: true, ..old(2) }, Err(Keep::InDoubt)),
+            (OldJob { log_open: true, ..old(2) }, Err(Keep::LogOpen)),
+            (OldJob { undelivered: true, ..old(2) }, Err(Keep::Undelivered)),
+        ];
+        for (job, expected) in cases {
+            assert_eq!(judge(&[old(1), job.clone(), old(3)], Time(100), &nobody), expected, "{job:?}");
+        }
+        assert_eq!(judge(&[old(1)], Time(50), &nobody), Err(Keep::Young), "what ended just then is not older");
+        assert_eq!(judge(&[old(1)], Time(100), &|job| job == old(1).id), Err(Keep::InHand));
+    }
+
+    #[test]
+    fn what_stays_is_counted_by_its_reason() {
+        let mut kept = Kept::default();
+        for keep in [Keep::Open, Keep::Continues, Keep::CarriedOn, Keep::Young, Keep::InDoubt, Keep::LogOpen] {
+            kept.count(keep, 2);
+        }
+        assert_eq!(kept, Kept { needed: 6, in_doubt: 2, under_way: 2 });
+    }
+}

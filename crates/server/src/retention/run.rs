@@ -1,0 +1,211 @@
+//! One run: everything that may go, piece by piece.
+
+use std::collections::VecDeque;
+
+use engine::{AttemptId, JobId, Time, WorkerId};
+use store::rows::WorkerRow;
+use store::{OldJob, OldLog, Piece, Reader, Store, StoreError};
+
+use super::{Cutoffs, Tally, plan, raise_mark};
+
+/// Jobs that are looked at in one step.
+pub(super) const LOOK_JOBS: usize = 100;
+
+/// Logs that are looked at in one step.
+pub(super) const LOOK_LOGS: usize = 50;
+
+/// Jobs that are taken off the record in one transaction.
+const DOOMED_PER_STEP: usize = 50;
+
+/// Rows and bytes of log that one transaction takes away: a few milliseconds' worth.
+const PIECE: Piece = Piece { rows: 500, log_bytes: 4 * 1024 * 1024 };
+
+/// Definitions that are looked at in one step.
+const LOOK_DEFINITIONS: usize = 200;
+
+/// Workers that are deleted in one step.
+const WORKERS_PER_STEP: usize = 50;
+
+/// A run under way. Nothing is lost with it: what is left is found again by the next one.
+#[derive(Debug)]
+pub struct Run {
+    cutoffs: Cutoffs,
+    phase: Phase,
+    /// The family that is being looked at, as far as it was.
+    family: Vec<OldJob>,
+    /// Jobs that may go, with the versions for which that was decided.
+    condemned: VecDeque<(JobId, u64)>,
+    /// Something is left of jobs that are off the record.
+    clearing: bool,
+    pub tally: Tally,
+}
+
+#[derive(Debug)]
+enum Phase {
+    Jobs(Option<JobId>),
+    Logs(Option<AttemptId>),
+    Definitions(Option<[u8; 32]>),
+    Workers(Option<Vec<WorkerId>>),
+    Done,
+}
+
+/// What one step came to.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Step {
+    pub done: bool,
+    /// Jobs that are off the record now.
+    pub jobs: Vec<JobId>,
+    /// Workers that are.
+    pub workers: Vec<WorkerId>,
+}
+
+impl Run {
+    pub fn new(cutoffs: Cutoffs) -> Run {
+        let (family, condemned) = (Vec::new(), VecDeque::new());
+        // What an earlier run left behind comes first.
+        Run { cutoffs, phase: Phase::Jobs(None), family, condemned, clearing: true, tally: Tally::default() }
+    }
+
+    /// One look and one transaction at most. `in_hand`: whether a connected worker has something of a job.
+    pub fn step(
+        &mut self,
+        store: &mut dyn Store,
+        now: Time,
+        in_hand: &dyn Fn(JobId) -> bool,
+    ) -> Result<Step, StoreError> {
+        let mut step = Step::default();
+        if self.clearing {
+            let cleared = store.clear_doomed(PIECE)?;
+            self.tally.add(cleared);
+            self.clearing = cleared.more;
+        } else if !self.condemned.is_empty() {
+            self.doom(store, now, &mut step)?;
+        } else {
+            match &mut self.phase {
+                Phase::Jobs(after) => {
+                    let after = *after;
+                    self.look_at_jobs(&*store.reader(), after, in_hand)?;
+                }
+                Phase::Logs(after) => {
+                    let after = *after;
+                    self.drop_logs(store, after, now)?;
+                }
+                Phase::Definitions(after) => {
+                    let (dropped, next) = store.prune_definitions(*after, LOOK_DEFINITIONS)?;
+                    self.tally.definitions += dropped as u64;
+                    self.phase = if next.is_some() { Phase::Definitions(next) } else { Phase::Workers(None) };
+                }
+                Phase::Workers(_) => self.drop_workers(store, now, &mut step)?,
+                Phase::Done => {}
+            }
+        }
+        step.done = matches!(self.phase, Phase::Done) && !self.clearing;
+        Ok(step)
+    }
+
+    fn look_at_jobs(
+        &mut self,
+        reader: &dyn Reader,
+        after: Option<JobId>,
+        in_hand: &dyn Fn(JobId) -> bool,
+    ) -> Result<(), StoreError> {
+        let Some(before) = self.cutoffs.jobs else {
+            self.phase = Phase::Logs(None);
+            return Ok(());
+        };
+        let page = reader.old_jobs(after, JobId::lowest_at(before), LOOK_JOBS)?;
+        let is_last = page.len() < LOOK_JOBS;
+        let last = page.last().map(|job| job.id);
+        for job in page {
+            if self.family.last().is_some_and(|kin| !plan::are_kin(kin.id, job.id)) {
+                self.judge(before, in_hand);
+            }
+            self.family.push(job);
+        }
+        if is_last {
+            self.judge(before, in_hand);
+            self.phase = Phase::Logs(None);
+        } else {
+            self.phase = Phase::Jobs(last);
+        }
+        Ok(())
+    }
+
+    fn judge(&mut self, before: Time, in_hand: &dyn Fn(JobId) -> bool) {
+        let family = std::mem::take(&mut self.family);
+        match plan::judge(&family, before, in_hand) {
+            Ok(()) => self.condemned.extend(family.iter().map(|job| (job.id, job.version))),
+            Err(keep) => self.tally.kept.count(keep, family.len()),
+        }
+    }
+
+    fn doom(&mut self, store: &mut dyn Store, now: Time, step: &mut Step) -> Result<(), StoreError> {
+        if let Some(before) = self.cutoffs.jobs {
+            raise_mark(store, before)?;
+        }
+        let some: Vec<(JobId, u64)> = self.condemned.iter().take(DOOMED_PER_STEP).copied().collect();
+        step.jobs = store.doom(&some, now)?;
+        self.condemned.drain(..some.len());
+        self.tally.jobs += step.jobs.len() as u64;
+        self.clearing = true;
+        Ok(())
+    }
+
+    /// Lines whose time is over while their jobs stay.
+    fn drop_logs(&mut self, store: &mut dyn Store, after: Option<AttemptId>, now: Time) -> Result<(), StoreError> {
+        self.phase = Phase::Definitions(None);
+        let Some(before) = self.cutoffs.logs else { return Ok(()) };
+        let page = store.reader().old_logs(after, AttemptId::lowest_at(before), LOOK_LOGS)?;
+        let (mut reached, is_last) = (after, page.len() < LOOK_LOGS);
+        for log in page {
+            if may_go(&log, before) {
+                let cleared = store.drop_log(log.attempt, now, PIECE)?;
+                self.tally.add(cleared);
+                self.tally.logs += u64::from(cleared.log_lines > 0 && !cleared.more);
+                // One log in one step: the rest of it, or the next, comes with the next step.
+                reached = if cleared.more { reached } else { Some(log.attempt) };
+                self.phase = Phase::Logs(reached);
+                return Ok(());
+            }
+            reached = Some(log.attempt);
+        }
+        if !is_last {
+            self.phase = Phase::Logs(reached);
+        }
+        Ok(())
+    }
+
+    fn drop_workers(&mut self, store: &mut dyn Store, now: Time, step: &mut Step) -> Result<(), StoreError> {
+        let Phase::Workers(known) = &mut self.phase else { return Ok(()) };
+        let Some(before) = self.cutoffs.workers else {
+            self.phase = Phase::Done;
+            return Ok(());
+        };
+        let unseen = match known.take() {
+            Some(rest) => rest,
+            None => unseen_since(&*store.reader(), before)?,
+        };
+        let some = unseen.len().min(WORKERS_PER_STEP);
+        for worker in &unseen[..some] {
+            if store.depart(*worker, before, now)? {
+                step.workers.push(*worker);
+            }
+        }
+        self.tally.workers += step.workers.len() as u64;
+        let rest = unseen[some..].to_vec();
+        self.phase = if rest.is_empty() { Phase::Done } else { Phase::Workers(Some(rest)) };
+        Ok(())
+    }
+}
+
+pub(super) fn may_go(log: &OldLog, before: Time) -> bool {
+    match log.job {
+        Some(_) => log.complete && log.ended_at.is_some_and(|at| at < before),
+        None => true,
+    }
+}
+
+pub(super) fn unseen_since(reader: &dyn Reader, before: Time) -> Result<Vec<WorkerId>, StoreError> {
+    let is_unseen = |row: &WorkerRow| row.last_seen_at.unwrap_or(row.created_at) < before;
+    Ok(reader.workers()?.iter().filter(|row| is_unseen(row)).map(|row| row.id).collect())
+}

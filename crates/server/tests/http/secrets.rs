@@ -1,0 +1,100 @@
+//! Secrets over the API: values go in, and never come out.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use serde_json::{Value, json};
+
+use crate::site::Site;
+
+const VALUE: &str = "hunter2-and-more";
+const DEPLOY: &str = "name: deploy\nsteps:\n  ship: { run: x, secrets: [DEPLOY_KEY] }\n";
+
+impl Site {
+    async fn set(&self, name: &str, value: &str) -> crate::client::Answer {
+        let path = format!("/api/secrets/{name}");
+        self.as_admin("PUT", &path).json(&json!({ "value": value })).send().await
+    }
+
+    async fn listed(&self) -> Vec<Value> {
+        self.get("/api/secrets").await.is(200)["items"].as_array().expect("items").clone()
+    }
+
+    async fn token(&self, role: &str) -> String {
+        let made = self.post("/api/tokens", &json!({ "kind": "api", "role": role })).await.is(201);
+        made["token"].as_str().expect("a token").to_owned()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secret_is_set_listed_and_removed() {
+    let site = Site::start().await;
+    assert_eq!(site.listed().await, [] as [Value; 0]);
+    let set = site.set("DEPLOY_KEY", &format!("{VALUE}\n")).await.is(200);
+    assert_eq!((&set["name"], &set["source"]), (&json!("DEPLOY_KEY"), &json!("store")));
+    let listed = site.listed().await;
+    assert_eq!(listed.len(), 1);
+    assert!(listed[0]["set_at"].is_string() && listed[0]["set_by"].is_string(), "{listed:?}");
+    assert_eq!(site.app.secrets.get("DEPLOY_KEY").expect("stored"), VALUE.as_bytes());
+    for file in ["bowline.db", "bowline.db-wal", "secrets.key"] {
+        let bytes = std::fs::read(site.folder.path().join(file)).unwrap_or_default();
+        assert!(!bytes.windows(VALUE.len()).any(|part| part == VALUE.as_bytes()), "{file} holds it");
+    }
+    let mode = std::fs::metadata(site.folder.path().join("secrets.key")).expect("the first makes it").permissions();
+    assert_eq!(mode.mode() & 0o777, 0o600);
+
+    // A file of the server comes before the store, and whoever sets it is told.
+    let file = site.folder.path().join("secrets/DEPLOY_KEY");
+    std::fs::create_dir_all(file.parent().expect("a folder")).expect("a folder");
+    std::fs::write(&file, "of the file").expect("a file");
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).expect("its owner may");
+    assert_eq!(site.set("DEPLOY_KEY", VALUE).await.is(200)["source"], "file");
+    assert_eq!(site.listed().await[0]["source"], "file");
+    std::fs::remove_file(file).expect("its owner may");
+
+    assert_eq!(site.as_admin("DELETE", "/api/secrets/DEPLOY_KEY").status().await, 204);
+    site.as_admin("DELETE", "/api/secrets/DEPLOY_KEY").send().await.is_error(404, "not_found");
+    assert_eq!(site.listed().await, [] as [Value; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_an_admin_sets_them() {
+    let site = Site::start().await;
+    let (operator, viewer) = (site.token("operator").await, site.token("viewer").await);
+    let put = |token: &str| site.request("PUT", "/api/secrets/A").token(token).json(&json!({ "value": VALUE }));
+    put(&operator).send().await.is_error(403, "forbidden");
+    put(&viewer).send().await.is_error(403, "forbidden");
+    site.request("DELETE", "/api/secrets/A").token(&operator).send().await.is_error(403, "forbidden");
+    site.request("GET", "/api/secrets").token(&operator).send().await.is(200);
+    site.request("GET", "/api/secrets").token(&viewer).send().await.is_error(403, "forbidden");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_secret_is_refused() {
+    let site = Site::start().await;
+    for (name, value) in [("a-b", VALUE), ("A", "abc"), ("A", "  "), ("A", "ab\0cd"), ("WEBHOOK_KEY", VALUE)] {
+        site.set(name, value).await.is_error(400, "bad_request");
+    }
+    site.set("A", &"x".repeat(32 * 1024 + 1)).await.is_error(400, "bad_request");
+    site.set("A", &"x".repeat(32 * 1024)).await.is(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_whose_secrets_are_missing_is_not_begun() {
+    let site = Site::start().await;
+    let submit = async |spec: &str| site.post("/api/jobs", &json!({ "spec": spec })).await;
+    let error = submit(DEPLOY).await.is_error(422, "missing_secret");
+    let message = error["message"].as_str().expect("words");
+    assert!(
+        message.starts_with("step `ship` of `deploy` cannot start: the secret `DEPLOY_KEY` is not set"),
+        "{message}"
+    );
+    assert!(error["hint"].as_str().expect("a hint").starts_with("`bowline secret set DEPLOY_KEY`"), "{error}");
+    // The same of a task that a step begins.
+    site.set("OTHER", VALUE).await.is(200);
+    site.as_admin("PUT", "/api/tasks/deploy").json(&json!({ "spec": DEPLOY })).send().await.is(200);
+    let parent = "name: parent\nsteps:\n  a: { run: x, secrets: [OTHER] }\n  b: { task: deploy, needs: [a] }\n";
+    submit(parent).await.is_error(422, "missing_secret");
+    site.set("DEPLOY_KEY", VALUE).await.is(200);
+    submit(parent).await.is(201);
+    submit(DEPLOY).await.is(201);
+}

@@ -1,0 +1,196 @@
+//! Promise: a job, or an attempt of a step, that takes longer than expected is noticed, soon after that and once; whoever is in
+//! time is not. And what a task lets follow on a notice follows on each.
+//!
+//! How long something has taken is known here by itself, from the times of commits: a step since its row said that it runs, a
+//! job since it was made or its group had room for it, less the time in which only a person could move it on. Where commits are lost nobody knows that any
+//! more, and nothing is judged.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use engine::{AttemptId, JobId, NoticeKind, StepIx, Time};
+use store::Batch;
+use store::rows::{JobRow, StepRow};
+
+use super::ears::Ears;
+use super::plans::Plans;
+use super::post::Post;
+use super::rows::{Place, Rows};
+use super::{Accepted, Findings};
+use crate::workload::{HookWork, On};
+
+const CHECKER: &str = "notice";
+
+/// Of listening: what is left to another server first, a look that failed, a start.
+const SEEN_WITHIN: Duration = Duration::from_secs(10);
+
+/// One that could not be written is left alone for so long.
+const ASIDE_MAX: Duration = Duration::from_secs(125);
+
+/// A job, or one of its steps.
+type About = (JobId, Option<StepIx>);
+
+#[derive(Debug, Default)]
+pub(crate) struct Notices {
+    given: BTreeSet<About>,
+    /// What is under way, and of which something is expected.
+    under_way: BTreeMap<About, Stay>,
+    /// Since how much listening each should have been noticed.
+    overdue: BTreeMap<About, Duration>,
+    /// Until how much listening jobs may be late for a batch that was refused.
+    refused: BTreeMap<JobId, Duration>,
+    /// What is on record is not what was.
+    forgot: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Stay {
+    attempt: Option<AttemptId>,
+    since: Time,
+    expect: Duration,
+    /// Since when only a person can move it on.
+    held_from: Option<Time>,
+    held: Duration,
+    /// Its worker is cut off: it is noticed when that is back.
+    away: bool,
+}
+
+impl Stay {
+    fn took(&self, now: Time) -> Duration {
+        let held = self.held + self.held_from.map(|from| now.since(from)).unwrap_or_default();
+        now.since(self.since).saturating_sub(held)
+    }
+}
+
+impl Notices {
+    pub(super) fn forgot(&mut self) {
+        self.forgot = true;
+    }
+
+    pub(super) fn refused(&mut self, ears: &Ears, batch: &Batch) {
+        for write in &batch.jobs {
+            self.refused.insert(write.row.id, ears.listened() + ASIDE_MAX);
+        }
+    }
+
+    /// `rows` are those after the batch.
+    pub(super) fn committed(
+        &mut self,
+        ears: &Ears,
+        (rows, plans): (&Rows, &Plans),
+        (batch, accepted): (&Batch, &Accepted<'_>),
+        found: &mut Findings,
+    ) {
+        if self.forgot {
+            return;
+        }
+        for event in batch.events.iter().filter(|event| event.kind == "notice" && accepted.job(event.job)) {
+            self.noticed((event.job, event.ix), batch.now, found);
+        }
+        accepted.jobs().for_each(|row| self.take_job(row, (rows, plans), batch.now));
+        accepted.steps().for_each(|row| self.take_step(row, (rows, plans), batch.now));
+        self.look_for_the_late(ears, batch.now, found);
+    }
+
+    fn noticed(&mut self, about: About, now: Time, found: &mut Findings) {
+        if !self.given.insert(about) {
+            found.add(CHECKER, format!("{about:?} is noticed once more"));
+        }
+        match self.under_way.remove(&about) {
+            Some(stay) if stay.took(now) >= stay.expect => {}
+            Some(stay) => {
+                let (took, expect) = (stay.took(now), stay.expect);
+                found.add(CHECKER, format!("{about:?} is noticed after {took:?}, and {expect:?} were expected"));
+            }
+            None => found.add(CHECKER, format!("{about:?} is noticed, and nothing was expected of it")),
+        }
+        self.overdue.remove(&about);
+    }
+
+    fn take_job(&mut self, row: &JobRow, (rows, plans): (&Rows, &Plans), now: Time) {
+        let about = (row.id, None);
+        let Some(expect) = plans.job(rows, row.id).and_then(|plan| plan.expect) else { return };
+        if row.check_at.is_none() || row.state == "cancelling" || self.given.contains(&about) {
+            return self.let_go(about);
+        }
+        // While it waits for its group the clock stands still.
+        if row.group.is_some() && row.admitted_at.is_none() {
+            return;
+        }
+        let (since, held) = (row.admitted_at.unwrap_or(row.created_at), Duration::ZERO);
+        let new = Stay { attempt: None, since, expect, held_from: None, held, away: false };
+        let stay = self.under_way.entry(about).or_insert(new);
+        match (row.state == "held", stay.held_from) {
+            (true, None) => stay.held_from = Some(now),
+            (false, Some(from)) => {
+                stay.held += now.since(from);
+                stay.held_from = None;
+            }
+            (true, Some(_)) | (false, None) => {}
+        }
+        if stay.held_from.is_some() {
+            self.overdue.remove(&about);
+        }
+    }
+
+    fn take_step(&mut self, row: &StepRow, (rows, plans): (&Rows, &Plans), now: Time) {
+        let about = (row.job, Some(row.ix));
+        let place = Place { job: row.job, step: row.ix };
+        let Some(plan) = plans.step(rows, place) else { return };
+        let is_item = rows.step(place).is_some_and(|step| step.item_of().is_some());
+        // One that became many runs as they do, and each of them is expected by itself.
+        let expect = plan.expect.filter(|_| plan.fan.is_none() || is_item);
+        let under_way = matches!(row.state, "running" | "recovering") && !self.given.contains(&about);
+        let Some(expect) = expect.filter(|_| under_way) else { return self.let_go(about) };
+        let attempt = row.attempt;
+        let new = Stay { attempt, since: now, expect, held_from: None, held: Duration::ZERO, away: false };
+        let stay = self.under_way.entry(about).or_insert(new);
+        if stay.attempt != attempt {
+            *stay = new;
+            self.overdue.remove(&about);
+        }
+        stay.away = row.state == "recovering";
+        if stay.away {
+            self.overdue.remove(&about);
+        }
+    }
+
+    fn let_go(&mut self, about: About) {
+        self.under_way.remove(&about);
+        self.overdue.remove(&about);
+    }
+
+    fn look_for_the_late(&mut self, ears: &Ears, now: Time, found: &mut Findings) {
+        let listened = ears.listened();
+        for (about, stay) in &self.under_way {
+            if stay.away || stay.held_from.is_some() || stay.took(now) <= stay.expect {
+                continue;
+            }
+            let since = *self.overdue.entry(*about).or_insert(listened);
+            let until = (since + SEEN_WITHIN).max(self.refused.get(&about.0).copied().unwrap_or_default());
+            if listened > until {
+                let (took, expect) = (stay.took(now), stay.expect);
+                found.add(CHECKER, format!("{about:?} takes {took:?} and not {expect:?}, and nobody notices"));
+                return;
+            }
+        }
+    }
+
+    /// What the tasks let follow did follow.
+    pub(super) fn at_the_end(&self, (rows, plans): (&Rows, &Plans), post: &Post, found: &mut Findings) {
+        for (job, ix) in self.given.iter().filter(|_| !self.forgot) {
+            let (Some(plan), Some(seen)) = (plans.job(rows, *job), rows.job(*job)) else { continue };
+            let kind = if ix.is_some() { NoticeKind::StepLate } else { NoticeKind::JobLate };
+            for (number, hook) in plan.hooks.iter().enumerate().filter(|(_, hook)| hook.on == On::Notice) {
+                let id = job.notice(kind, *ix, number);
+                let there = match &hook.work {
+                    HookWork::Word => post.has(id.0),
+                    HookWork::Job(_) => rows.job(id).is_some(),
+                };
+                if there != seen.hook_of.is_none() {
+                    found.add(CHECKER, format!("of {job}, {ix:?}: hook {number} follows on its notice: {there}"));
+                }
+            }
+        }
+    }
+}

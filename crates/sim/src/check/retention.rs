@@ -1,0 +1,153 @@
+//! Promise: what is deleted was over, all of it that belongs together, with nothing that may still run and nobody who goes on
+//! for it; it never comes back; and what may go is gone some time after its time is over. A job that goes on for another has
+//! the inputs that were asked for.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use engine::{AttemptId, JobId};
+use store::{Batch, Reader};
+
+use super::rows::{JobSeen, Rows};
+use super::{Accepted, Findings};
+use crate::setup::Setup;
+
+const CHECKER: &str = "retention";
+
+#[derive(Debug, Default)]
+pub(crate) struct Retention {
+    /// How long after its end a job is gone at the latest, while nothing goes wrong; none where jobs are kept.
+    bound: Option<Duration>,
+    deleted: BTreeSet<JobId>,
+    /// Attempts that are over for certain, though they were given up before.
+    confirmed: BTreeSet<AttemptId>,
+    /// The last time that something was written of a job.
+    touched: BTreeMap<JobId, Duration>,
+    /// Inputs that a job was to be run with once more.
+    asked: BTreeMap<JobId, Vec<String>>,
+}
+
+impl Retention {
+    pub(crate) fn new(setup: &Setup) -> Retention {
+        let rules = &setup.core.retention;
+        Retention { bound: rules.jobs.map(|kept| kept + 3 * rules.every + rules.settle), ..Retention::default() }
+    }
+
+    pub(super) fn is_deleted(&self, job: JobId) -> bool {
+        self.deleted.contains(&job)
+    }
+
+    pub(super) fn input_asked(&mut self, job: JobId, input: String) {
+        self.asked.entry(job).or_default().push(input);
+    }
+
+    /// `rows` are those before the batch.
+    pub(super) fn committed(
+        &mut self,
+        now: Duration,
+        rows: &Rows,
+        (batch, accepted): (&Batch, &Accepted<'_>),
+        found: &mut Findings,
+    ) {
+        let written = accepted.jobs().map(|row| row.id).chain(accepted.steps().map(|row| row.job));
+        for job in written.filter(|job| self.deleted.contains(job)) {
+            found.add(CHECKER, format!("job {job} was deleted, and is written again"));
+        }
+        self.confirmed.extend(batch.confirmed.iter().map(|(attempt, _)| *attempt));
+        self.confirmed.extend(batch.late_outcomes.iter().map(|late| late.attempt));
+        let told = batch.events.iter().map(|event| event.job).chain(accepted.jobs().map(|row| row.id));
+        self.touched.extend(told.map(|job| (job, now)));
+        for line in batch.lineage.iter().filter(|line| accepted.job(line.job)) {
+            let Some(job) = accepted.jobs().find(|row| row.id == line.job) else { continue };
+            let asked = || self.asked.get(&line.continues).into_iter().flatten();
+            let old = rows.job(line.continues).map(|job| job.input.as_str());
+            let right = match line.how {
+                "retry_changed" => asked().any(|input| *input == job.input),
+                _ => old.is_none_or(|old| old == job.input),
+            };
+            if !right {
+                let how = format!("{} goes on for {} ({}) with {}", line.job, line.continues, line.how, job.input);
+                found.add(CHECKER, format!("job {how}, and not with what was asked for"));
+            }
+        }
+    }
+
+    /// These are off the record.
+    pub(super) fn deleted(&mut self, jobs: &[JobId], rows: &Rows, found: &mut Findings) {
+        for id in jobs {
+            if let Some(wrong) = self.wrong(*id, rows) {
+                found.add(CHECKER, format!("job {id} was deleted, and {wrong}"));
+            }
+        }
+        self.deleted.extend(jobs);
+    }
+
+    fn wrong(&self, id: JobId, rows: &Rows) -> Option<String> {
+        let kin = kin(id, rows);
+        if let Some((open, _)) = kin.iter().find(|(_, job)| !job.is_final) {
+            return Some(format!("{open} of its family is not over"));
+        }
+        if let Some(attempt) = self.doubtful(id, rows) {
+            return Some(format!("attempt {attempt} of it may still run"));
+        }
+        let next = rows.open_jobs().find(|(other, _)| *other != id && rows.root(*other) == rows.root(id));
+        next.map(|(next, _)| format!("{next}, which is in its line, is not over"))
+    }
+
+    fn doubtful(&self, job: JobId, rows: &Rows) -> Option<AttemptId> {
+        let of_job = rows.attempts.iter().filter(|(_, attempt)| attempt.place.job == job && attempt.in_doubt);
+        of_job.map(|(id, _)| *id).find(|id| !self.confirmed.contains(id))
+    }
+
+    /// Commits are gone, and deletions may be among them.
+    pub(super) fn came_back(&mut self, is_there: &dyn Fn(JobId) -> bool) {
+        self.deleted.retain(|job| !is_there(*job));
+    }
+
+    /// All has been quiet for a while. `whole`: no commits were ever lost, which would hide why something stays.
+    pub(super) fn at_the_end(
+        &self,
+        now: Duration,
+        rows: &Rows,
+        reader: &dyn Reader,
+        whole: bool,
+        found: &mut Findings,
+    ) {
+        let Some(bound) = self.bound.filter(|_| whole) else { return };
+        for (id, _) in rows.jobs.iter().filter(|(id, _)| !self.deleted.contains(id)) {
+            if !self.may_stay(*id, now, bound, rows, reader) {
+                found.add(CHECKER, format!("job {id} has been old for long, and is still there"));
+            }
+        }
+    }
+
+    /// It, or somebody that it goes with, has a reason.
+    fn may_stay(&self, id: JobId, now: Duration, bound: Duration, rows: &Rows, reader: &dyn Reader) -> bool {
+        let line = rows.jobs.keys().filter(|other| rows.root(**other) == rows.root(id));
+        let mut all: BTreeSet<JobId> = line.copied().collect();
+        // Whoever is in the line of one of the family holds it up, too.
+        for (member, _) in kin(id, rows) {
+            all.extend(rows.jobs.keys().filter(|other| rows.root(**other) == rows.root(member)));
+        }
+        let whole: Vec<JobId> = all.iter().flat_map(|job| kin(*job, rows)).map(|(job, _)| job).collect();
+        whole.iter().any(|job| {
+            let is_young = self.touched.get(job).is_none_or(|at| now < *at + bound);
+            is_young || self.doubtful(*job, rows).is_some() || has_work(*job, rows, reader)
+        })
+    }
+}
+
+/// Something of it is under way.
+fn has_work(job: JobId, rows: &Rows, reader: &dyn Reader) -> bool {
+    let attempts = rows.attempts.iter().filter(|(_, attempt)| attempt.place.job == job);
+    let is_open = |id: &AttemptId| {
+        reader.log_state(*id).is_ok_and(|state| !state.complete) && reader.attempt(*id).is_ok_and(|row| row.is_some())
+    };
+    let waits = |post: Vec<store::read::OutboxView>| post.iter().any(|row| row.next_at.is_some());
+    attempts.map(|(id, _)| id).any(is_open) || reader.outbox_of(job, 100).is_ok_and(waits)
+}
+
+/// All jobs that began each other, or followed on each other's end.
+fn kin(id: JobId, rows: &Rows) -> Vec<(JobId, &JobSeen)> {
+    rows.jobs.iter().filter(|(other, _)| other.may_be_kin(id)).map(|(id, job)| (*id, job)).collect()
+}

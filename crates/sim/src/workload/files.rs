@@ -1,0 +1,38 @@
+//! Steps that leave files, and others that want them.
+
+use super::{JobPlan, Kind, StepPlan};
+use crate::dice::Dice;
+
+impl JobPlan {
+    /// Lets some steps leave files, and some of those that need them fetch them. What has a time of its own stays as it is: it
+    /// would have to share that with the files.
+    pub(super) fn roll_files(&mut self, dice: &mut Dice) {
+        if !dice.chance(0.3) {
+            return;
+        }
+        for ix in 0..self.steps.len() {
+            let step = &self.steps[ix];
+            let plain = matches!(step.kind, Kind::Work(_)) && step.fan.is_none() && step.child.is_none();
+            if !plain || step.timeout.is_some() {
+                continue;
+            }
+            let leaves = dice.chance(0.5);
+            let needs: Vec<usize> =
+                step.needs.iter().map(|need| need.step).filter(|at| self.steps[*at].files).collect();
+            let fetches = dice.pick(&needs).copied().filter(|_| dice.chance(0.7));
+            let step = &mut self.steps[ix];
+            (step.files, step.fetches) = (leaves, fetches);
+        }
+    }
+}
+
+impl StepPlan {
+    pub(super) fn write_files(&self, steps: &[StepPlan], text: &mut String) {
+        if self.files {
+            text.push_str("    artifacts: [ out ]\n");
+        }
+        if let Some(from) = self.fetches {
+            text.push_str(&format!("    fetch: [ {} ]\n", steps[from].name));
+        }
+    }
+}

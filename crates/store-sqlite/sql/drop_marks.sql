@@ -1,0 +1,1 @@
+DELETE FROM log_marks WHERE attempt_id = ?1 AND after_seq < ?2

@@ -1,0 +1,1 @@
+SELECT min(job_id) FROM doomed

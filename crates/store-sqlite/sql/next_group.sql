@@ -1,0 +1,3 @@
+SELECT slot_group FROM jobs INDEXED BY jobs_with_slots
+WHERE slot_group > ?1 AND admitted_at IS NOT NULL AND check_at IS NOT NULL
+ORDER BY slot_group LIMIT 1

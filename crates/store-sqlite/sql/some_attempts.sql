@@ -1,0 +1,1 @@
+SELECT id FROM attempts WHERE job_id = ?1 LIMIT ?2

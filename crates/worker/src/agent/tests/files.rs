@@ -1,0 +1,156 @@
+//! Files before a step and after it.
+
+use protocol::attempt::{ArtifactRule, ArtifactSet, Artifacts, Fetch, KeepWhen};
+
+use super::*;
+
+fn set() -> ArtifactSet {
+    ArtifactSet { id: "ab".repeat(32), files: 2, bytes: 90 }
+}
+
+fn rule(when: KeepWhen) -> ArtifactRule {
+    ArtifactRule { paths: vec!["out".to_owned()], when, optional: false, bytes_max: 1000 }
+}
+
+fn leaving(id: u64, when: KeepWhen) -> ServerMessage {
+    let spec = AttemptSpec { artifacts: Some(rule(when)), ..*spec(id) };
+    ServerMessage::Offer { number: id, spec: Box::new(spec) }
+}
+
+fn fetching(id: u64) -> ServerMessage {
+    let fetch = vec![Fetch { step: "build".to_owned(), set: set(), to: None }];
+    ServerMessage::Offer { number: id, spec: Box::new(AttemptSpec { fetch, ..*spec(id) }) }
+}
+
+/// A worker whose one step runs, and leaves files.
+fn running(when: KeepWhen) -> Story {
+    let mut story = Story::linked(1);
+    story.hear(leaving(1, when));
+    story.runner(1, ready());
+    story.hear(go(1));
+    story.runner(1, FromRunner::Started { pid: 77, start_time: 1 });
+    story
+}
+
+fn ends(code: i32) -> FromRunner {
+    FromRunner::Ended { end: End { result: EndResult::Exited { code }, ..end(0) } }
+}
+
+fn store() -> Action {
+    Action::Store { ticket: ticket(1) }
+}
+
+fn stored(outcome: Result<ArtifactSet, &str>) -> Input {
+    Input::Stored { ticket: ticket(1), outcome: outcome.map_err(str::to_owned) }
+}
+
+/// What the last report among these said.
+fn reported(actions: &[Action]) -> Option<Option<Artifacts>> {
+    actions.iter().rev().find_map(|action| match action {
+        Action::Send(WorkerMessage::Ended { end, .. }) => Some(end.artifacts.clone()),
+        _ => None,
+    })
+}
+
+#[test]
+fn an_end_is_told_when_its_files_are_stored() {
+    let mut story = running(KeepWhen::Success);
+    let ended = story.runner(1, ends(0));
+    assert!(ended.contains(&store()), "{ended:?}");
+    assert_eq!(reported(&ended), None, "not before");
+    assert_eq!(reported(&story.pass(60)), None, "however long it takes");
+    assert_eq!(reported(&story.give(stored(Ok(set())))), Some(Some(Artifacts::Stored(set()))));
+}
+
+#[test]
+fn what_failed_is_told_at_once_unless_it_leaves_files_all_the_same() {
+    let ended = running(KeepWhen::Success).runner(1, ends(3));
+    assert_eq!(reported(&ended), Some(None));
+    let mut story = running(KeepWhen::Always);
+    let ended = story.runner(1, ends(3));
+    assert!(ended.contains(&store()) && reported(&ended).is_none(), "{ended:?}");
+    let failed = story.give(stored(Err("no room")));
+    assert_eq!(reported(&failed), Some(Some(Artifacts::Failed("no room".to_owned()))));
+}
+
+#[test]
+fn files_wait_for_a_link_and_the_worker_shows_that_it_lives() {
+    let mut story = running(KeepWhen::Success);
+    story.give(Input::LinkDown);
+    let ended = story.runner(1, ends(0));
+    assert!(!ended.contains(&store()), "nobody could take them");
+    let hello = story.give(Input::LinkUp);
+    assert!(
+        matches!(&hello[..], [Action::Send(WorkerMessage::Hello(hello))] if hello.held[0].state == HeldState::Ended)
+    );
+    let welcomed = story.hear(welcome(vec![verdict(1, VerdictKind::SendResult, 0)]));
+    assert!(welcomed.contains(&store()), "{welcomed:?}");
+    story.pass(60);
+    let beat = story.agent.runner_beats(story.now).first().copied();
+    assert_eq!(beat.map(|beat| (beat.ticket, beat.age_ms)), Some((ticket(1), 0)), "no runner is left to speak");
+}
+
+#[test]
+fn files_that_do_not_move_are_given_up_and_a_stop_ends_the_wait() {
+    let mut story = running(KeepWhen::Success);
+    story.runner(1, ends(0));
+    for _ in 0..20 {
+        assert_eq!(reported(&story.pass(300)), None);
+        story.give(Input::FilesMoved { ticket: ticket(1) });
+    }
+    let given_up = story.pass(700);
+    assert!(given_up.contains(&Action::StopFiles { ticket: ticket(1) }));
+    assert!(matches!(reported(&given_up), Some(Some(Artifacts::Failed(why))) if why.contains("600 s")));
+
+    let mut story = running(KeepWhen::Success);
+    story.runner(1, ends(0));
+    let stopped = story.hear(stop(1));
+    assert!(stopped.contains(&Action::StopFiles { ticket: ticket(1) }));
+    assert!(matches!(reported(&stopped), Some(Some(Artifacts::Failed(_)))));
+}
+
+#[test]
+fn a_worker_that_was_restarted_stores_what_it_finds() {
+    let found = Found { artifacts: Some(rule(KeepWhen::Success)), ..found(1, Finding::Ended(Box::new(end(0)))) };
+    let mut story = Story::new(1, vec![found]);
+    story.give(Input::LinkUp);
+    let welcomed = story.hear(welcome(vec![verdict(1, VerdictKind::SendResult, 0)]));
+    assert!(welcomed.contains(&store()) && reported(&welcomed).is_none(), "{welcomed:?}");
+    // A server keeps what nobody names for a day: after hours without one it is asked again.
+    story.give(stored(Ok(set())));
+    story.give(Input::LinkDown);
+    story.pass(7 * 3600);
+    story.give(Input::LinkUp);
+    let welcomed = story.hear(welcome(vec![verdict(1, VerdictKind::SendResult, 0)]));
+    assert!(welcomed.contains(&store()) && reported(&welcomed).is_none(), "{welcomed:?}");
+}
+
+#[test]
+fn a_step_starts_with_its_files_and_with_a_fresh_leave() {
+    let mut story = Story::linked(1);
+    story.hear(fetching(1));
+    assert_eq!(story.runner(1, ready()), [accept(1)]);
+    assert_eq!(story.hear(go(1)), [Action::Fetch { ticket: ticket(1) }]);
+    assert_eq!(story.hear(go(1)), [], "it is on its way");
+    let waited = story.pass(60);
+    assert!(!waited.iter().any(goes(1)) && !waited.contains(&accept(1)), "{waited:?}");
+    let asked = story.give(Input::Fetched { ticket: ticket(1), outcome: Ok(()) });
+    assert!(asked.contains(&accept(1)), "the leave of a minute ago may be an old one: {asked:?}");
+    story.hear(ServerMessage::Pong { n: 1000 });
+    assert!(story.hear(go(1)).iter().any(goes(1)));
+}
+
+#[test]
+fn a_step_that_cannot_have_its_files_ends_on_record() {
+    let mut story = Story::linked(1);
+    story.hear(fetching(1));
+    story.runner(1, ready());
+    story.hear(go(1));
+    story.give(Input::Fetched { ticket: ticket(1), outcome: Err("gone".to_owned()) });
+    story.hear(ServerMessage::Pong { n: 1000 });
+    let told = story.hear(go(1));
+    assert!(
+        told.iter().any(|action| matches!(action, Action::Go { cannot: Some(why), .. } if why == "gone")),
+        "{told:?}"
+    );
+}
