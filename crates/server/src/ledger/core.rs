@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use engine::deadline::Rules;
 use engine::definition::HookWork;
-use engine::{AttemptId, Clocks, Ctx, Epoch, Event, Heard, JobId, StepIx, Time, WorkerId};
+use engine::{AttemptId, Clocks, Ctx, Epoch, Event, Heard, JobId, Time, WorkerId};
 use planted::Bug;
 use protocol::link::LinkSettings;
 use spec::eval::Templates;
@@ -142,8 +142,8 @@ pub struct CoreConfig {
 
 /// A round that is decided and waits for its commit.
 pub(super) struct Prepared {
-    commands: Vec<Command>,
-    round: Box<Round>,
+    pub(super) commands: Vec<Command>,
+    pub(super) round: Box<Round>,
     batch: Batch,
     /// It was tried, and nobody knows what became of it.
     unsure: bool,
@@ -414,7 +414,7 @@ impl<S: Store> Core<S> {
     }
 
     /// A round at this tick, by the clocks as they stand.
-    fn listen(&mut self) -> Result<Box<Round>, StoreError> {
+    pub(super) fn listen(&mut self) -> Result<Box<Round>, StoreError> {
         self.look_up()?;
         let listened = self.hearing.listen(self.tick, self.siblings.alone(), &self.hearing_rules);
         // In a box: a round is large, and goes through many hands.
@@ -548,7 +548,7 @@ impl<S: Store> Core<S> {
     }
 
     /// A job that cannot be handled is left alone for a while, so that it holds up nobody else.
-    fn set_aside(&mut self, job: JobId, now: Time) {
+    pub(super) fn set_aside(&mut self, job: JobId, now: Time) {
         let until = if planted::is(Bug::ErrorDropsJob) { Time::MAX } else { now + ASIDE_FOR };
         self.aside.insert(job, until);
     }
@@ -557,7 +557,7 @@ impl<S: Store> Core<S> {
         self.aside.contains_key(&job)
     }
 
-    fn prepare(&mut self, commands: Vec<Command>, mut round: Box<Round>) {
+    pub(super) fn prepare(&mut self, commands: Vec<Command>, mut round: Box<Round>) {
         self.set_log_deadlines(&mut round);
         self.say_loss(&mut round);
         let batch = round.batch(&self.cache);
@@ -599,113 +599,8 @@ impl<S: Store> Core<S> {
         }
     }
 
-    /// The batch was refused: nothing of it happened. Halve it, until the one event that cannot be written stands alone.
-    fn split(&mut self, prepared: Prepared, error: &StoreError) {
-        let Prepared { mut commands, mut round, .. } = prepared;
-        self.forget_everything();
-        // Nothing of it happened, so nobody is told of it. What other servers' changes demand is said with another round.
-        self.noticed.read_again(std::mem::take(&mut round.heeded));
-        round.outgoing.clear();
-        round.told.clear();
-        round.notices.clear();
-        round.welcomes.clear();
-        if round.poisoned.is_some() {
-            // Not even the word that it failed can be written: its sender is told, and its job waits.
-            tracing::error!(%error, "a poison event could not be recorded");
-            round.jobs().for_each(|job| self.set_aside(job, round.now));
-            self.answer(commands, round, &store::Committed::default());
-            return;
-        }
-        match commands.len() {
-            0 => {
-                tracing::error!(%error, "offers could not be written");
-                round.jobs().for_each(|job| self.set_aside(job, round.now));
-            }
-            1 if round.piece => self.quarantine(commands, error),
-            // Checks and offers may have been in it as well: first without them.
-            1 => self.split.push_front(commands),
-            n => {
-                tracing::warn!(%error, commands = n, "a batch was refused and is split");
-                let second = commands.split_off(n / 2);
-                self.split.push_front(second);
-                self.split.push_front(commands);
-            }
-        }
-    }
-
-    /// Memory may be ahead of the database: drop it all, and read again before anything else is decided.
-    pub(super) fn forget_everything(&mut self) {
-        self.cache.clear();
-        for link in self.links.values_mut() {
-            link.logs.clear();
-            link.ended.clear();
-        }
-        self.must_rebuild = true;
-    }
-
-    /// Answers the poison event with `internal`, keeps it, and fails the step that it was about.
-    fn quarantine(&mut self, commands: Vec<Command>, error: &StoreError) {
-        let Ok(mut round) = self.rebuild().and_then(|()| self.listen()) else {
-            // The database went away in between: once it is back this piece is refused again, and comes here again.
-            self.split.push_front(commands);
-            return;
-        };
-        let now = round.now;
-        let message = error.to_string();
-        for command in &commands {
-            self.turn_away(command);
-            if let Command::Fire(id) = command {
-                self.spoil(id, &message, &mut round);
-            }
-            let (job, step, text) = self.describe(command);
-            tracing::error!(%error, event = text, "an event could not be written and goes to quarantine");
-            round.quarantine.push(QuarantineRow { job, at: now, event: text, error: message.clone() });
-            if let Some(job) = job {
-                let event = Event::Poisoned { step, message: format!("internal error: {message}") };
-                if let Err(error) = self.apply(job, &event, &mut round) {
-                    tracing::warn!(%job, %error, "the poisoned step could not be failed");
-                }
-            }
-        }
-        round.poisoned = Some(message);
-        self.prepare(commands, round);
-    }
-
-    fn describe(&mut self, command: &Command) -> (Option<JobId>, Option<StepIx>, String) {
-        match command {
-            Command::Event { job, event, .. } => (Some(*job), event.ticket().map(|t| t.step), format!("{event:?}")),
-            Command::Link(LinkEvent::Messages { messages, .. }) => {
-                let place =
-                    messages.iter().find_map(super::links::ticket_of).and_then(|t| self.place(AttemptId(t.attempt)));
-                (place.map(|p| p.job), place.map(|p| p.step), format!("{messages:?}"))
-            }
-            Command::Link(LinkEvent::LogDropped { ticket, .. }) => {
-                (None, None, format!("dropped log frame of attempt {}", ticket.attempt))
-            }
-            Command::Link(LinkEvent::Log(LogFrame { header, blocks, .. })) => {
-                (None, None, format!("log {header:?}, {} bytes", blocks.len()))
-            }
-            Command::Link(LinkEvent::Hello { worker, .. }) => (None, None, format!("hello of worker {worker}")),
-            Command::Link(LinkEvent::Closed { link }) => (None, None, format!("end of link {}", link.0)),
-            Command::Submit(submit, _) => (None, None, format!("submit of task {}", submit.definition.name)),
-            Command::Recover(order, _) => (None, None, format!("{order:?}")),
-            Command::Again(order, _) => (None, None, format!("{order:?}")),
-            Command::Fleet(order, _) => (None, None, format!("{order:?}")),
-            Command::Trigger(order, _) => (None, None, format!("{order:?}")),
-            Command::Fire(id) => (None, None, format!("trigger {id}")),
-            Command::Delivered(delivered) => (None, None, format!("{delivered:?}")),
-            Command::Check(due) => (Some(due.job), due.step, format!("{due:?}")),
-            Command::Swept(swept) => (Some(swept.place.job), Some(swept.place.step), format!("{swept:?}")),
-            Command::Triggers(..)
-            | Command::WithStore(_)
-            | Command::Changed
-            | Command::Inspect(_)
-            | Command::Prune(..) => (None, None, String::new()),
-        }
-    }
-
     /// Fills the dispatcher's queue and the roster from rows, and treats as lost every link that no server has.
-    fn rebuild(&mut self) -> Result<(), StoreError> {
+    pub(super) fn rebuild(&mut self) -> Result<(), StoreError> {
         // What made this necessary may be that commits were lost: then nothing is believed before workers are asked.
         self.compare_memory()?;
         self.hear_of_losses()?;

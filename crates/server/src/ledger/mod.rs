@@ -43,6 +43,7 @@ mod outbox;
 mod publish;
 mod reconcile;
 mod recover;
+mod refused;
 mod retain;
 mod round;
 mod schedules;
