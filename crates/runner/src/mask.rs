@@ -5,7 +5,7 @@
 //! are, the result is the same. Where secrets overlap, every byte of each of them is covered.
 //!
 //! What is looked for: the value; each line of one that has several; and of those that are not too long both as base64,
-//! wherever they begin in what was encoded. A step that wants to print its secret in another form still can: this is a guard against accidents.
+//! wherever they begin in what was encoded, and in lines as tools break it where they begin it. A step that wants to print its secret in another form still can: this is a guard against accidents.
 
 use std::rc::Rc;
 
@@ -21,6 +21,8 @@ const STARS: &[u8] = b"***";
 const CODED_VALUE_BYTES_MAX: usize = 1024;
 /// So much to look for has a place in the fastest kind of table, which is large.
 const FAST_BYTES_MAX: usize = 4 * 1024;
+/// How wide tools make lines of base64: `base64` itself, and those that write PEM.
+const CODED_LINE_WIDTHS: [usize; 2] = [76, 64];
 /// Shorter pieces of base64 are found in any text.
 const CODED_BYTES_MIN: usize = 8;
 
@@ -218,6 +220,11 @@ fn coded(bytes: &[u8]) -> Vec<Vec<u8>> {
             let form = |text: String| text.as_bytes()[inside.clone()].to_vec();
             forms.extend([form(STANDARD_NO_PAD.encode(&padded)), form(URL_SAFE_NO_PAD.encode(&padded))]);
         }
+    }
+    let whole = STANDARD_NO_PAD.encode(bytes);
+    let own = &whole.as_bytes()[..bytes.len() * 8 / 6];
+    for width in CODED_LINE_WIDTHS.into_iter().filter(|width| own.len() > *width) {
+        forms.extend(own.chunks(width).filter(|line| line.len() >= CODED_BYTES_MIN).map(<[u8]>::to_vec));
     }
     forms
 }

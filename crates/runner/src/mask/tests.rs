@@ -64,6 +64,18 @@ fn base64_is_seen_through() {
     }
 }
 
+#[test]
+fn base64_is_seen_through_where_a_tool_breaks_it_into_lines() {
+    let value: String = (0..40).map(|n| format!("k{n:03}")).collect();
+    let text = STANDARD_NO_PAD.encode(format!("{value}\n"));
+    for width in [76, 64] {
+        let lines: Vec<&str> = text.as_bytes().chunks(width).map(|line| str::from_utf8(line).expect("ASCII")).collect();
+        let seen = shown(&mask(&[&value]), &[lines.join("\n").as_bytes()]);
+        let rest: usize = seen.replace("***", "").lines().map(str::len).sum();
+        assert!(rest <= 8, "of lines of {width}: {seen}");
+    }
+}
+
 /// Both many lines and one long line; made quickly, and found.
 #[test]
 fn large_ones_are_found_too() {
