@@ -17,6 +17,8 @@ use crate::sendmail;
 
 /// So much of an answer is worth telling.
 const ANSWER_CHARS_MAX: usize = 200;
+/// Of which so much is read at all.
+const ANSWER_BYTES_MAX: usize = 4096;
 
 /// Runs until the server stops. What is under way then is tried again by whoever comes next.
 pub async fn run(
@@ -93,13 +95,19 @@ impl Courier {
             .header("x-bowline-event", on)
             .header("x-bowline-signature", signature(&key, text.as_bytes()))
             .body(text.clone());
-        let answer = request.send().await.map_err(|error| in_one_line(&error))?;
+        let mut answer = request.send().await.map_err(|error| in_one_line(&error))?;
         let status = answer.status();
         if status.is_success() {
             return Ok(());
         }
-        let said = answer.text().await.unwrap_or_default();
-        let said: String = said.trim().chars().take(ANSWER_CHARS_MAX).collect();
+        // Whoever answers may do so without end.
+        let mut said = Vec::new();
+        while said.len() < ANSWER_BYTES_MAX
+            && let Ok(Some(piece)) = answer.chunk().await
+        {
+            said.extend_from_slice(&piece[..piece.len().min(ANSWER_BYTES_MAX)]);
+        }
+        let said: String = String::from_utf8_lossy(&said).trim().chars().take(ANSWER_CHARS_MAX).collect();
         Err(if said.is_empty() { format!("it answered {status}") } else { format!("it answered {status}: {said}") })
     }
 }

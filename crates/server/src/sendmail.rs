@@ -2,12 +2,15 @@
 //! that whoever gets it twice can tell.
 
 use std::process::Stdio;
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use spec::config::server::Mail;
-use tokio::io::AsyncWriteExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::Command;
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 use uuid::Uuid;
 
@@ -15,6 +18,10 @@ use crate::ledger::{Envelope, TRY_WITHIN};
 
 /// So much of what the program says is worth telling.
 const SAID_CHARS_MAX: usize = 200;
+/// Of which so much is read at all.
+const SAID_BYTES_MAX: u64 = 4096;
+/// How long a program that has failed is listened to for the reason.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// A line of base64 in a body; and how many bytes one encoded word of a head holds, well below its 75 characters.
 const LINE_CHARS: usize = 76;
@@ -55,13 +62,24 @@ async fn hand_over(program: &str, message: String) -> Result<(), String> {
             let _ = stdin.shutdown().await;
         }
     };
-    let (ended, ()) = tokio::join!(child.wait_with_output(), written);
-    let ended = ended.map_err(|error| format!("{program} could not be waited for: {error}"))?;
-    if ended.status.success() {
+    // Its exit decides, not the end of what it says: it may leave another program behind that has its stderr.
+    let (tell, told) = oneshot::channel();
+    let mut ears = JoinSet::new();
+    if let Some(mut stderr) = child.stderr.take() {
+        ears.spawn(async move {
+            let mut said = Vec::new();
+            let _ = (&mut stderr).take(SAID_BYTES_MAX).read_to_end(&mut said).await;
+            let _ = tell.send(said);
+            let _ = tokio::io::copy(&mut stderr, &mut tokio::io::sink()).await;
+        });
+    }
+    let (ended, ()) = tokio::join!(child.wait(), written);
+    let status = ended.map_err(|error| format!("{program} could not be waited for: {error}"))?;
+    if status.success() {
         return Ok(());
     }
-    let said: String = String::from_utf8_lossy(&ended.stderr).trim().chars().take(SAID_CHARS_MAX).collect();
-    let status = ended.status;
+    let said = timeout(LAST_WORDS, told).await.ok().and_then(Result::ok).unwrap_or_default();
+    let said: String = String::from_utf8_lossy(&said).trim().chars().take(SAID_CHARS_MAX).collect();
     Err(if said.is_empty() { format!("{program} ended with {status}") } else { format!("{program}: {status}: {said}") })
 }
 
@@ -139,6 +157,30 @@ mod tests {
                 "Message-ID: <00000000-0000-0000-0000-000000000000@build.example.com>",
             ]
         );
+    }
+
+    fn program(text: &str) -> tempfile::TempPath {
+        use std::os::unix::fs::PermissionsExt as _;
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(file.path(), text).expect("written");
+        std::fs::set_permissions(file.path(), std::fs::Permissions::from_mode(0o700)).expect("a program");
+        file.into_temp_path()
+    }
+
+    /// What it leaves behind has its stderr, and holds it for longer than a try may take.
+    #[tokio::test]
+    async fn a_program_that_leaves_another_behind_has_taken_the_mail() {
+        let file = program("#!/bin/sh\ncat >/dev/null\nsleep 30 &\nexit 0\n");
+        let sendmail = file.display().to_string();
+        let taken = timeout(Duration::from_secs(5), hand_over(&sendmail, "a mail".to_owned())).await;
+        assert_eq!(taken, Ok(Ok(())));
+    }
+
+    #[tokio::test]
+    async fn what_a_program_says_is_told_however_much_it_is() {
+        let sendmail = program("#!/bin/sh\necho 'no such mailbox' >&2\nhead -c 1000000 /dev/zero >&2\nexit 67\n");
+        let refused = hand_over(&sendmail.display().to_string(), "a mail".to_owned()).await.expect_err("refused");
+        assert!(refused.contains("67") && refused.contains("no such mailbox") && refused.len() < 400, "{refused}");
     }
 
     /// What a job says may be part of a subject, and of nothing else in the head.

@@ -136,6 +136,7 @@ fn refused(job: JobId, error: AgainError) -> ApiError {
             conflict(words).hint(format!("`bowline retry {parent} --from-failed` begins it again"))
         }
         AgainError::ChangedInput => conflict(words).hint("retry the whole job with the new inputs"),
+        AgainError::Group(_) => ApiError::new(ErrorCode::InvalidInput, words),
         AgainError::GroupFull(_) => ApiError::new(ErrorCode::GroupFull, words),
         AgainError::NothingLate | AgainError::NothingFailed => conflict(words),
         AgainError::MayStillRun(_) => {

@@ -243,6 +243,7 @@ pub(super) fn refused(error: &SubmitError) -> ApiError {
         SubmitError::Paused => ApiError::new(ErrorCode::Conflict, error.to_string()),
         SubmitError::Group(_) => ApiError::new(ErrorCode::InvalidInput, error.to_string()),
         SubmitError::GroupFull(_) => ApiError::new(ErrorCode::GroupFull, error.to_string()),
+        SubmitError::Away(_) => ApiError::new(ErrorCode::Unavailable, error.to_string()).hint("try again in a moment"),
         SubmitError::Internal(_) => ApiError::internal(error),
     }
 }

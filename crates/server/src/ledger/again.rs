@@ -91,6 +91,9 @@ pub enum AgainError {
     /// Its task does not want to wait.
     #[error(transparent)]
     GroupFull(GroupFull),
+    /// Its group cannot be told from its other inputs.
+    #[error("{0}")]
+    Group(String),
 }
 
 impl From<StoreError> for AgainError {
@@ -184,11 +187,16 @@ impl<S: Store> Core<S> {
         for job in family.jobs() {
             self.add_children(job, None, round, &mut history)?;
         }
-        if let Some(group) = self.loaded(old)?.group.clone() {
-            let definition = self.loaded(old)?.definition.clone();
-            self.has_room(&group, &definition, round)?.map_err(AgainError::GroupFull)?;
-        }
         let id = JobId(self.random.uuid(round.now));
+        let job = self.loaded(old)?;
+        let (definition, mut group) = (job.definition.clone(), job.group.clone());
+        if let Some(input) = input {
+            group = engine::group_of(&definition, input, id, &self.evaluator).map_err(AgainError::Group)?;
+        }
+        if let Some(group) = &group {
+            self.has_room(group, &definition, round)?.map_err(AgainError::GroupFull)?;
+        }
+        let input = input.map(|input| (input, group));
         let last = |ix: StepIx| history.get(&ix).and_then(|tried| most_doubtful(tried));
         self.new_from(id, old, continuation, input, confirm_dead, &last, by, round)
             .map_err(|error| self.in_words(old, error))?;

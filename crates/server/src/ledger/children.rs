@@ -78,11 +78,23 @@ impl<S: Store> Core<S> {
         }
     }
 
-    /// A job is over: whoever began it hears of it in the same transaction.
+    /// A job is over: whoever began it hears of it in the same transaction. What it begins in its place may be over at once, and
+    /// so on for as many as a list has: they are told one after the other, not one inside the other.
     pub(super) fn tell_parent(&mut self, child: JobId, round: &mut Round) {
         if planted::is(Bug::ChildEndNotTold) {
             return;
         }
+        round.to_tell.push_back(child);
+        if std::mem::replace(&mut round.is_telling, true) {
+            return;
+        }
+        while let Some(child) = round.to_tell.pop_front() {
+            self.tell_of(child, round);
+        }
+        round.is_telling = false;
+    }
+
+    fn tell_of(&mut self, child: JobId, round: &mut Round) {
         let Some((parent, word)) = self.cache.get(child).and_then(|cached| cached.job.word_for_parent()) else {
             return;
         };

@@ -104,8 +104,20 @@ pub enum SubmitError {
     Group(String),
     #[error(transparent)]
     GroupFull(GroupFull),
+    /// It was not to be read in the middle of a round: nothing is known, and nothing was done.
+    #[error("the database is away: {0}")]
+    Away(String),
     #[error("internal error: {0}")]
     Internal(String),
+}
+
+impl From<StoreError> for SubmitError {
+    fn from(error: StoreError) -> SubmitError {
+        match error {
+            StoreError::Unavailable { message } => SubmitError::Away(message),
+            error => SubmitError::Internal(error.to_string()),
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]

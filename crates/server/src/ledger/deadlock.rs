@@ -6,14 +6,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use engine::definition::Work;
-use engine::{Failure, FailureKind, JobId};
+use engine::{Failure, FailureKind, JobId, Time};
 use store::{Store, StoreError};
 
 use super::core::Core;
 use super::groups::Holder;
 use super::round::Round;
 
-/// More jobs that wait for each other than these are looked at when some of them have moved.
+/// With so many that wait for each other no further groups are looked at: what is not known may move.
 const WAITERS_MAX: usize = 1_000;
 
 /// A line, as far as it matters who can move: each holder with those of its descendants that wait somewhere.
@@ -65,12 +65,16 @@ impl<S: Store> Core<S> {
             }
             queues.insert(group, queue);
             if waiters.len() > WAITERS_MAX {
-                return Ok(None);
+                break;
             }
         }
         let stuck = stuck(&queues, &waiters);
         let age = |id: &JobId| self.cache.get(*id).map(|cached| (cached.job.created_at, *id));
-        Ok(stuck.iter().filter_map(age).max().map(|(_, id)| id))
+        let mut by_age: Vec<(Time, JobId)> = stuck.iter().filter_map(age).collect();
+        by_age.sort_unstable();
+        // Others only stand behind those who wait for each other.
+        let youngest = by_age.into_iter().rev().map(|(_, id)| id);
+        Ok(youngest.into_iter().find(|id| waits_for_itself(*id, &queues, &waiters, &stuck)))
     }
 
     fn queue_of(&mut self, group: &Arc<str>, round: &Round) -> Result<Queue, StoreError> {
@@ -112,17 +116,40 @@ impl<S: Store> Core<S> {
 fn stuck(queues: &BTreeMap<Arc<str>, Queue>, waiters: &BTreeMap<JobId, Arc<str>>) -> BTreeSet<JobId> {
     let mut stuck: BTreeSet<JobId> = waiters.keys().copied().collect();
     loop {
-        let moves = |group: &Arc<str>| {
-            let Some(queue) = queues.get(group) else { return true };
+        let moves = |queue: &Queue| {
             let free = queue.holders.iter().filter(|waiting| waiting.is_disjoint(&stuck)).count();
             free >= queue.needed
         };
-        let freed: Vec<JobId> = stuck.iter().copied().filter(|job| waiters.get(job).is_none_or(moves)).collect();
-        if freed.is_empty() {
+        let still: BTreeSet<&Arc<str>> =
+            queues.iter().filter(|(_, queue)| !moves(queue)).map(|(name, _)| name).collect();
+        let before = stuck.len();
+        stuck.retain(|job| waiters.get(job).is_some_and(|group| still.contains(group)));
+        if stuck.len() == before {
             return stuck;
         }
-        stuck.retain(|job| !freed.contains(job));
     }
+}
+
+/// Whether those for whom this one waits, near and far, wait for it in turn.
+fn waits_for_itself(
+    job: JobId,
+    queues: &BTreeMap<Arc<str>, Queue>,
+    waiters: &BTreeMap<JobId, Arc<str>>,
+    stuck: &BTreeSet<JobId>,
+) -> bool {
+    let mut seen = BTreeSet::new();
+    let mut open: Vec<&Arc<str>> = waiters.get(&job).into_iter().collect();
+    while let Some(group) = open.pop() {
+        if !seen.insert(group) {
+            continue;
+        }
+        let waiting = || queues.get(group).into_iter().flat_map(|queue| queue.holders.iter().flatten());
+        if waiting().any(|waiting| *waiting == job) {
+            return true;
+        }
+        open.extend(waiting().filter(|waiting| stuck.contains(waiting)).filter_map(|waiting| waiters.get(waiting)));
+    }
+    false
 }
 
 #[cfg(test)]
@@ -144,6 +171,18 @@ mod tests {
         let queues = groups.iter().map(|(name, needed, holders)| (Arc::from(*name), queue(*needed, holders))).collect();
         let waiters = waiters.iter().map(|(n, group)| (job(*n), Arc::from(*group))).collect();
         stuck(&queues, &waiters).into_iter().map(|job| job.0.as_u128()).collect()
+    }
+
+    /// Job 3 waits behind the other two, who wait for each other.
+    #[test]
+    fn a_bystander_is_not_in_the_circle() {
+        let queue = |waiting: u128| Queue { needed: 1, holders: vec![[job(waiting)].into()] };
+        let queues = [("a", 1), ("b", 2), ("c", 3)].map(|(name, waiting)| (Arc::from(name), queue(waiting))).into();
+        let waiters = [(1, "b"), (2, "a"), (3, "a")].map(|(n, group)| (job(n), Arc::from(group))).into();
+        let stuck = stuck(&queues, &waiters);
+        assert_eq!(stuck.len(), 3);
+        let in_circle = |n: u128| waits_for_itself(job(n), &queues, &waiters, &stuck);
+        assert_eq!([1, 2, 3].map(in_circle), [true, true, false]);
     }
 
     #[test]

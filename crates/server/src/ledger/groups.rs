@@ -47,6 +47,8 @@ pub(super) struct Groups {
     /// All that have a line are to be looked at; those up to this name were.
     must_stir_all: bool,
     stirred_up_to: String,
+    /// They could not be read: not before then.
+    lines_from: Time,
     /// Jobs that are over with all that they left.
     pub(super) settled: BTreeSet<JobId>,
     /// Only a planted bug counts.
@@ -137,8 +139,12 @@ impl<S: Store> Core<S> {
     /// When a group wants to be looked at though nothing comes. Not while commits are known to be lost: that has its own time.
     pub(super) fn next_group_look(&self) -> Time {
         let later = self.groups.later.first().map_or(Time::MAX, |(at, _)| *at);
-        let waits = !self.groups.stirred.is_empty() || self.groups.must_stir_all;
-        if waits && self.amnesia.is_none() { self.tick.now } else { later }
+        if self.amnesia.is_some() {
+            return later;
+        }
+        let lines = if self.groups.must_stir_all { self.groups.lines_from } else { Time::MAX };
+        let stirred = if self.groups.stirred.is_empty() { Time::MAX } else { self.tick.now };
+        later.min(stirred).min(lines.max(self.tick.now))
     }
 
     /// A new job with a group: whoever else is in it may have to make room.
@@ -148,6 +154,8 @@ impl<S: Store> Core<S> {
         self.groups.stir(&group);
         let outcome = match concurrency.when_full {
             WhenFull::Queue => Ok(()),
+            // Whoever could be told no before there was a job was asked then.
+            WhenFull::Reject if job.parent.is_none() && job.hook_of.is_none() => Ok(()),
             WhenFull::Reject => self.refuse_if_full(id, &group, concurrency.limit, round),
             WhenFull::CancelOldest => self.cancel_oldest(id, &group, concurrency.limit, round),
         };
@@ -278,7 +286,7 @@ impl<S: Store> Core<S> {
 
     /// Everybody who waits, by the rows.
     fn find_lines(&mut self, round: &Round) {
-        if !self.groups.must_stir_all {
+        if !self.groups.must_stir_all || round.now < self.groups.lines_from {
             return;
         }
         match self.store.reader().lines(&self.groups.stirred_up_to, GROUPS_PER_ROUND) {
@@ -291,7 +299,7 @@ impl<S: Store> Core<S> {
             }
             Err(error) => {
                 tracing::warn!(%error, "the lines of concurrency groups could not be read; they are tried again");
-                self.check_soon(round.now + LOOK_AGAIN_SOON);
+                self.groups.lines_from = round.now + LOOK_AGAIN_SOON;
             }
         }
     }
@@ -311,8 +319,10 @@ impl<S: Store> Core<S> {
         let (mut seen_to, before) = (0, taken);
         for LineView { job, .. } in line {
             if self.is_set_aside(job) {
+                // It cannot be written now, and holds up nobody.
                 self.groups.look_at(group, round.now + LOOK_AGAIN_SOON);
-                break;
+                seen_to += 1;
+                continue;
             }
             let Some(limit) = self.limit_of(job)? else {
                 // It can never be read, and holds up nobody; its own check says so.

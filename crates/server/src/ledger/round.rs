@@ -56,6 +56,9 @@ pub(super) struct Round {
     /// Those of them that have a concurrency group, by that.
     in_groups: BTreeMap<Arc<str>, BTreeSet<JobId>>,
     pub(super) admitted: BTreeMap<Arc<str>, Admitted>,
+    /// Jobs that are over and whose parents do not know it yet, and whether somebody is telling them.
+    pub(super) to_tell: VecDeque<JobId>,
+    pub(super) is_telling: bool,
     /// Jobs that were read again in this round.
     doubted: BTreeSet<JobId>,
     /// Jobs that others had moved, and whose links here were seen to in this round.
@@ -147,6 +150,8 @@ impl Round {
             server: None,
             touched: BTreeMap::new(),
             in_groups: BTreeMap::new(),
+            to_tell: VecDeque::new(),
+            is_telling: false,
             admitted: BTreeMap::new(),
             doubted: BTreeSet::new(),
             heeded: BTreeSet::new(),
@@ -224,8 +229,14 @@ impl Round {
     }
 
     fn touch_group(&mut self, job: &Job) {
-        if let Some(group) = &job.group {
-            self.in_groups.entry(group.clone()).or_default().insert(job.id);
+        let Some(group) = &job.group else { return };
+        let in_group = self.in_groups.entry(group.clone()).or_default();
+        // One that was made and turned away in this round stands in no row, and took no slot: nobody has to look at it.
+        let is_new = self.touched.get(&job.id).is_some_and(|touched| touched.base.is_none());
+        if is_new && job.is_final() && job.header.admitted_at.is_none() {
+            in_group.remove(&job.id);
+        } else {
+            in_group.insert(job.id);
         }
     }
 
@@ -433,11 +444,7 @@ impl<S: Store> Core<S> {
             let in_round = round.idempotency.iter().find(|row| row.token == key.token && row.key == key.key).cloned();
             let known = match in_round {
                 Some(row) => Some(row),
-                None => self
-                    .store
-                    .reader()
-                    .idempotency(key.token, &key.key)
-                    .map_err(|e| SubmitError::Internal(e.to_string()))?,
+                None => self.store.reader().idempotency(key.token, &key.key)?,
             };
             if let Some(row) = known {
                 let same = row.request_hash == key.request_hash;
@@ -447,7 +454,7 @@ impl<S: Store> Core<S> {
         let id = JobId(self.random.uuid(round.now));
         let group = self.group_for(id, &submit.definition, &submit.input, round)?;
         if let Some(trigger) = &submit.trigger
-            && !self.called(trigger, id, round).map_err(|e| SubmitError::Internal(e.to_string()))?
+            && !self.called(trigger, id, round)?
         {
             return Err(SubmitError::Paused);
         }
@@ -474,8 +481,7 @@ impl<S: Store> Core<S> {
     ) -> Result<Option<Arc<str>>, SubmitError> {
         let group = engine::group_of(definition, input, id, &self.evaluator).map_err(SubmitError::Group)?;
         if let Some(group) = &group {
-            let room = self.has_room(group, definition, round);
-            room.map_err(|error| SubmitError::Internal(error.to_string()))?.map_err(SubmitError::GroupFull)?;
+            self.has_room(group, definition, round)?.map_err(SubmitError::GroupFull)?;
         }
         Ok(group)
     }
@@ -496,14 +502,15 @@ impl<S: Store> Core<S> {
         self.enter(Cached { job, meta }, &changes, round);
     }
 
-    /// A job that goes on where `old` ended, with the same definition, and the same input if there is no other.
+    /// A job that goes on where `old` ended, with the same definition, and the same input if there is no other; with another
+    /// one comes its concurrency group.
     #[expect(clippy::too_many_arguments, reason = "two jobs, how one follows from the other, and by whom")]
     pub(super) fn new_from(
         &mut self,
         id: JobId,
         old: JobId,
         how: &Continuation,
-        input: Option<&Value>,
+        input: Option<(&Value, Option<Arc<str>>)>,
         confirm_dead: bool,
         last: &dyn Fn(StepIx) -> Option<LastAttempt>,
         by: &str,
@@ -517,10 +524,10 @@ impl<S: Store> Core<S> {
         let mut meta = cached.meta.clone();
         let (job, changes) = match input {
             None => engine::carry_on(id, &cached.job, how, confirm_dead, last, by.into(), &ctx)?,
-            Some(input) => {
+            Some((input, group)) => {
                 meta.input = input.to_string().into();
                 let mut old = cached.job.clone();
-                old.input = std::sync::Arc::new(input.clone());
+                (old.input, old.group) = (std::sync::Arc::new(input.clone()), group);
                 engine::carry_on(id, &old, how, confirm_dead, last, by.into(), &ctx)?
             }
         };

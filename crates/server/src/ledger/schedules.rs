@@ -16,7 +16,7 @@ use store::{Batch, Committed, Store, StoreError, TriggerWrite};
 use crate::schedule::{Book, Entry, Missed, Next, Ready, Schedule, Work, plan};
 
 use super::cache::LoadError;
-use super::command::{Command, Submit};
+use super::command::{Command, Submit, SubmitError};
 use super::core::Core;
 use super::round::Round;
 
@@ -304,6 +304,7 @@ impl<S: Store> Core<S> {
         };
         let group = match self.group_for(id, &submit.definition, &submit.input, round) {
             Ok(group) => group,
+            Err(SubmitError::Away(message)) => return Err(MakeError::Away(StoreError::Unavailable { message })),
             Err(error) => return Err(MakeError::NotReady(error.to_string())),
         };
         self.new_job(id, &submit, group, round);

@@ -10,6 +10,7 @@ mod amnesia;
 mod artifacts;
 mod cleanups;
 mod crossing;
+mod crowds;
 mod dispatch;
 mod faults;
 mod fleet;
