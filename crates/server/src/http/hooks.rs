@@ -84,8 +84,10 @@ fn accepted(submitted: Submitted) -> Response {
     answer(StatusCode::ACCEPTED, &HookAnswer { job: submitted.job.0, repeated: submitted.repeated })
 }
 
+/// Whoever calls has proven nothing yet, and is told nothing of keys and files.
 fn unusable(error: &crate::access::SecretError) -> ApiError {
-    ApiError::new(ErrorCode::Unavailable, error.to_string()).hint(error.hint())
+    tracing::error!(%error, hint = error.hint(), "a call cannot be checked: its trigger's secret cannot be used");
+    ApiError::new(ErrorCode::Unavailable, "calls cannot be checked now").hint("the server's log says why")
 }
 
 /// Compared in a time that does not depend on where they differ.

@@ -117,7 +117,13 @@ fn words(app: &App, event: &EventView) -> String {
         (_, _, "cancel_asked") => "cancel asked".to_owned(),
         (_, _, kind) => kind.to_owned(),
     };
-    format!("{subject}: {what}: {}", event.reason)
+    one_line(&format!("{subject}: {what}: {}", event.reason))
+}
+
+/// People's comments and errors of programs are part of it: none may pass for a line of its own, nor move a cursor.
+fn one_line(text: &str) -> String {
+    let shown = |c: char| if c.is_control() { c.escape_default().collect() } else { c.to_string() };
+    if text.contains(char::is_control) { text.chars().map(shown).collect() } else { text.to_owned() }
 }
 
 fn message(page: &LogPage) -> Event {
@@ -126,5 +132,16 @@ fn message(page: &LogPage) -> Event {
     match page.lines.last() {
         Some(line) => message.id(StreamId { attempt: 0, seq: line.seq, sub: line.sub }.to_string()),
         None => message,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_comment_cannot_pass_for_a_line_of_its_own() {
+        assert_eq!(one_line("no\njob: running -> success\u{1b}[2K"), "no\\njob: running -> success\\u{1b}[2K");
+        assert_eq!(one_line("plain — ü"), "plain — ü");
     }
 }
