@@ -452,6 +452,7 @@ impl<S: Store> Core<S> {
         let is_whole = self.log_position(link, attempt, round).is_some_and(|p| p.complete);
         if is_whole
             && self.has_end_of(link, attempt)
+            && self.is_whole_on_record(link, ticket, round)
             && let Some(known) = self.links.get_mut(&link)
         {
             known.ended.remove(&attempt);

@@ -177,6 +177,28 @@ impl<S: Store> Core<S> {
         }
     }
 
+    /// Whether a log that is remembered as whole is so by the rows as well. A database that others share can lose commits under a
+    /// server; if they were nothing but pieces of a log, no event and no mark tells of it. What is missing is asked for.
+    pub(super) fn is_whole_on_record(&mut self, link: LinkId, ticket: Ticket, round: &mut Round) -> bool {
+        let attempt = AttemptId(ticket.attempt);
+        if !self.siblings.is_shared() {
+            return true;
+        }
+        if let Some(known) = self.links.get_mut(&link) {
+            known.logs.remove(&attempt);
+        }
+        match self.log_position(link, attempt, round) {
+            Some(LogPosition { complete: true, .. }) => true,
+            Some(LogPosition { last_seq, .. }) => {
+                tracing::warn!(%attempt, last_seq, "lines of a log are not on record any more; they are asked for again");
+                round.outgoing.push((None, link, ServerMessage::LogAck { ticket, seq: last_seq, dropped: true }));
+                false
+            }
+            // The rows cannot be read: it is decided anew when they can.
+            None => false,
+        }
+    }
+
     /// How far this attempt's log is stored; none for an attempt that was never granted.
     pub(super) fn log_position(&mut self, link: LinkId, attempt: AttemptId, round: &Round) -> Option<LogPosition> {
         if let Some(known) = self.links.get(&link).and_then(|l| l.logs.get(&attempt)) {

@@ -8,7 +8,7 @@ use protocol::log::{BlockEncoder, LineEnd, Stream};
 use server::dispatch::LinkId;
 use server::ledger::{Command, LinkEvent, LinkSender};
 
-use crate::cluster::running;
+use crate::cluster::{Cluster, running};
 use crate::desk::{Desk, Mailbox, ONE, exited, hello};
 
 fn blocks(first: u64, last: u64) -> Vec<u8> {
@@ -338,6 +338,27 @@ fn what_is_missing_is_counted_once_however_many_hellos_come_at_a_time() {
     desk.round(vec![greeting(77), greeting(78)]);
     let all = desk.reader.log_marks(engine::AttemptId(spec.ticket.attempt), 0, u64::MAX, 100).expect("readable");
     assert_eq!(all.iter().map(|mark| mark.missing).sum::<u64>(), 4, "lines 4 to 7: {all:?}");
+}
+
+/// What is stored first, its end or its log, is chance; here the database has lost the log, and nothing else.
+#[test]
+fn a_log_that_is_only_remembered_as_whole_is_asked_for_again() {
+    let mut cluster = Cluster::new(1);
+    let mut w = cluster.desk(0).worker("w", "script", 1);
+    cluster.desk(0).submit(ONE);
+    let ticket = cluster.desk(0).start(&mut w).ticket;
+    cluster.desk(0).log(&w, whole(ticket, 1, 3), blocks(1, 3));
+    assert!(matches!(w.one(), ServerMessage::LogAck { seq: 3, .. }));
+    assert_eq!(cluster.database.forget_last(1), 1);
+    assert_eq!(cluster.desk(0).log_state(ticket).last_seq, 0);
+    let end = End { log_last_seq: 3, ..exited(0) };
+    cluster.desk(0).says(&w, vec![WorkerMessage::Ended { ticket, end }]);
+    let asked = w.take();
+    assert!(matches!(asked[..], [ServerMessage::LogAck { seq: 0, dropped: true, .. }]), "{asked:?}");
+    cluster.desk(0).log(&w, whole(ticket, 1, 3), blocks(1, 3));
+    let told = w.take();
+    assert!(matches!(told[..], [ServerMessage::LogAck { seq: 3, .. }, ServerMessage::Forget { .. }]), "{told:?}");
+    assert!(cluster.desk(0).log_state(ticket).complete);
 }
 
 fn whole(ticket: Ticket, first_seq: u64, last_seq: u64) -> LogHeader {
