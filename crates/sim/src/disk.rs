@@ -71,6 +71,11 @@ impl Disk {
         let all = Ticket { attempt, fence: 0 }..=Ticket { attempt, fence: u64::MAX };
         self.attempts.range(all).next().map(|(ticket, _)| *ticket)
     }
+
+    /// Under which ticket the folder of this attempt lies here, whatever its worker knows of it.
+    pub(crate) fn lies_under(&self, ticket: Ticket) -> Ticket {
+        self.ticket_of(ticket.attempt).unwrap_or(ticket)
+    }
 }
 
 #[derive(Debug, Clone)]

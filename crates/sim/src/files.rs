@@ -88,7 +88,8 @@ impl World {
     /// The next piece of what an attempt needs.
     pub(crate) fn fetch_files(&mut self, at: usize, ticket: Ticket) {
         let Some(life) = self.hosts[at].process.as_ref().map(|process| process.life) else { return };
-        let Some(folder) = self.hosts[at].disk.attempts.get(&ticket) else { return };
+        let named = self.hosts[at].disk.lies_under(ticket);
+        let Some(folder) = self.hosts[at].disk.attempts.get(&named) else { return };
         let wanted: Vec<String> = folder.spec.attempt.fetch.iter().map(|fetch| fetch.set.id.clone()).collect();
         if let Some(missing) = wanted.iter().find(|set| !self.files.stored.contains(*set)) {
             let why = format!("no server has {missing}");
@@ -105,7 +106,7 @@ impl World {
             return self.order_files(at, Job::Fetch { ticket });
         }
         self.files.fetched.remove(&(life, ticket));
-        if let Some(folder) = self.hosts[at].disk.attempts.get_mut(&ticket) {
+        if let Some(folder) = self.hosts[at].disk.attempts.get_mut(&named) {
             folder.fetched = wanted;
         }
         self.feed(at, Input::Fetched { ticket, outcome: Ok(()) });

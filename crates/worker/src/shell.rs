@@ -248,6 +248,9 @@ impl Shell {
         if let Err(error) = &look {
             tracing::warn!(attempt = %ticket.attempt, %error, "an attempt's folder cannot be read yet");
         }
+        if let Ok(Look::Clear { spec, .. }) = &look {
+            self.feed(Input::Recognised { ticket, spec: Box::new(spec.attempt.clone()) });
+        }
         match Next::after(look) {
             Next::Connect(finding) => self.adopt(ticket, finding),
             Next::Tell(finding) => self.feed(Input::Examined { ticket, finding }),

@@ -9,7 +9,7 @@ use protocol::folder::{FolderSpec, FromRunner, Local, RunnerRules, ToRunner};
 use protocol::link::{RefuseReason, WorkerMessage, encode_text};
 use protocol::state::Caretaker;
 use runner::remains::Remains;
-use worker::adopt::{Examined, Next, RETRY_PAUSE, end_lease, examine, look, take_back};
+use worker::adopt::{Examined, Look, Next, RETRY_PAUSE, end_lease, examine, look, take_back};
 use worker::agent::{Action, Input};
 use worker::shelf::RECALLED_MAX;
 use worker::ship::{LOOK_INTERVAL, Shipper};
@@ -214,10 +214,7 @@ impl World {
     pub(super) fn work(&mut self, at: usize, job: Job) {
         match job {
             Job::Prepare { spec, rules } => self.prepare(at, *spec, rules),
-            Job::Void { ticket } => match take_back(&mut Attic { host: &mut self.hosts[at], ticket }) {
-                Ok(claim) => self.feed(at, Input::Claimed { ticket, claim }),
-                Err(_) => self.order(at, Job::Void { ticket }, RETRY_PAUSE),
-            },
+            Job::Void { ticket } => self.void(at, ticket),
             Job::Examine { ticket } => self.examine(at, ticket),
             Job::EndLease { ticket } => self.end_lease(at, ticket),
             Job::Store { ticket } => self.store_files(at, ticket),
@@ -269,12 +266,23 @@ impl World {
         self.agenda.after(LOCAL, Event::Runner { host: at, pid, what });
     }
 
+    fn void(&mut self, at: usize, ticket: Ticket) {
+        let named = self.hosts[at].disk.lies_under(ticket);
+        match take_back(&mut Attic { host: &mut self.hosts[at], ticket: named }) {
+            Ok(claim) => self.feed(at, Input::Claimed { ticket, claim }),
+            Err(_) => self.order(at, Job::Void { ticket }, RETRY_PAUSE),
+        }
+    }
+
     pub(super) fn examine(&mut self, at: usize, ticket: Ticket) {
-        let named = self.hosts[at].disk.ticket_of(ticket.attempt).unwrap_or(ticket);
+        let named = self.hosts[at].disk.lies_under(ticket);
         let process = self.hosts[at].process.as_ref();
         let rebooted = process.is_some_and(|process| process.of_earlier_boot.contains(&ticket.attempt));
         let look = look(&mut Attic { host: &mut self.hosts[at], ticket: named }, rebooted);
         self.carry_out_dooms(at);
+        if let Ok(Look::Clear { spec, .. }) = &look {
+            self.feed(at, Input::Recognised { ticket, spec: Box::new(spec.attempt.clone()) });
+        }
         match Next::after(look) {
             Next::Tell(finding) => self.feed(at, Input::Examined { ticket, finding }),
             Next::LookAgain { after } => self.order(at, Job::Examine { ticket }, after),
@@ -289,7 +297,8 @@ impl World {
     }
 
     pub(super) fn end_lease(&mut self, at: usize, ticket: Ticket) {
-        let remains = end_lease(&mut Attic { host: &mut self.hosts[at], ticket });
+        let named = self.hosts[at].disk.lies_under(ticket);
+        let remains = end_lease(&mut Attic { host: &mut self.hosts[at], ticket: named });
         self.carry_out_dooms(at);
         if !matches!(remains, Ok(Remains::None)) {
             self.order(at, Job::EndLease { ticket }, RETRY_PAUSE);

@@ -30,6 +30,11 @@ pub enum Input {
     RunnerGone {
         ticket: Ticket,
     },
+    /// Its folder can be read, and says what it is. That is news where it could not be when the worker started.
+    Recognised {
+        ticket: Ticket,
+        spec: Box<AttemptSpec>,
+    },
     Examined {
         ticket: Ticket,
         finding: Finding,

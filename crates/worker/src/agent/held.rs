@@ -110,6 +110,16 @@ impl Held {
         (found.ticket, held)
     }
 
+    /// What could not be read when the worker started can be now: which files it wants and leaves, and its lease. Of that it is
+    /// not asked here how far it goes; it may just have begun.
+    pub(super) fn recognised(&mut self, spec: &AttemptSpec, now: Duration) {
+        if self.phase == Phase::Unreadable {
+            self.files = Files::of(spec);
+            self.guard = Guard::of(spec);
+            self.guard.granted(now);
+        }
+    }
+
     fn new(job: Uuid, step: String, phase: Phase) -> Self {
         Held {
             job,

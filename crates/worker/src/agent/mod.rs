@@ -94,6 +94,11 @@ impl Agent {
                 self.ship_if_wanted(ticket);
             }
             Input::RunnerGone { ticket } => self.runner_gone(ticket),
+            Input::Recognised { ticket, spec } => {
+                if let Some(held) = self.held.get_mut(&ticket) {
+                    held.recognised(&spec, now);
+                }
+            }
             Input::Examined { ticket, finding } => {
                 self.examined(ticket, finding, now);
                 self.ship_if_wanted(ticket);

@@ -109,6 +109,32 @@ fn files_that_do_not_move_are_given_up_and_a_stop_ends_the_wait() {
     assert!(matches!(reported(&stopped), Some(Some(Artifacts::Failed(_)))));
 }
 
+/// Its folder could not be read when the worker started, and so nobody knew that there are files.
+#[test]
+fn what_could_not_be_read_leaves_and_wants_its_files_all_the_same() {
+    let recognised = |offer: ServerMessage| match offer {
+        ServerMessage::Offer { spec, .. } => Input::Recognised { ticket: ticket(1), spec },
+        other => panic!("an offer, not {other:?}"),
+    };
+    let unreadable = || {
+        let mut story = Story::new(1, vec![found(1, Finding::Unreadable)]);
+        story.give(Input::LinkUp);
+        story.hear(welcome(vec![verdict(1, VerdictKind::Continue, 0)]));
+        story
+    };
+    let mut story = unreadable();
+    assert_eq!(story.give(recognised(leaving(1, KeepWhen::Success))), []);
+    let ended = story.give(Input::Examined { ticket: ticket(1), finding: Finding::Ended(Box::new(end(0))) });
+    assert!(ended.contains(&store()) && reported(&ended).is_none(), "{ended:?}");
+    assert_eq!(reported(&story.give(stored(Ok(set())))), Some(Some(Artifacts::Stored(set()))));
+
+    let mut story = unreadable();
+    story.give(recognised(fetching(1)));
+    story.give(Input::Examined { ticket: ticket(1), finding: Finding::Waiting });
+    let granted = story.hear(go(1));
+    assert!(granted.contains(&Action::Fetch { ticket: ticket(1) }), "{granted:?}");
+}
+
 #[test]
 fn a_worker_that_was_restarted_stores_what_it_finds() {
     let found = Found { artifacts: Some(rule(KeepWhen::Success)), ..found(1, Finding::Ended(Box::new(end(0)))) };

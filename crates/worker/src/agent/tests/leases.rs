@@ -147,6 +147,17 @@ fn runners_hear_the_rules_when_they_are_new() {
     assert_eq!(rules(story.agent.handle(examined, story.now)), told, "a new connection");
 }
 
+/// Nobody but its runner knew of its lease before.
+#[test]
+fn the_lease_of_what_could_not_be_read_is_guarded_when_it_can() {
+    let mut story = Story::new(1, vec![found(1, Finding::Unreadable)]);
+    assert!(!ended_within(&mut story, 600));
+    story.give(Input::Recognised { ticket: ticket(1), spec: bound(1) });
+    story.give(Input::Examined { ticket: ticket(1), finding: Finding::Running });
+    assert!(!ended_within(&mut story, 40), "it may just have begun");
+    assert!(ended_within(&mut story, 1));
+}
+
 #[test]
 fn the_next_hello_says_how_far_the_last_link_came() {
     let mut story = running();
