@@ -347,11 +347,13 @@ impl<S: Store> Core<S> {
         let book = self.schedules.book.clone().unwrap_or_default();
         let entry = book.get(order.id()).ok_or(TriggerError::NoSuchTrigger)?;
         let (base, row) = self.trigger_now(order.id(), round)?.ok_or(TriggerError::NoSuchTrigger)?;
+        let mut tied = None;
         let row = match order {
             // The first one's time and name stay.
             TriggerOrder::Pause { .. } if row.paused_at.is_some() => return Ok(row),
             TriggerOrder::Pause { by, .. } => {
                 tracing::info!(trigger = row.id, by, "a trigger is paused");
+                let row = self.let_pass(row, &mut tied, round);
                 TriggerRow { paused_at: Some(round.now), paused_by: Some(by.clone()), next_at: None, ..row }
             }
             TriggerOrder::Resume { .. } if row.paused_at.is_none() => return Ok(row),
@@ -360,8 +362,21 @@ impl<S: Store> Core<S> {
                 resumed(row, entry, round.now)
             }
         };
-        round.move_trigger(base, row.clone(), None);
+        round.move_trigger(base, row.clone(), tied);
         Ok(row)
+    }
+
+    /// Somebody lets it rest that was due already: it was not the pause that these times were missed by. People are told of
+    /// them, as they would have been, and are not told of those that pass while it rests. `tied`: as [`Core::miss`] has it.
+    fn let_pass(&mut self, row: TriggerRow, tied: &mut Option<JobId>, round: &mut Round) -> TriggerRow {
+        let times = Schedule::from_json(&row.definition).and_then(|schedule| schedule.times(&row.id));
+        let due = row.next_at.is_some_and(|at| at <= round.now);
+        let (Ok(times), Some(planned), true) = (times, row.planned_at, due) else { return row };
+        let (missed, next) = times.pass(planned, round.now);
+        let Some(text) = missed_words(missed, planned, None, None) else { return row };
+        *tied = Some(self.miss(&row, planned, &text, round));
+        let missed = row.missed.saturating_add(missed);
+        moved_on(TriggerRow { missed, notice: Some(text), notice_at: Some(round.now), ..row }, next)
     }
 
     /// The row as this round has it so far, and the version that it had before.
@@ -460,7 +475,7 @@ fn resumed(row: TriggerRow, entry: &Entry, now: Time) -> TriggerRow {
         let next = next_of(&row.id, entry, now);
         return moved_on(row, next);
     };
-    let (missed, next) = times.resume(planned, now);
+    let (missed, next) = times.pass(planned, now);
     if missed > 0 {
         tracing::warn!(trigger = row.id, missed, "times of a trigger passed while it was paused");
     }

@@ -64,13 +64,14 @@ impl Times {
         Outcome { fires, missed: passed - u64::from(fires), next: self.after(last) }
     }
 
-    /// It goes on after a pause, before which `planned` was the next one: how many were missed for good, and what comes now.
-    pub fn resume(&self, planned: Time, now: Time) -> (u64, Option<Next>) {
-        if planned > now || self.missed == Missed::Once {
+    /// A pause begins or ends, and `planned` was the next one before: how many were missed for good, and what comes now. One
+    /// whose run is still put off was not missed.
+    pub fn pass(&self, planned: Time, now: Time) -> (u64, Option<Next>) {
+        if self.begins(planned) > now || self.missed == Missed::Once {
             return (0, Some(self.next(planned)));
         }
-        let last = self.cron.last_until(now).map_or(planned, |last| last.max(planned));
-        (self.count(planned, last), self.after(now))
+        let last = self.last_due(planned, now);
+        (self.count(planned, last), self.after(last))
     }
 
     /// When the run of this time begins.
@@ -179,10 +180,20 @@ mod tests {
     fn a_pause_ends_as_the_policy_says() {
         let (ten, ahead) = (Duration::ZERO, |planned| Some(Next { planned, at: planned }));
         let skips = times("*/10 * * * *", Missed::Skip, ten);
-        assert_eq!(skips.resume(after(10), after(7)), (0, ahead(after(10))), "nothing was missed");
-        assert_eq!(skips.resume(after(10), after(31)), (3, ahead(after(40))));
+        assert_eq!(skips.pass(after(10), after(7)), (0, ahead(after(10))), "nothing was missed");
+        assert_eq!(skips.pass(after(10), after(31)), (3, ahead(after(40))));
         let once = times("*/10 * * * *", Missed::Once, ten);
-        assert_eq!(once.resume(after(10), after(31)), (0, ahead(after(10))), "it is due at once");
+        assert_eq!(once.pass(after(10), after(31)), (0, ahead(after(10))), "it is due at once");
+    }
+
+    /// Who rests for a moment between a time and its run loses nothing.
+    #[test]
+    fn a_run_that_is_put_off_is_not_missed_by_a_pause() {
+        let times = times("0 * * * *", Missed::Skip, MINUTE * 20);
+        let next = times.after(T0).expect("it comes");
+        assert!(next.at > next.planned, "{next:?}");
+        assert_eq!(times.pass(next.planned, Time(next.at.0 - 1)), (0, Some(next)));
+        assert_eq!(times.pass(next.planned, next.at), (1, times.after(next.planned)));
     }
 
     #[test]

@@ -127,6 +127,37 @@ fn a_pause_stays_until_it_is_ended() {
     assert_eq!(unknown, Err(TriggerError::NoSuchTrigger));
 }
 
+/// The server was away, and not the trigger at rest, when these times came: people hear of them, and of no others.
+#[test]
+fn what_was_due_before_a_pause_did_not_pass_by_it() {
+    let pause = || TriggerOrder::Pause { id: ID.to_owned(), by: "ann".to_owned() };
+    let resume = || TriggerOrder::Resume { id: ID.to_owned() };
+    for (task, missed, told, made) in [(SKIPS, 2, true, 0), (ONCE, 0, false, 1)] {
+        let mut desk = Desk::new();
+        desk.tasks(&[task]);
+        desk.now = nth(1) + MINUTE * 2;
+        let row = desk.order_trigger(pause()).expect("it is there");
+        assert_eq!((row.missed, row.notice_at.is_some(), row.next_at), (missed, told, None));
+        let told_at = row.notice_at;
+        desk.pass(MINUTE * 20);
+        let row = desk.order_trigger(resume()).expect("it is there");
+        assert_eq!(row.notice_at, told_at, "what passes while it rests is nobody's trouble");
+        desk.pass(Duration::from_secs(1));
+        assert_eq!(jobs(&desk).len(), made);
+        let row = desk.trigger(ID);
+        assert_eq!((row.missed, row.next_at), (if made == 1 { 3 } else { 4 }, Some(nth(4))));
+    }
+    // Both in one round.
+    let mut desk = Desk::new();
+    desk.tasks(&[SKIPS]);
+    desk.now = nth(1) + MINUTE * 2;
+    let order = |order| Command::Trigger(order, oneshot::channel().0);
+    desk.round(vec![order(pause()), order(resume())]);
+    let row = desk.trigger(ID);
+    assert_eq!((row.missed, row.notice_at, row.next_at), (2, Some(desk.now), Some(nth(2))));
+    assert!(row.notice.is_some_and(|text| text.starts_with("2 times passed without a job")));
+}
+
 #[test]
 fn several_servers_make_one_job() {
     let database = MemoryDatabase::new();

@@ -144,7 +144,12 @@ impl Moved<'_> {
             return if made == 0 { Ok(()) } else { Err("a trigger that rests made a job".to_owned()) };
         };
         if row.next_at.is_none() {
-            return if made == 0 { Ok(()) } else { Err("it made its last job, and comes again".to_owned()) };
+            if made > 0 {
+                return Err("it made its last job, and comes again".to_owned());
+            }
+            // What passed before the pause did not pass by it. With `once` it is made up for after it.
+            let rests = row.paused_at.is_some() && before.paused_at.is_none();
+            return if rests { self.is_noticed(due <= self.now && !self.plan.once) } else { Ok(()) };
         }
         // Told to rest and woken in one round.
         let rests = self.plan.rest.is_some();
