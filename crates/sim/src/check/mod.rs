@@ -509,7 +509,7 @@ impl Witness for Checks {
             self.past.add(before);
         }
         let Checks { now, found, plans, rows, .. } = self;
-        submits::committed(rows, batch, &accepted, found);
+        submits::committed(rows, (batch, &accepted), |job| self.retention.is_deleted(job), found);
         self.identities.committed(batch, found);
         self.retention.committed(*now, rows, (batch, &accepted), found);
         self.finals.committed(rows, batch, &accepted, found);

@@ -16,6 +16,17 @@ fn a_submit_that_became_two_jobs_is_found() {
     scene.commit(&batch).is_found("submit", "became two jobs");
 }
 
+/// The key went with the job.
+#[test]
+fn a_submit_that_is_repeated_when_its_job_is_deleted_makes_a_new_one() {
+    let mut scene = Scene::new(|_| {});
+    let row = JobRow { id: JobId(Uuid::from_u128(2)), version: 1, ..scene.job_row() };
+    scene.turn("cancelled", |_| {});
+    scene.checks.deleted(&[JOB]);
+    let batch = Batch { now: scene.time(), jobs: vec![JobWrite { row, expected: None }], ..Batch::default() };
+    scene.commit(&batch).is_well();
+}
+
 #[test]
 fn a_step_that_passes_its_gate_too_early_is_found() {
     let gate = |reviewers, wait| Some(GatePlan { reviewers, allow_submitter: true, wait });
