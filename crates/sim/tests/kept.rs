@@ -33,6 +33,10 @@ macro_rules! kept {
 }
 
 kept! {
+    a_log_that_was_only_remembered => "a-log-that-was-only-remembered",
+    files_of_a_folder_read_later => "files-of-a-folder-read-later",
+    due_before_its_pause => "due-before-its-pause",
+    a_key_that_went_with_its_job => "a-key-that-went-with-its-job",
     a_lease_that_became_a_timeout => "a-lease-that-became-a-timeout",
     offers_that_stayed => "offers-that-stayed",
     an_end_that_nobody_heard => "an-end-that-nobody-heard",
