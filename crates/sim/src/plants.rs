@@ -12,7 +12,7 @@ use crate::check::Finding;
 use crate::faults;
 use crate::setup::{RetentionPlan, Scale, Setup};
 use crate::story::Story;
-use crate::workload::{Behaviour, CleanPlan, Kind, SchedulePlan, StepPlan};
+use crate::workload::{Behaviour, CleanPlan, Kind, SchedulePlan, StepPlan, WhenFull};
 
 /// For each bug the seed that showed it first, and the checker that saw it, one line each; written by `sim --planted all
 /// --write`.
@@ -82,7 +82,7 @@ pub fn provoking(bug: Bug, seed: u64) -> Case {
     for (number, job) in case.jobs.iter_mut().enumerate() {
         job.group = None;
         if groups && number.is_multiple_of(3) {
-            job.join("ga", 1);
+            job.join("ga", 1, WhenFull::Queue);
         }
     }
     match work {

@@ -32,6 +32,9 @@ const REJECTED: f64 = 0.05;
 /// What was missed in the last of the faults is made up for by then.
 const UNSCHEDULED_AFTER: Duration = Duration::from_secs(30);
 
+/// Whom a full group has refused comes again after this.
+const ROOM_EXPECTED_IN: Duration = Duration::from_secs(20);
+
 /// Whom nobody answers tries again after this.
 const TRY_AGAIN: Duration = Duration::from_secs(5);
 
@@ -272,7 +275,7 @@ impl World {
                     Ok(Ok(submitted)) => self.acknowledged(plan, submitted),
                     Ok(Err(error)) => {
                         self.tell(|| format!("submit of job {plan} was refused: {error}"));
-                        self.submit_later(plan);
+                        self.submit_refused(plan, &error);
                     }
                     Err(oneshot::error::TryRecvError::Empty) => open.push(Reply::Submit(plan, answer)),
                     Err(oneshot::error::TryRecvError::Closed) => self.submit_later(plan),
@@ -286,6 +289,15 @@ impl World {
         }
         if let Some(process) = &mut self.servers[server].process {
             process.replies.extend(open);
+        }
+    }
+
+    fn submit_refused(&mut self, plan: usize, error: &SubmitError) {
+        if matches!(error, SubmitError::GroupFull(_)) {
+            self.check(|checks| checks.turned_away(plan));
+            self.agenda.after(ROOM_EXPECTED_IN, Event::User(UserEvent::Submit(plan)));
+        } else {
+            self.submit_later(plan);
         }
     }
 

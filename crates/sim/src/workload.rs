@@ -22,7 +22,7 @@ use crate::setup::Setup;
 pub use cleanups::CleanPlan;
 pub use gates::GatePlan;
 pub(crate) use gates::{PEOPLE, SUBMITTER};
-pub use groups::GroupPlan;
+pub use groups::{GroupPlan, WhenFull};
 pub use hooks::{HookPlan, HookWork, On};
 pub use schedules::SchedulePlan;
 pub(crate) use schedules::book;
@@ -252,6 +252,7 @@ impl JobPlan {
         let mut dice = Dice::new(seed, "secrets");
         jobs.iter_mut().for_each(|job| job.roll_secrets(&mut dice));
         JobPlan::roll_groups(&mut jobs, &mut Dice::new(seed, "groups"));
+        JobPlan::roll_when_full(&mut jobs, &mut Dice::new(seed, "full groups"));
         let mut dice = Dice::new(seed, "notices");
         // Most worlds expect nothing.
         if dice.chance(0.3) {

@@ -1,5 +1,7 @@
 //! Promise: of the jobs of a concurrency group never more have a process alive than its limit says, as they really live: also
 //! not beside what was given up and runs on, for as long as that may hold its slot. And nobody waits for a group that has room.
+//! Where a group is full, a job that is not to wait is refused, and there is none; and one that is to take the oldest one's
+//! place has that cancelled, and nobody newer, with the commit that makes it.
 //!
 //! Left out is what the successor rule leaves out: a copy of a step that may be repeated beside it, and one that asked to end
 //! with its lease, which other checkers hold to that.
@@ -8,27 +10,135 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use engine::JobId;
+use store::Batch;
 
-use super::Findings;
 use super::plans::Plans;
-use super::rows::{Place, Rows};
+use super::rows::{JobSeen, Place, Rows};
+use super::{Accepted, Findings};
+use crate::faults::Fault;
 use crate::setup::Setup;
-use crate::workload::GroupPlan;
+use crate::workload::{GroupPlan, JobPlan, WhenFull};
 
 const CHECKER: &str = "group";
 
 /// A sweep finds whoever was overlooked.
 const WAITS_MAX: Duration = Duration::from_secs(90);
 
+/// Who cancels the oldest job of its group says so in these words, after its own id.
+const FOR_A_NEWER_ONE: &str = "of the same concurrency group";
+
+/// A refusal is heard so long after it was decided at most, and what another server made is known by then.
+const HEARD_WITHIN: Duration = Duration::from_secs(90);
+
 pub(crate) struct Groups {
     doubt_max: Duration,
+    /// Whether nobody but its one server can make a group what that has not read: then it decides by all there is.
+    knows_all: bool,
+    /// When a group was last seen to be full.
+    full_at: BTreeMap<String, Duration>,
     /// Since when there is room in a group that somebody waits for.
     room_since: BTreeMap<String, Duration>,
 }
 
 impl Groups {
     pub(crate) fn new(setup: &Setup) -> Groups {
-        Groups { doubt_max: setup.core.doubt_max, room_since: BTreeMap::new() }
+        Groups {
+            doubt_max: setup.core.doubt_max,
+            knows_all: setup.servers == 1,
+            full_at: BTreeMap::new(),
+            room_since: BTreeMap::new(),
+        }
+    }
+
+    /// A group that could not be read is decided on like an empty one.
+    pub(super) fn expect(&mut self, faults: &[Fault]) {
+        self.knows_all &= faults.iter().all(|fault| !fault.kind.is_about_the_database());
+    }
+
+    /// The jobs that this commit makes in groups. `rows` are those before it.
+    pub(super) fn before(&mut self, now: Duration, rows: &Rows, plans: &Plans, accepted: &Accepted<'_>) -> Vec<JobId> {
+        let mut joined = Vec::new();
+        for row in accepted.jobs().filter(|row| row.group.is_some()) {
+            if rows.job(row.id).is_none() {
+                joined.push(row.id);
+            }
+            let group = plans.named(&row.task).and_then(|plan| plan.group.as_ref());
+            if let Some(group) = group.filter(|group| self.is_full(now, group, rows, plans)) {
+                self.full_at.insert(group.name.clone(), now);
+            }
+        }
+        joined
+    }
+
+    /// `rows` are those after the commit that made these jobs.
+    pub(super) fn committed(
+        &self,
+        joined: &[JobId],
+        rows: &Rows,
+        plans: &Plans,
+        (batch, accepted): (&Batch, &Accepted<'_>),
+        found: &mut Findings,
+    ) {
+        let cancels = batch.events.iter().filter(|event| event.kind == "cancel_asked" && accepted.job(event.job));
+        for event in cancels.filter(|event| event.reason.contains(FOR_A_NEWER_ONE)) {
+            self.made_room(event.job, joined, rows, plans, found);
+        }
+        for id in joined.iter().filter(|_| self.knows_all) {
+            let Some(job) = rows.job(*id).filter(|job| !job.is_final) else { continue };
+            let Some(group) = plans.job(rows, *id).and_then(|plan| plan.group.as_ref()) else { continue };
+            // Of those that are made by the same commit nobody knows the order.
+            let before = |other: &(JobId, &JobSeen)| other.0 != *id && other.1.created_at < job.created_at;
+            let others = members(group, rows, plans).filter(before).filter(|(_, other)| !other.is_final);
+            let (told, left): (Vec<_>, Vec<_>) = others.partition(|(_, other)| other.cancelled_at.is_some());
+            let full = |count: usize| count >= group.limit as usize;
+            let wrong = match group.when_full {
+                WhenFull::Queue => None,
+                WhenFull::Reject => full(told.len() + left.len()).then_some("is taken"),
+                WhenFull::CancelOldest => full(left.len()).then_some("is to have room, and nobody is cancelled for it"),
+            };
+            if let Some(wrong) = wrong {
+                found.add(CHECKER, format!("group {} is full, and job {id} {wrong}", group.name));
+            }
+        }
+    }
+
+    /// One was cancelled for a newer one: it was the oldest.
+    fn made_room(&self, cancelled: JobId, joined: &[JobId], rows: &Rows, plans: &Plans, found: &mut Findings) {
+        let (Some(job), Some(plan)) = (rows.job(cancelled), plans.job(rows, cancelled)) else { return };
+        let Some(group) = plan.group.as_ref() else {
+            return found
+                .add(CHECKER, format!("job {cancelled} is of no group, and is cancelled for one of its group"));
+        };
+        let takes_over = |(id, _): &(JobId, &JobSeen)| {
+            let theirs = plans.job(rows, *id).and_then(|plan| plan.group.as_ref());
+            joined.contains(id) && theirs.is_some_and(|group| group.when_full == WhenFull::CancelOldest)
+        };
+        if !members(group, rows, plans).any(|member| takes_over(&member)) {
+            found.add(CHECKER, format!("job {cancelled} is cancelled for a newer one, and there is none"));
+        }
+        let stays = |(id, other): &(JobId, &JobSeen)| {
+            !other.is_final && other.cancelled_at.is_none() && !joined.contains(id) && other.created_at < job.created_at
+        };
+        if let Some((older, _)) = members(group, rows, plans).find(stays) {
+            found.add(CHECKER, format!("job {cancelled} is cancelled as the oldest, and job {older} is older"));
+        }
+    }
+
+    /// Somebody heard that the group is full, and so it was.
+    pub(super) fn turned_away(&self, now: Duration, plan: &JobPlan, rows: &Rows, plans: &Plans, found: &mut Findings) {
+        let Some(group) = plan.group.as_ref().filter(|group| group.when_full == WhenFull::Reject) else {
+            return found.add(CHECKER, format!("{} was refused by a group that it would wait for", plan.name));
+        };
+        let was_full = self.full_at.get(&group.name).is_some_and(|at| now < *at + HEARD_WITHIN);
+        if !was_full && !self.is_full(now, group, rows, plans) {
+            found.add(CHECKER, format!("{} was refused, and group {} has room", plan.name, group.name));
+        }
+    }
+
+    /// Whether those that wait for it, have a slot, or left something that may still have one, are as many as it takes.
+    fn is_full(&self, now: Duration, group: &GroupPlan, rows: &Rows, plans: &Plans) -> bool {
+        let in_it = |(_, job): &(JobId, &JobSeen)| !job.is_final || self.is_in_doubt(now, job);
+        members(group, rows, plans).filter(in_it).count() >= group.limit as usize
     }
 
     /// A process of this step begins to live, beside these.
@@ -77,14 +187,21 @@ impl Groups {
     }
 
     fn has_room(&self, now: Duration, group: &GroupPlan, rows: &Rows, plans: &Plans) -> bool {
-        let holds = |(id, job): &(&JobId, &super::JobSeen)| {
-            let of_group = plans.job(rows, **id).and_then(|plan| plan.group.as_ref()) == Some(group);
-            let ended = job.steps.values().map(|step| step.since).max().unwrap_or_default();
-            let in_doubt = job.strays && now < ended + self.doubt_max + WAITS_MAX;
-            of_group && job.admitted && (!job.is_final || in_doubt)
-        };
-        rows.jobs.iter().filter(holds).count() < group.limit as usize
+        let holds = |(_, job): &(JobId, &JobSeen)| job.admitted && (!job.is_final || self.is_in_doubt(now, job));
+        members(group, rows, plans).filter(holds).count() < group.limit as usize
     }
+
+    fn is_in_doubt(&self, now: Duration, job: &JobSeen) -> bool {
+        let ended = job.steps.values().map(|step| step.since).max().unwrap_or_default();
+        job.strays && now < ended + self.doubt_max + WAITS_MAX
+    }
+}
+
+/// The jobs that were submitted for this group, or go on for one that was.
+fn members<'a>(group: &'a GroupPlan, rows: &'a Rows, plans: &'a Plans) -> impl Iterator<Item = (JobId, &'a JobSeen)> {
+    let is_of = move |id: JobId| plans.job(rows, id).and_then(|plan| plan.group.as_ref());
+    let all = rows.jobs.iter().map(|(id, job)| (*id, job));
+    all.filter(move |(id, _)| is_of(*id).is_some_and(|theirs| theirs.name == group.name))
 }
 
 /// The job that holds a slot for this one: itself, or whoever began it.

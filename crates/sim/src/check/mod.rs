@@ -177,6 +177,7 @@ impl Checks {
     /// What will go wrong, as far as checkers have to prepare for it.
     pub(crate) fn expect(&mut self, faults: &[Fault]) {
         self.past.expected = faults.iter().any(|fault| fault.kind.forgets());
+        self.groups.expect(faults);
     }
 
     /// The database is about to lose its last commits. Is there a server that remembers them?
@@ -201,6 +202,18 @@ impl Checks {
         if let Some(earlier) = earlier.filter(|earlier| *earlier != job && is_there(*earlier)) {
             self.found.add("submit", format!("plan {plan} became two jobs, {earlier} and {job}"));
         }
+    }
+
+    /// Whoever submitted this plan heard that its group is full.
+    pub(crate) fn turned_away(&mut self, plan: usize) {
+        let Checks { now, found, plans, rows, retention, .. } = self;
+        let Some(plan) = plans.all().nth(plan) else { return };
+        let is_there =
+            |(id, job): &(&JobId, &JobSeen)| job.task == plan.name && !job.continues && !retention.is_deleted(**id);
+        if let Some((job, _)) = rows.jobs.iter().find(is_there) {
+            found.add("group", format!("{} was refused, and is there as job {job}", plan.name));
+        }
+        self.groups.turned_away(*now, plan, rows, plans, found);
     }
 
     pub(crate) fn approve_asked(&mut self, job: JobId, step: StepIx, by: &'static str) {
@@ -526,7 +539,9 @@ impl Witness for Checks {
         self.supply.committed(*now, &self.ears, (rows, plans), (batch, &accepted), found);
         self.schedules.committed(&self.ears, rows, (batch, &accepted), found);
         let waited = kin::before(rows, &accepted);
+        let joined = self.groups.before(*now, rows, plans, &accepted);
         rows.take(*now, batch, &accepted);
+        self.groups.committed(&joined, rows, plans, (batch, &accepted), found);
         kin::committed(rows, plans, &waited, &accepted, found);
         self.kin.committed(&self.ears, rows, &accepted, found);
         self.dwell.committed(*now, &self.ears, (rows, plans), (batch, &accepted), found);

@@ -36,6 +36,10 @@ impl Plans {
         self.scheduled.iter().filter_map(|name| self.by_name.get(name))
     }
 
+    pub(crate) fn named(&self, task: &str) -> Option<&JobPlan> {
+        self.by_name.get(task)
+    }
+
     pub(crate) fn job(&self, rows: &Rows, id: JobId) -> Option<&JobPlan> {
         self.by_name.get(&rows.job(id)?.task)
     }

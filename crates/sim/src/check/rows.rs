@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use engine::{AttemptId, Fence, JobId, StepIx, WorkerId};
+use engine::{AttemptId, Fence, JobId, StepIx, Time, WorkerId};
 use store::Batch;
 use store::rows::{AttemptRow, EventRow, JobRow, ServerId, StepRow};
 
@@ -51,6 +51,8 @@ pub(crate) struct JobSeen {
     pub in_line: bool,
     pub admitted: bool,
     pub strays: bool,
+    /// By its server's clock.
+    pub created_at: Time,
     pub input: String,
     pub error_code: Option<&'static str>,
     pub error_step: Option<String>,
@@ -259,6 +261,7 @@ impl Rows {
             in_line: row.group.is_some() && row.admitted_at.is_none() && !is_final,
             admitted: row.admitted_at.is_some(),
             strays: row.strays,
+            created_at: row.created_at,
             input: row.input.clone(),
             error_code: row.error_code,
             error_step: row.error_step.clone(),

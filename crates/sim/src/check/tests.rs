@@ -12,6 +12,7 @@ use uuid::Uuid;
 
 mod asked;
 mod files;
+mod groups;
 mod heard;
 mod kin;
 mod notices;

@@ -352,6 +352,21 @@ impl FaultKind {
         matches!(self, FaultKind::LoseCommits { .. } | FaultKind::RestoreOlder { .. })
     }
 
+    /// What is in the database cannot be read or written for a while, or is not what a server takes it for.
+    pub(crate) fn is_about_the_database(&self) -> bool {
+        let fails = matches!(
+            self,
+            FaultKind::DatabaseAway { .. }
+                | FaultKind::AnswersLost { .. }
+                | FaultKind::CommitErrors { .. }
+                | FaultKind::Refusals { .. }
+                | FaultKind::Poison { .. }
+                | FaultKind::Conflicts { .. }
+                | FaultKind::Falter { .. }
+        );
+        fails || self.forgets()
+    }
+
     /// Its lengths, for whoever makes it shorter.
     pub(crate) fn times_mut(&mut self) -> Vec<&mut Duration> {
         match self {

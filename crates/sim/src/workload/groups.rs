@@ -11,6 +11,34 @@ use crate::dice::Dice;
 pub struct GroupPlan {
     pub name: String,
     pub limit: u32,
+    #[serde(default, skip_serializing_if = "WhenFull::is_queue")]
+    pub when_full: WhenFull,
+}
+
+/// What becomes of one more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WhenFull {
+    #[default]
+    Queue,
+    /// Whoever submits it is told no, and comes again later.
+    Reject,
+    CancelOldest,
+}
+
+impl WhenFull {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it")]
+    fn is_queue(&self) -> bool {
+        *self == WhenFull::Queue
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            WhenFull::Queue => "queue",
+            WhenFull::Reject => "reject",
+            WhenFull::CancelOldest => "cancel_oldest",
+        }
+    }
 }
 
 impl JobPlan {
@@ -22,23 +50,35 @@ impl JobPlan {
         for job in jobs {
             let group = if dice.chance(0.6) { ("ga", 1) } else { ("gb", 2) };
             if dice.chance(0.4) {
-                job.join(group.0, group.1);
+                job.join(group.0, group.1, WhenFull::Queue);
             }
+        }
+    }
+
+    /// In half of the worlds with groups not everybody waits for a turn.
+    pub(super) fn roll_when_full(jobs: &mut [JobPlan], dice: &mut Dice) {
+        if !dice.chance(0.5) {
+            return;
+        }
+        for group in jobs.iter_mut().filter_map(|job| job.group.as_mut()) {
+            let others = [WhenFull::Queue, WhenFull::Reject, WhenFull::CancelOldest];
+            group.when_full = *dice.pick(&others).unwrap_or(&WhenFull::Queue);
         }
     }
 
     /// Not where the job's own clock or the end of others decides more than its steps: what the model expects of those is
     /// about jobs that do not wait.
-    pub(crate) fn join(&mut self, name: &str, limit: u32) {
+    pub(crate) fn join(&mut self, name: &str, limit: u32, when_full: WhenFull) {
         let plain = |condition: Condition| matches!(condition, Condition::Success | Condition::OutputAbove { .. });
         if self.timeout.is_none() && self.expires.is_none() && self.steps.iter().all(|step| plain(step.condition)) {
-            self.group = Some(GroupPlan { name: name.to_owned(), limit });
+            self.group = Some(GroupPlan { name: name.to_owned(), limit, when_full });
         }
     }
 
     pub(super) fn write_group(&self, text: &mut String) {
-        if let Some(GroupPlan { name, limit }) = &self.group {
-            let _ = writeln!(text, "concurrency: {{ group: {name}, limit: {limit} }}");
+        if let Some(GroupPlan { name, limit, when_full }) = &self.group {
+            let when_full = when_full.word();
+            let _ = writeln!(text, "concurrency: {{ group: {name}, limit: {limit}, when_full: {when_full} }}");
         }
     }
 }
