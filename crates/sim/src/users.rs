@@ -452,12 +452,40 @@ impl World {
             let there: Vec<JobId> = folders.map(|folder| JobId(folder.spec.attempt.job)).collect();
             open.retain(|job| there.contains(job));
         }
+        if let Some(holder) = self.holder {
+            let checks = self.checks.lock().expect("no checker panics");
+            open.retain(|job| *job != holder && checks.shares_group(*job, holder));
+        }
         self.users.dice.pick(&open).copied()
     }
 
     fn a_step_in(&mut self, state: &str) -> Option<(JobId, StepIx)> {
-        let steps = self.checks.lock().expect("no checker panics").steps_in(state);
+        let mut steps = self.checks.lock().expect("no checker panics").steps_in(state);
+        self.keep_to_group(&mut steps);
         self.users.dice.pick(&steps).copied()
+    }
+
+    /// Where an operator acts on a concurrency group, only what is of that.
+    fn keep_to_group(&self, steps: &mut Vec<(JobId, StepIx)>) {
+        if let Some(holder) = self.holder {
+            let checks = self.checks.lock().expect("no checker panics");
+            steps.retain(|(job, _)| checks.shares_group(*job, holder));
+        }
+    }
+
+    /// A job that has a slot of its group, and a host on which something of it is. One that somebody waits behind, if there is
+    /// any.
+    pub(crate) fn a_holder(&mut self) -> Option<(JobId, usize)> {
+        let held = self.checks.lock().expect("no checker panics").held_slots();
+        let mut there: Vec<(JobId, usize, bool)> = Vec::new();
+        for (host, at) in self.hosts.iter().enumerate() {
+            let jobs = at.disk.attempts.values().map(|folder| JobId(folder.spec.attempt.job));
+            there.extend(jobs.filter_map(|job| Some((job, host, *held.get(&job)?))));
+        }
+        if there.iter().any(|(.., awaited)| *awaited) {
+            there.retain(|(.., awaited)| *awaited);
+        }
+        self.users.dice.pick(&there).map(|(job, host, _)| (*job, *host))
     }
 }
 

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use engine::JobId;
 use protocol::attempt::Ticket;
 use server::ledger::Definitions;
 use server::schedule::Book;
@@ -66,6 +67,8 @@ pub struct World {
     /// Faults that wait for their moment, and who is there when one has come.
     pub(crate) armed: Vec<Fault>,
     pub(crate) scene: Option<Scene>,
+    /// Whose concurrency group an operator acts on.
+    pub(crate) holder: Option<JobId>,
     /// Events so far; with the seed they name a moment.
     pub(crate) events: u64,
 }
@@ -166,6 +169,7 @@ impl World {
             fired: BTreeMap::new(),
             armed: Vec::new(),
             scene: None,
+            holder: None,
             events: 0,
             setup,
         };

@@ -38,7 +38,7 @@ mod voices;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
@@ -316,6 +316,19 @@ impl Checks {
     pub(crate) fn is_dead(&self, job: JobId) -> bool {
         let rows = &self.rows;
         self.lives.alive_places().all(|place| rows.outermost(place.job) != rows.outermost(job))
+    }
+
+    /// Open jobs that have a slot of their concurrency group, and whether somebody waits for it.
+    pub(crate) fn held_slots(&self) -> BTreeMap<JobId, bool> {
+        let held = self.rows.open_jobs().filter(|(_, job)| job.admitted);
+        let waits = |holder: JobId| self.rows.open_jobs().any(|(id, job)| job.in_line && self.shares_group(id, holder));
+        held.map(|(id, _)| (id, waits(id))).collect()
+    }
+
+    /// Both are of the same concurrency group.
+    pub(crate) fn shares_group(&self, job: JobId, other: JobId) -> bool {
+        let group = |job| Some(&self.plans.job(&self.rows, job)?.group.as_ref()?.name);
+        group(job).is_some_and(|name| group(other) == Some(name))
     }
 
     pub(crate) fn steps_in(&self, state: &str) -> Vec<(JobId, StepIx)> {

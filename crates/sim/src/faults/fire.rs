@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use engine::JobId;
 use worker::agent::StopLevel;
 
 use super::{Fault, FaultKind, Scene, Ways};
@@ -72,6 +73,11 @@ pub(crate) enum FaultEvent {
         host: usize,
         act: Act,
     },
+    /// On the concurrency group of this job.
+    ActBehind {
+        holder: JobId,
+        act: Act,
+    },
 }
 
 impl FaultEvent {
@@ -82,7 +88,8 @@ impl FaultEvent {
             | FaultEvent::RestartServer { .. }
             | FaultEvent::Drift { .. }
             | FaultEvent::RollBack { .. }
-            | FaultEvent::ActOn { .. } => true,
+            | FaultEvent::ActOn { .. }
+            | FaultEvent::ActBehind { .. } => true,
             FaultEvent::Fire(_)
             | FaultEvent::StartServer(_)
             | FaultEvent::DatabaseBack { .. }
@@ -155,6 +162,13 @@ impl World {
                     self.has_fired(format!("{} while cut off", act.name()));
                 }
                 self.scene = None;
+            }
+            FaultEvent::ActBehind { holder, act } => {
+                self.holder = Some(holder);
+                if self.act(act) {
+                    self.has_fired(format!("{} behind a holder that is cut off", act.name()));
+                }
+                self.holder = None;
             }
         }
     }
@@ -267,7 +281,8 @@ impl World {
             | FaultKind::Thin { .. }
             | FaultKind::MassReset
             | FaultKind::Newer { .. }
-            | FaultKind::CutAndAct { .. } => self.fire_at_net(kind),
+            | FaultKind::CutAndAct { .. }
+            | FaultKind::CutHolder { .. } => self.fire_at_net(kind),
             _ => self.fire_at_host(kind),
         }
     }
@@ -412,6 +427,14 @@ impl World {
                 }
                 // The link is seen to be lost after three pings; both before and after that is a bad moment.
                 self.fault_later(time.mul_f64(0.7), FaultEvent::ActOn { host, act });
+                true
+            }
+            FaultKind::CutHolder { time, after, act } => {
+                let Some((holder, host)) = self.a_holder() else { return false };
+                for server in 0..self.servers.len() {
+                    self.cut(server, host, Ways::Both, time);
+                }
+                self.fault_later(after, FaultEvent::ActBehind { holder, act });
                 true
             }
             _ => false,

@@ -281,6 +281,15 @@ pub enum FaultKind {
         time: Duration,
         act: Act,
     },
+    /// The host of a job that has a slot of its concurrency group is cut off, and an operator does this to the group meanwhile:
+    /// to whoever is next, or to the one that is cut off where only that makes sense.
+    CutHolder {
+        #[serde(with = "millis")]
+        time: Duration,
+        #[serde(with = "millis")]
+        after: Duration,
+        act: Act,
+    },
     Act(Act),
 }
 
@@ -343,6 +352,7 @@ impl FaultKind {
             FaultKind::MassReset => "mass-reset",
             FaultKind::Newer { .. } => "newer",
             FaultKind::CutAndAct { .. } => "cut-and-act",
+            FaultKind::CutHolder { .. } => "cut-holder",
             FaultKind::Act(act) => act.name(),
         }
     }
@@ -373,7 +383,7 @@ impl FaultKind {
             FaultKind::CrashLoop { up, down, .. } => vec![up, down],
             FaultKind::AmbushServer { ambush: Ambush::FreezeAfter(time), down, .. } => vec![time, down],
             FaultKind::RollingRestart { down, pause } | FaultKind::RollingUpgrade { down, pause } => vec![down, pause],
-            FaultKind::RollBack { after, time, .. } => vec![after, time],
+            FaultKind::RollBack { after, time, .. } | FaultKind::CutHolder { after, time, .. } => vec![after, time],
             FaultKind::Slow { latency, time, .. } => vec![latency, time],
             FaultKind::KillServer { down: time, .. }
             | FaultKind::RestartServer { down: time, .. }

@@ -159,7 +159,7 @@ const KINDS: [Kind; 49] = [
 ];
 
 /// Kinds that came later, with dice of their own: what else a seed has stays as it is. New ones go to the end.
-const LATER: [Kind; 7] = [
+const LATER: [Kind; 8] = [
     timed("rolling-upgrade", 4, |roll| FaultKind::RollingUpgrade { down: roll.down(), pause: roll.pause() }),
     timed("pull-plug", 12, |roll| FaultKind::PullPlug { host: roll.host(), time: roll.time() }),
     Kind {
@@ -172,6 +172,7 @@ const LATER: [Kind; 7] = [
     timed("copy-folder", 3, Roll::copy_folder),
     timed("empty-folder", 4, Roll::empty_folder),
     timed("lose-commits", 4, |roll| FaultKind::LoseCommits { count: roll.commits() }),
+    timed("cut-holder", 8, Roll::cut_holder),
 ];
 
 /// Each of them comes in so many worlds: four in ten have none of them, and few have more than two.
@@ -419,6 +420,22 @@ impl Roll {
         let act = *self.dice.pick(&acts).unwrap_or(&Act::Recover);
         let time = self.dice.skewed(Duration::from_secs(2), Duration::from_secs(400));
         FaultKind::CutAndAct { host: self.host(), time, act }
+    }
+
+    /// Both before and after the verdict on the one that is cut off.
+    fn cut_holder(&mut self) -> FaultKind {
+        let acts = [
+            Act::Cancel { force: false },
+            Act::Cancel { force: true },
+            Act::Approve,
+            Act::ResolveRecovering,
+            Act::ResolveFailed,
+            Act::Retry { from_failed: true },
+            Act::Retry { from_failed: false },
+        ];
+        let act = *self.dice.pick(&acts).unwrap_or(&Act::Approve);
+        let time = self.dice.skewed(Duration::from_secs(30), Duration::from_secs(600));
+        FaultKind::CutHolder { time, after: self.dice.duration(Duration::ZERO, time), act }
     }
 
     fn act(&mut self) -> FaultKind {

@@ -11,9 +11,13 @@ use crate::world::World;
 
 impl World {
     pub(super) fn retry(&mut self, server: usize, from_failed: bool) -> bool {
-        let failed = self.checks.lock().expect("no checker panics").failed_jobs();
+        let mut failed = self.checks.lock().expect("no checker panics").failed_jobs();
+        if let Some(holder) = self.holder {
+            failed.retain(|job| self.checks.lock().expect("no checker panics").shares_group(*job, holder));
+        }
         let Some(job) = self.users.dice.pick(&failed).copied() else { return false };
-        let confirm_dead = self.users.dice.chance(0.3) && self.checks.lock().expect("no checker panics").is_dead(job);
+        let looks = self.users.dice.chance(0.3) || self.holder.is_some();
+        let confirm_dead = looks && self.checks.lock().expect("no checker panics").is_dead(job);
         let (from, sure) = (if from_failed { " from where it failed" } else { "" }, sure(confirm_dead));
         self.tell(|| format!("ann lets {job} go on{from}{sure}"));
         let input = if from_failed { None } else { self.other_input(job) };
@@ -49,7 +53,8 @@ impl World {
 
     /// A failed step of a job that is over.
     pub(super) fn resolve_over(&mut self, server: usize) -> bool {
-        let failed = self.checks.lock().expect("no checker panics").failed_steps();
+        let mut failed = self.checks.lock().expect("no checker panics").failed_steps();
+        self.keep_to_group(&mut failed);
         let Some((job, step)) = self.users.dice.pick(&failed).copied() else { return false };
         let late = self.late_end(job, step).is_some() && self.users.dice.chance(0.7);
         let how = if late { How::AcceptLate } else { self.some_way() };
@@ -74,7 +79,8 @@ impl World {
         };
         let attempt = seen.map(|attempt| attempt.id);
         let late_outcome = seen.and_then(|attempt| serde_json::from_str(attempt.late_outcome.as_deref()?).ok());
-        let confirm_dead = self.checks.lock().expect("no checker panics").is_dead(job) && self.users.dice.chance(0.3);
+        let is_dead = self.checks.lock().expect("no checker panics").is_dead(job);
+        let confirm_dead = is_dead && (self.holder.is_some() || self.users.dice.chance(0.3));
         let sure = sure(confirm_dead);
         self.tell(|| format!("ann resolves {job}/#{} as {how:?}{sure}", step.0));
         let order = ResolveOrder { job, step, how, attempt, late_outcome, confirm_dead, by: ann() };
