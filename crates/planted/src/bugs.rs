@@ -112,6 +112,7 @@ bugs! {
     SecretInSpec "secret-in-spec" 0 "a secret travels in the offer, and is written down with it"
     SlotFreedAtVerdict "slot-freed-at-verdict" 25 "a concurrency slot is free as soon as its job is over, though an attempt of it may still run"
     GroupSlotLeaks "group-slot-leaks" 25 "concurrency slots are counted, and a job that fails does not give its own back"
+    NewestCancelled "newest-cancelled" 0 "a job that is to take the place of the oldest of its concurrency group has the newest cancelled"
     ReportedBeforeStored "reported-before-stored" 0 "a step's end is reported before the files that it leaves are stored"
     FetchSkipped "fetch-skipped" 0 "a step starts before the files of the steps before it are in its folder"
     UnsafeStartInAmnesia "unsafe-start-in-amnesia" 0 "after commits were lost, steps start before all workers have said what they have"

@@ -81,8 +81,8 @@ pub fn provoking(bug: Bug, seed: u64) -> Case {
     let mut case = Case { faults, schedules, retention, ..Case::scaled(seed, scale) };
     for (number, job) in case.jobs.iter_mut().enumerate() {
         job.group = None;
-        if groups && number.is_multiple_of(3) {
-            job.join("ga", 1, WhenFull::Queue);
+        if let Some((limit, when_full)) = groups.filter(|_| number.is_multiple_of(3)) {
+            job.join("ga", limit, when_full);
         }
     }
     match work {
@@ -111,8 +111,8 @@ struct Provocation {
     schedules: bool,
     /// What is old goes.
     retention: bool,
-    /// Jobs share a concurrency group.
-    groups: bool,
+    /// Jobs share a concurrency group, with this limit.
+    groups: Option<(u32, WhenFull)>,
 }
 
 enum Work {
@@ -124,6 +124,8 @@ enum Work {
     /// Faults come right when something is submitted.
     JustSubmitted,
 }
+
+const ONE_AT_A_TIME: Option<(u32, WhenFull)> = Some((1, WhenFull::Queue));
 
 /// Two windows.
 const LONG: Duration = Duration::from_secs(240);
@@ -155,7 +157,7 @@ const fn plain(faults: &'static [&'static str]) -> Provocation {
         work: Work::AsRolled,
         schedules: false,
         retention: false,
-        groups: false,
+        groups: None,
     }
 }
 
@@ -169,8 +171,9 @@ fn provocation(bug: Bug) -> Provocation {
         Bug::TriggerFiresTwice => Provocation { schedules: true, servers: 3, ..plain(&["kill-server"]) },
         Bug::FamilyTornApart => Provocation { retention: true, ..plain(&["kill-worker"]) },
         Bug::PrunedInDoubt => Provocation { retention: true, ..long(&["long-cut", "sleep", "pull-plug"]) },
-        Bug::SlotFreedAtVerdict => Provocation { groups: true, ..long(&["cut-and-act", "long-cut"]) },
-        Bug::GroupSlotLeaks => Provocation { groups: true, ..plain(&["kill-worker"]) },
+        Bug::SlotFreedAtVerdict => Provocation { groups: ONE_AT_A_TIME, ..long(&["cut-and-act", "long-cut"]) },
+        Bug::GroupSlotLeaks => Provocation { groups: ONE_AT_A_TIME, ..plain(&["kill-worker"]) },
+        Bug::NewestCancelled => Provocation { groups: Some((2, WhenFull::CancelOldest)), ..long(&["kill-worker"]) },
         Bug::ReportedBeforeStored | Bug::FetchSkipped => plain(&["kill-server", "kill-worker"]),
         Bug::DeafTimeCounts => plain(&["freeze-server", "cut", "kill-server"]),
         Bug::NoTimeToCallIn => long(&["long-cut", "short-kill-server"]),

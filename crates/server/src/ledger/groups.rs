@@ -222,6 +222,9 @@ impl<S: Store> Core<S> {
         let waiting = line.iter().map(|waiting| (waiting.created_at, waiting.job));
         let mut others: Vec<(Time, JobId)> = running.chain(waiting).filter(|(_, job)| *job != id).collect();
         others.sort_unstable();
+        if planted::is(Bug::NewestCancelled) {
+            others.reverse();
+        }
         let family = self.ancestors(id);
         let too_many = (others.len() + 1).saturating_sub(limit as usize);
         for (_, oldest) in others.into_iter().filter(|(_, job)| !family.contains(job)).take(too_many) {
