@@ -30,6 +30,10 @@ pub enum Moment {
     ItemRuns(u32),
     /// A job does the step, and a process of that lives.
     ChildRuns,
+    /// The job that has the slot of the concurrency group runs, and nobody else does.
+    HolderRuns,
+    /// The end of that is recorded on its machine; the server does not know.
+    HolderEnded,
     /// The first host has no power.
     Off,
     /// The server knows the step's end, and not all of its log.
@@ -42,15 +46,22 @@ pub enum Moment {
 
 impl Moment {
     pub(super) fn has_come(self, world: &World, job: Option<&Job>, watched: StepIx) -> bool {
+        let lives = || world.hosts.iter().any(|host| !host.groups.is_empty());
         if let Moment::Time(at) = self {
             return world.agenda.now() >= at;
+        }
+        if self == Moment::HolderRuns {
+            return lives();
         }
         let Some(job) = job else { return false };
         let state = job.state(watched);
         let item = |number: u32| job.state(StepIx::of(job.definition.steps().len() + number as usize));
-        let lives = || world.hosts.iter().any(|host| !host.groups.is_empty());
         match self {
-            Moment::Time(_) => true,
+            Moment::Time(_) | Moment::HolderRuns => true,
+            Moment::HolderEnded => {
+                let mut folders = world.hosts.iter().flat_map(|host| host.disk.attempts.values());
+                folders.any(|folder| folder.end.is_some())
+            }
             Moment::State(name) => state.name() == name,
             Moment::Offered => offered(state).is_some_and(|ticket| !is_prepared(world, ticket)),
             Moment::Accepted => offered(state).is_some_and(|ticket| is_prepared(world, ticket)),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use engine::{Event as JobEvent, StepIx, WorkerId};
+use engine::{Event as JobEvent, JobId, StepIx, WorkerId};
 use server::ledger::{Again, Command, FleetOrder, Forsake, How, RecoverOrder, ResolveOrder};
 use server::run::core_config;
 use spec::config::server::ServerConfig;
@@ -15,7 +15,7 @@ use crate::hosts::HostEvent;
 use crate::setup::{Backing, Setup};
 use crate::story::Story;
 use crate::users::Reply;
-use crate::workload::SUBMITTER;
+use crate::workload::{JobPlan, SUBMITTER};
 use crate::world::{Event, World};
 
 use super::moment::Moment;
@@ -24,13 +24,16 @@ use super::script::{Do, Order, Scene, Script, Settle, When};
 use super::seen::Seen;
 
 /// Whatever a script waits for comes within this.
-const PATIENCE: Duration = Duration::from_secs(6 * 3600);
+const PATIENCE: Duration = Duration::from_secs(26 * 3600);
 
 /// After all is over: for what comes late.
 const TAIL: Duration = Duration::from_secs(90);
 
 /// Nobody submits at the same time after a server's start.
 const SUBMIT_WITHIN: Duration = Duration::from_secs(10);
+
+/// Whoever has the slot of the job's concurrency group was submitted so long before it.
+const HOLDER_BEFORE: Duration = Duration::from_secs(100);
 
 /// What `bowline recover fail` calls silent.
 const SILENT_FOR: Duration = Duration::from_secs(300);
@@ -84,7 +87,9 @@ impl Stage {
         let mut dice = Dice::new(seed, "script");
         let mut job = script.job.clone();
         job.at += dice.duration(Duration::ZERO, SUBMIT_WITHIN);
-        let mut world = World::with(seed, setup, vec![job], Vec::new(), story);
+        let holder = script.holder.clone().map(|holder| JobPlan { at: job.at - HOLDER_BEFORE, ..holder });
+        let jobs: Vec<JobPlan> = [job].into_iter().chain(holder).collect();
+        let mut world = World::with(seed, setup, jobs, Vec::new(), story);
         world.check(|checks| checks.expect(&faults));
         world.users.reviewing = false;
         Stage { world, recorder: Recorder::new(script), dice }
@@ -98,7 +103,8 @@ impl Stage {
                     moment.has_come(world, recorder.job.as_ref(), recorder.watched)
                 };
                 self.wait_for(&format!("{moment:?}"), come)?;
-                if matches!(moment, Moment::Execution(_) | Moment::ItemRuns(_) | Moment::ChildRuns) {
+                if matches!(moment, Moment::Execution(_) | Moment::ItemRuns(_) | Moment::ChildRuns | Moment::HolderRuns)
+                {
                     let (least, most) = INTO_THE_RUN;
                     let time = self.dice.duration(least, most);
                     self.pass(time);
@@ -177,6 +183,10 @@ impl Stage {
         let step = StepIx(0);
         match order {
             Order::Cancel { force } => self.tell_job(JobEvent::Cancel { by, force }),
+            Order::CancelHolder { force } => {
+                let holder = self.world.users.jobs.get(1).copied().flatten();
+                self.tell(holder, JobEvent::Cancel { by, force });
+            }
             Order::Approve => self.approve(SUBMITTER),
             Order::ApproveBy(who) => self.approve(who),
             Order::Reject => self.tell_job(JobEvent::Reject { step, by, reason: "not today".to_owned() }),
@@ -204,6 +214,10 @@ impl Stage {
 
     fn tell_job(&mut self, event: JobEvent) {
         let job = self.recorder.job.as_ref().map(|job| job.id);
+        self.tell(job, event);
+    }
+
+    fn tell(&mut self, job: Option<JobId>, event: JobEvent) {
         if let (Some(server), Some(job)) = (self.world.a_server(), job) {
             self.world.tell(|| format!("ann orders {event:?}"));
             self.world.job_event(server, job, event);

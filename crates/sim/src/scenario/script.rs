@@ -7,7 +7,7 @@ use worker::agent::StopLevel;
 
 use crate::faults::{self, Fault, FaultKind};
 use crate::setup::HostSetup;
-use crate::workload::{Behaviour, ChildPlan, FanPlan, JobPlan, Kind, StepPlan};
+use crate::workload::{Behaviour, ChildPlan, FanPlan, GroupPlan, JobPlan, Kind, StepPlan, WhenFull};
 
 use super::moment::Moment;
 
@@ -30,6 +30,8 @@ pub struct Script {
     pub servers: usize,
     pub hosts: Vec<HostSetup>,
     pub job: JobPlan,
+    /// A job of the same concurrency group that was submitted before, and has the group's slot.
+    pub(super) holder: Option<JobPlan>,
     /// The item of the first step that is watched; none: the step itself.
     pub(super) watched: Option<u32>,
     pub(super) scenes: Vec<Scene>,
@@ -81,6 +83,10 @@ pub enum Order {
     Cancel {
         force: bool,
     },
+    /// The job that has the slot of the concurrency group.
+    CancelHolder {
+        force: bool,
+    },
     Approve,
     /// Somebody else than who submitted the job.
     ApproveBy(&'static str),
@@ -125,6 +131,7 @@ impl Script {
             servers: 1,
             hosts: vec![plain_host(SLOTS)],
             job,
+            holder: None,
             watched: None,
             scenes: Vec::new(),
         }
@@ -190,6 +197,18 @@ impl Script {
             };
             step.child = Some(Box::new(ChildPlan { job, given: 0 }));
         })
+    }
+
+    /// Another job of one step has the one slot of the job's concurrency group, long before this one is submitted.
+    #[must_use]
+    pub fn behind_another(mut self, when_full: WhenFull) -> Script {
+        let group = |when_full: WhenFull| Some(GroupPlan { name: "release".to_owned(), limit: 1, when_full });
+        let mut holder = JobPlan { name: "first".to_owned(), group: group(WhenFull::Queue), ..self.job.clone() };
+        // The processes of this name are those that are watched.
+        "ship".clone_into(&mut holder.steps[0].name);
+        self.job.group = group(when_full);
+        self.holder = Some(holder);
+        self
     }
 
     /// What the step's program does.

@@ -4,6 +4,7 @@ mod children;
 mod clock;
 mod database;
 mod folder;
+mod groups;
 mod items;
 mod machine;
 mod network;
@@ -31,5 +32,6 @@ pub(crate) fn tables() -> Vec<Table> {
         Table { name: "operator", rows: operator::rows() },
         Table { name: "items", rows: items::rows() },
         Table { name: "children", rows: children::rows() },
+        Table { name: "groups", rows: groups::rows() },
     ]
 }
