@@ -1,10 +1,12 @@
 //! `bowline check`: are these files good? Needs no server.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anstream::{AutoStream, ColorChoice};
 use api::{Diagnostic, Page, Severity};
 use clap::Args;
+use engine::definition::Definition;
 use serde::Serialize;
 use spec::FileKind;
 use spec::task::{Options, Task, kin};
@@ -38,6 +40,8 @@ struct Checked {
     /// What a good task file says.
     #[serde(skip)]
     task: Option<Task>,
+    #[serde(skip)]
+    text: String,
 }
 
 pub(crate) fn run(args: &CheckArgs) -> Result<Exit, CliError> {
@@ -47,6 +51,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<Exit, CliError> {
         checked.push(check(path, colour)?);
     }
     refuse_circles(&mut checked);
+    refuse_deadlocks(&mut checked, colour);
     if !args.json {
         checked.iter().try_for_each(show)?;
     }
@@ -71,6 +76,7 @@ fn check(path: &Path, colour: bool) -> Result<Checked, CliError> {
         },
         ok: !diagnostics.iter().any(spec::Diagnostic::is_error),
         diagnostics: diagnostics.iter().map(|diagnostic| converted(diagnostic, colour)).collect(),
+        text,
         file,
     })
 }
@@ -96,6 +102,22 @@ fn refuse_circles(checked: &mut [Checked]) {
             hint: Some("let one of them end by itself".to_owned()),
             rendered: None,
         });
+    }
+}
+
+/// Steps that could never end, since what they begin wants a slot that their own job has; as far as it is known here.
+fn refuse_deadlocks(checked: &mut [Checked], colour: bool) {
+    let tasks = checked.iter().filter_map(|found| found.task.as_ref());
+    let by_name: BTreeMap<&str, &Definition> = tasks.map(|task| (&*task.definition.name, &*task.definition)).collect();
+    let deadlock = |found: &Checked| {
+        let definition = by_name.get(&*found.task.as_ref()?.definition.name)?;
+        kin::deadlock(definition, &|body| by_name.get(&*body.task).copied())
+    };
+    let deadlocks: Vec<Option<kin::Deadlock>> = checked.iter().map(deadlock).collect();
+    for (found, deadlock) in checked.iter_mut().zip(deadlocks) {
+        let Some(deadlock) = deadlock else { continue };
+        found.ok = false;
+        found.diagnostics.push(converted(&deadlock.diagnostic(&found.text, &found.file), colour));
     }
 }
 
@@ -155,6 +177,24 @@ mod tests {
         assert_eq!(checked.each_ref().map(|found| found.ok), [true, false, false, true]);
         let message = &checked[1].diagnostics[0].message;
         assert_eq!(message, "these tasks begin each other in a circle: `two` → `three` → `two`");
+    }
+
+    #[test]
+    fn a_task_that_waits_for_itself_is_refused_at_its_step() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = |name: &str, limit: u32, step: &str| {
+            let path = folder.path().join(name);
+            let group = format!("concurrency: {{ group: db, limit: {limit} }}");
+            std::fs::write(&path, format!("name: {name}\n{group}\nsteps:\n  a:\n    {step}\n")).expect("written");
+            check(&path, false).expect("readable")
+        };
+        let mut checked = [file("one", 1, "task: two"), file("two", 1, "run: x"), file("three", 2, "task: four")];
+        refuse_deadlocks(&mut checked, false);
+        assert_eq!(checked.each_ref().map(|found| found.ok), [false, true, true]);
+        let problem = &checked[0].diagnostics[0];
+        assert_eq!((problem.line, problem.column, problem.code.as_str()), (5, 11, "group_deadlock"));
+        assert!(problem.message.contains("`one` → `two`"), "{}", problem.message);
+        assert!(problem.hint.as_deref().is_some_and(|hint| hint.contains("`two`")), "{:?}", problem.hint);
     }
 
     #[test]

@@ -97,7 +97,18 @@ pub(super) async fn with_kin(
     })?;
     let mut settings = settings.unwrap_or_else(|| app.tasks.settings().clone());
     settings.tasks = tasks;
-    by_text(app, task.row.source.clone(), None, Some(settings)).await
+    let task = by_text(app, task.row.source.clone(), None, Some(settings)).await?;
+    can_end(&task)?;
+    Ok(task)
+}
+
+/// Not where a step would wait for a job that waits for the step's own: that is known before there is any.
+fn can_end(task: &KnownTask) -> Result<(), ApiError> {
+    let found = kin::deadlock(&task.task.definition, &|body| body.bound.as_ref().map(|task| &*task.definition));
+    let Some(deadlock) = found else { return Ok(()) };
+    let problem = deadlock.diagnostic(&task.row.source, task.name());
+    let error = ApiError::new(ErrorCode::InvalidTask, format!("the task is not good: {}", problem.message));
+    Err(error.hint(problem.hint.clone().unwrap_or_default()).diagnostics(vec![to_api(&problem)]))
 }
 
 /// The server's settings with what this submit wants over them; none if it wants nothing of its own.
