@@ -42,7 +42,7 @@ mod tests {
 
     use super::super::queue::QueueKey;
     use super::super::roster::{Drain, LinkId, Pause, Worker};
-    use super::super::share::Whose;
+    use super::super::share::{Whose, work};
     use super::*;
 
     const WINDOW: std::time::Duration = std::time::Duration::from_secs(120);
@@ -230,6 +230,64 @@ mod tests {
         let everyone = queue.len();
         queue.clear_held();
         assert_eq!(queue.len(), everyone, "what waits stays");
+    }
+
+    /// Slots of the worker that everybody shares.
+    const SLOTS: u32 = 8;
+
+    /// A fan-out of so many items of one submitter, and now and then a job of three steps of another, until all have run. Returns
+    /// after how many grants at most a step of the small jobs was granted, and what was done for the costliest event.
+    fn beside_a_fan_out(items: u128) -> (usize, u64) {
+        let (mut queue, mut roster) = (Queue::default(), roster(vec![worker(100, "script", SLOTS)]));
+        let mut costliest = 0;
+        let mut ends_event = |_: &Queue| costliest = costliest.max(work::take());
+        for n in 1..=items {
+            queue.insert(key(n, 0, 1), tags("script"), None, Whose::named("ann", "big", 1));
+            ends_event(&queue);
+        }
+        let is_small = |n: u128| n > items;
+        let (mut small, mut running) = (0, std::collections::VecDeque::new());
+        // When each of the small steps that wait came, in grants.
+        let (mut waiting, mut grants, mut slowest) = (BTreeMap::new(), 0, 0);
+        loop {
+            while let Some(Assignment { place, worker }) = plan(&queue, &roster) {
+                let n = place.job.0.as_u128();
+                let whose = if is_small(n) { Whose::named("bob", "small", 2) } else { Whose::named("ann", "big", 1) };
+                queue.remove(place);
+                roster.hold(worker, AttemptId(place.job.0), place);
+                queue.hold(AttemptId(place.job.0), whose);
+                grants += 1;
+                if let Some(came) = waiting.remove(&n) {
+                    slowest = slowest.max(grants - came);
+                }
+                running.push_back((worker, AttemptId(place.job.0)));
+                ends_event(&queue);
+            }
+            let Some((worker, attempt)) = running.pop_front() else { break };
+            queue.release(attempt);
+            roster.release(worker, attempt);
+            ends_event(&queue);
+            if grants % 100 == 0 && grants < items as usize {
+                for _ in 0..3 {
+                    small += 1;
+                    let n = items + small;
+                    queue.insert(key(n, 0, 2 + small as i64), tags("script"), None, Whose::named("bob", "small", 2));
+                    waiting.insert(n, grants);
+                    ends_event(&queue);
+                }
+            }
+        }
+        assert!(small > 0 && waiting.is_empty() && queue.is_empty(), "all have run");
+        (slowest, costliest)
+    }
+
+    /// Whoever has little waits for a few grants at most, however much others have waiting; and no event costs more for that.
+    #[test]
+    fn ten_thousand_items_hold_up_nobody_and_cost_no_more_than_a_hundred() {
+        let (slowest, costliest) = beside_a_fan_out(10_000);
+        assert!(slowest <= SLOTS as usize, "a step of a small job waited for {slowest} grants");
+        assert_eq!((slowest, costliest), beside_a_fan_out(1_000), "the same as beside a tenth of it");
+        assert!(costliest <= 40, "{costliest} places were moved for one event");
     }
 
     /// One of the fan-out's steps ends.

@@ -130,6 +130,8 @@ impl Share {
     pub(super) fn turn(&self) -> Option<Turn> {
         let (mut share, mut turn) = (self, [0; LEVELS]);
         for load in &mut turn {
+            #[cfg(test)]
+            work::count();
             let (least, _, part) = share.order.first()?;
             *load = *least;
             share = share.parts.get(part)?;
@@ -138,6 +140,8 @@ impl Share {
     }
 
     fn change(&mut self, whose: Whose, level: usize, loads: &Loads, act: impl FnOnce(&mut BTreeSet<QueueKey>)) {
+        #[cfg(test)]
+        work::count();
         let Some(name) = whose.0.get(level).copied() else { return act(&mut self.steps) };
         let part = self.parts.entry(name).or_default();
         if let Some((load, head)) = part.place.take() {
@@ -157,5 +161,24 @@ impl Share {
     /// The step that is served first of all that wait in it.
     fn head(&self) -> Option<QueueKey> {
         self.steps.first().copied().or_else(|| self.order.first().map(|(_, head, _)| *head))
+    }
+}
+
+/// How many places in ordered sets were looked at or moved in this thread: what a test counts instead of time.
+#[cfg(test)]
+pub(super) mod work {
+    use std::cell::Cell;
+
+    thread_local! {
+        static DONE: Cell<u64> = const { Cell::new(0) };
+    }
+
+    pub(super) fn count() {
+        DONE.set(DONE.get() + 1);
+    }
+
+    /// Since the last time that somebody asked.
+    pub(in crate::dispatch) fn take() -> u64 {
+        DONE.replace(0)
     }
 }
