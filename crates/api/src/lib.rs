@@ -6,6 +6,7 @@
 pub mod artifact;
 pub mod error;
 pub mod event;
+pub mod group;
 pub mod health;
 pub mod job;
 pub mod log;
@@ -29,6 +30,7 @@ mod routes;
 pub use artifact::{Artifact, ArtifactsQuery};
 pub use error::{ErrorAnswer, ErrorBody, ErrorCode};
 pub use event::{Event, EventKind};
+pub use group::{Group, GroupDoubt, GroupHolder, GroupWaiter, GroupsQuery};
 pub use health::{Health, Readiness, Sweep};
 pub use job::{
     Approval, ApproveRequest, Attempt, CancelRequest, Deadline, Hold, Job, JobError, JobSummary, RejectRequest,

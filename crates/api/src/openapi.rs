@@ -47,6 +47,7 @@ pub fn openapi() -> utoipa::openapi::OpenApi {
         routes::resume_dispatch,
         routes::get_retention,
         routes::prune,
+        routes::list_groups,
         routes::list_outbox,
         routes::retry_outbox,
         routes::list_tasks,

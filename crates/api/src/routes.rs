@@ -5,6 +5,7 @@
 use crate::artifact::{Artifact, ArtifactsQuery};
 use crate::error::ErrorAnswer;
 use crate::event::Event;
+use crate::group::{Group, GroupsQuery};
 use crate::health::{Health, Readiness};
 use crate::job::{
     ApproveRequest, CancelRequest, Job, JobSummary, RejectRequest, ResolveRequest, RetryRequest, SubmitRequest,
@@ -268,6 +269,13 @@ pub(crate) fn get_retention() {}
         (status = 202, description = "It has begun; `GET /api/retention` says how far it is", body = Pruned),
     ))]
 pub(crate) fn prune() {}
+
+/// Concurrency groups
+///
+/// Those that have open jobs, or whose slots are held by what may still run, by name.
+#[utoipa::path(get, path = "/api/groups", tag = "jobs", params(GroupsQuery),
+    responses((status = 200, description = "Groups with who has their slots and who waits", body = Page<Group>)))]
+pub(crate) fn list_groups() {}
 
 /// Webhooks that nobody took
 ///

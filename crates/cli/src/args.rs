@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    artifacts, attach, cancel, check, completions, db, dispatch, exec, graph, job, jobs, logs, outbox, recover,
+    artifacts, attach, cancel, check, completions, db, dispatch, exec, graph, groups, job, jobs, logs, outbox, recover,
     resolve, retry, review, run, secret, tasks, token, triggers, wait, why, worker_drain, worker_remove, workers,
 };
 use crate::connect::ConnectArgs;
@@ -66,6 +66,7 @@ pub enum ClientCommand {
     WorkerRemove(worker_remove::WorkerRemoveArgs),
     Dispatch(dispatch::DispatchArgs),
     Recover(recover::RecoverArgs),
+    Groups(groups::GroupsArgs),
     Outbox(outbox::OutboxArgs),
     Token(token::TokenArgs),
     Secret(secret::SecretArgs),

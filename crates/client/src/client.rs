@@ -6,8 +6,8 @@ use std::time::Duration;
 use api::query::WAIT_MAX;
 use api::{
     ApproveRequest, Artifact, ArtifactsQuery, CancelRequest, CreateTokenRequest, CreatedToken, Delivery, Dispatch,
-    DrainRequest, ErrorAnswer, ErrorBody, Health, Job, JobSummary, JobsQuery, LogPage, LogsQuery, Page, PruneRequest,
-    Pruned, PutTaskRequest, RecoverRequest, RejectRequest, Removal, ResolveRequest, RetryRequest, Secret,
+    DrainRequest, ErrorAnswer, ErrorBody, Group, Health, Job, JobSummary, JobsQuery, LogPage, LogsQuery, Page,
+    PruneRequest, Pruned, PutTaskRequest, RecoverRequest, RejectRequest, Removal, ResolveRequest, RetryRequest, Secret,
     SetSecretRequest, Stale, SubmitRequest, Task, TaskSummary, Token, Trigger, Wait, Why, Worker,
 };
 use bytes::Bytes;
@@ -201,6 +201,11 @@ impl Client {
     /// How far that has got.
     pub async fn retention(&self) -> Result<Pruned, Error> {
         self.get("/api/retention").await
+    }
+
+    /// Concurrency groups: who has their slots and who waits. One page.
+    pub async fn groups(&self, cursor: Option<&str>) -> Result<Page<Group>, Error> {
+        self.get(&with_query("/api/groups", &[("cursor", cursor)])).await
     }
 
     /// Webhooks that nobody took.

@@ -84,8 +84,9 @@ fn line(
     Ok(LineView { before: u32::try_from(place).unwrap_or(u32::MAX), holders })
 }
 
-/// What holds the slot of a job that is over: an attempt of it, or of a job that it began, that may still run.
-fn doubt(
+/// What holds the slot of a job that is over: of its attempts, and of those of jobs that it began, that may still run, the one that
+/// counts for longest.
+pub(crate) fn doubt(
     reader: &dyn Reader,
     definitions: &Definitions,
     now: Time,
@@ -97,25 +98,29 @@ fn doubt(
     if !job.header.strays {
         return Ok(None);
     }
+    let mut longest: Option<DoubtView> = None;
+    let mut add = |found: DoubtView| {
+        if longest.as_ref().is_none_or(|longest| longest.until < found.until) {
+            longest = Some(found);
+        }
+    };
     for attempt in reader.unconfirmed(id)? {
         let Some(given_up_at) = attempt.ended_at.filter(|_| attempt.ix.get() < job.steps.len()) else { continue };
         let until = slot_held_until(job.def(attempt.ix), given_up_at, window, DOUBT_MAX);
         if until > now {
-            return Ok(Some(DoubtView {
+            add(DoubtView {
                 step: job.name(attempt.ix).into_owned(),
                 number: attempt.number,
                 worker: attempt.worker_name.unwrap_or_else(|| attempt.worker.to_string()),
                 given_up_at: Some(given_up_at),
                 until,
-            }));
+            });
         }
     }
     for child in reader.children(id, CHILDREN_MAX)? {
-        if let Some(found) = doubt(reader, definitions, now, child, window)? {
-            return Ok(Some(found));
-        }
+        doubt(reader, definitions, now, child, window)?.into_iter().for_each(&mut add);
     }
-    Ok(None)
+    Ok(longest)
 }
 
 /// Every worker that was not removed: those that the ledger knows as they are now, the rest as they were last.

@@ -66,3 +66,47 @@ fn a_killed_server_forgets_nobody_in_line() {
     assert_eq!(house.end(&first)["state"], "success");
     assert_eq!(house.end(&second)["state"], "success");
 }
+
+/// Who has the slot, who waits and in which order, for people and for programs.
+#[test]
+fn groups_are_listed_with_who_holds_and_who_waits() {
+    let (house, _up) = House::up();
+    let none = house.bowline(&["groups"]).ok();
+    assert!(none.err.contains("no jobs with a concurrency group"), "{}", none.err);
+    let first = house.submit(&task(&house, "go", "queue"));
+    house.await_state(&first, Some("ship"), "running");
+    let second = house.submit(&task(&house, "go", "queue"));
+    let third = house.submit(&format!("{}priority: 5\n", task(&house, "go", "queue")));
+    let listed = house.bowline(&["groups"]).ok();
+    let lines: Vec<&str> = listed.out.lines().skip(1).collect();
+    let has = |line: &str, words: &[&str]| words.iter().all(|word| line.contains(word));
+    assert!(has(lines[0], &["release", "1/1", &first, "running"]), "{}", listed.out);
+    assert!(has(lines[1], &[&third, "waits (1)"]) && has(lines[2], &[&second, "waits (2)"]), "{}", listed.out);
+
+    let json = house.bowline(&["groups", "--json"]).ok();
+    let json: serde_json::Value = serde_json::from_str(&json.out).expect("it is JSON");
+    let group = &json["items"][0];
+    assert_eq!((&group["name"], &group["limits"], &group["waiting"]), (&"release".into(), &[1].into(), &2.into()));
+    assert_eq!(group["holders"][0]["job"], first.as_str());
+    assert!(group["holders"][0]["since"].is_string() && group["holders"][0]["unproven"].is_null(), "{group}");
+
+    house.write("go", "");
+    [&first, &second, &third].into_iter().for_each(|job| assert_eq!(house.end(job)["state"], "success"));
+    let none = house.bowline(&["groups", "--json"]).ok();
+    assert!(none.out.contains("\"items\":[]") || none.out.contains("\"items\": []"), "{}", none.out);
+}
+
+/// A step that would wait for a job which waits for the step's own is refused at its place, before there is a job.
+#[test]
+fn a_task_that_would_wait_for_itself_is_refused() {
+    let (house, _up) = House::up();
+    let group = "concurrency: { group: db }";
+    let below = house.write("below.yaml", &format!("name: below\n{group}\nsteps:\n  a: {{ run: 'true' }}\n"));
+    let above = house.write("above.yaml", &format!("name: above\n{group}\nsteps:\n  b: {{ task: below }}\n"));
+    let [below, above] = [below, above].map(|path| path.display().to_string());
+    house.bowline(&["tasks", "push", &below]).ok();
+    let refused = house.bowline(&["run", &above]).code(2);
+    assert!(refused.err.contains("step `b` can never end") && refused.err.contains(":4:14"), "{}", refused.err);
+    let checked = house.bowline(&["check", &above, &below]).code(2);
+    assert!(checked.out.contains("above.yaml:4:14") && checked.out.contains("help"), "{}", checked.out);
+}

@@ -9,6 +9,7 @@ pub mod db;
 pub(crate) mod dispatch;
 pub(crate) mod exec;
 pub(crate) mod graph;
+pub(crate) mod groups;
 pub(crate) mod job;
 pub(crate) mod jobs;
 pub(crate) mod logs;
@@ -53,6 +54,7 @@ pub(crate) async fn run(command: ClientCommand, before: &ConnectArgs) -> Result<
         ClientCommand::WorkerDrain(args) => worker_drain::run(&args.connect.client(before)?, &args).await,
         ClientCommand::WorkerRemove(args) => worker_remove::run(&args.connect.client(before)?, &args).await,
         ClientCommand::Recover(args) => recover::run(before, &args).await,
+        ClientCommand::Groups(args) => groups::run(&args.connect.client(before)?, &args).await,
         ClientCommand::Outbox(args) => outbox::run(before, &args).await,
         ClientCommand::Dispatch(args) => dispatch::run(before, &args).await,
         ClientCommand::Token(args) => token::run(before, &args).await,

@@ -30,6 +30,7 @@ mod command;
 mod depot;
 mod enroll;
 mod fleet;
+mod groups;
 mod health;
 mod hooks;
 mod names;
@@ -97,6 +98,7 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/api/dispatch", get(fleet::dispatch))
         .route("/api/dispatch/pause", post(fleet::pause))
         .route("/api/dispatch/resume", post(fleet::resume))
+        .route("/api/groups", get(groups::list))
         .route("/api/outbox", get(outbox::list))
         .route("/api/outbox/{id}/retry", post(outbox::retry))
         .route("/api/tasks", get(tasks::list))
