@@ -58,7 +58,7 @@ impl CliError {
         }
     }
 
-    fn hint(&self) -> Option<String> {
+    pub(crate) fn hint(&self) -> Option<String> {
         match self {
             CliError::Usage { hint, .. } => hint.clone(),
             CliError::Client(error) => error.hint(),

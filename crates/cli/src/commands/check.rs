@@ -48,7 +48,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<Exit, CliError> {
     let colour = !args.json && AutoStream::choice(&std::io::stdout()) != ColorChoice::Never;
     let mut checked = Vec::new();
     for path in &args.files {
-        checked.push(check(path, colour)?);
+        checked.push(check(path, colour));
     }
     refuse_circles(&mut checked);
     refuse_deadlocks(&mut checked, colour);
@@ -62,12 +62,15 @@ pub(crate) fn run(args: &CheckArgs) -> Result<Exit, CliError> {
     Ok(exit)
 }
 
-fn check(path: &Path, colour: bool) -> Result<Checked, CliError> {
-    let text = read_text(path)?;
+fn check(path: &Path, colour: bool) -> Checked {
     let file = path.display().to_string();
+    let text = match read_text(path) {
+        Ok(text) => text,
+        Err(error) => return unreadable(file, &error),
+    };
     let (kind, diagnostics) = spec::check(&text, &file);
     let task = (kind == FileKind::Task).then(|| spec::task::parse(&text, &file, &Options::default()).0).flatten();
-    Ok(Checked {
+    Checked {
         task,
         kind: match kind {
             FileKind::Task => "task",
@@ -78,30 +81,41 @@ fn check(path: &Path, colour: bool) -> Result<Checked, CliError> {
         diagnostics: diagnostics.iter().map(|diagnostic| converted(diagnostic, colour)).collect(),
         text,
         file,
-    })
+    }
+}
+
+/// One that cannot be read is a problem like any other: the rest is looked at all the same.
+fn unreadable(file: String, error: &CliError) -> Checked {
+    let diagnostic = whole_file(&file, "unreadable", error.to_string(), error.hint());
+    Checked { file, kind: "file", ok: false, diagnostics: vec![diagnostic], task: None, text: String::new() }
+}
+
+/// A problem that has no place of its own.
+fn whole_file(file: &str, code: &str, message: String, hint: Option<String>) -> Diagnostic {
+    let (file, code) = (file.to_owned(), code.to_owned());
+    Diagnostic { file, line: 1, column: 1, severity: Severity::Error, code, message, hint, rendered: None }
 }
 
 /// Tasks that begin each other in a circle: a mistake of all of them, as far as they are known here.
 fn refuse_circles(checked: &mut [Checked]) {
     let tasks = checked.iter().filter_map(|found| found.task.as_ref());
-    let by_name = tasks.map(|task| (&*task.definition.name, &*task.definition)).collect();
-    let Some(circle) = kin::circle(&by_name) else { return };
-    let path = kin::path(&circle);
-    let names: Vec<String> = circle.into_iter().map(str::to_owned).collect();
-    let in_it =
-        |found: &&mut Checked| found.task.as_ref().is_some_and(|t| names.iter().any(|n| **n == *t.definition.name));
-    for found in checked.iter_mut().filter(in_it) {
-        found.ok = false;
-        found.diagnostics.push(Diagnostic {
-            file: found.file.clone(),
-            line: 1,
-            column: 1,
-            severity: Severity::Error,
-            code: "task_cycle".to_owned(),
-            message: format!("these tasks begin each other in a circle: {path}"),
-            hint: Some("let one of them end by itself".to_owned()),
-            rendered: None,
-        });
+    let mut by_name: BTreeMap<&str, &Definition> =
+        tasks.map(|task| (&*task.definition.name, &*task.definition)).collect();
+    let mut circles: Vec<(Vec<String>, String)> = Vec::new();
+    while let Some(circle) = kin::circle(&by_name) {
+        let names: Vec<String> = circle.iter().map(|name| (*name).to_owned()).collect();
+        by_name.retain(|name, _| !circle.contains(name));
+        circles.push((names, kin::path(&circle)));
+    }
+    for (names, path) in circles {
+        let in_it =
+            |found: &&mut Checked| found.task.as_ref().is_some_and(|task| names.contains(&*task.definition.name));
+        for found in checked.iter_mut().filter(in_it) {
+            found.ok = false;
+            let message = format!("these tasks begin each other in a circle: {path}");
+            let hint = Some("let one of them end by itself".to_owned());
+            found.diagnostics.push(whole_file(&found.file, "task_cycle", message, hint));
+        }
     }
 }
 
@@ -169,7 +183,7 @@ mod tests {
             let path = folder.path().join(name);
             let text = format!("name: {name}\nsteps:\n  a: {{ run: x }}\n  b: {{ task: {begins} }}\n");
             std::fs::write(&path, text).expect("written");
-            check(&path, false).expect("readable")
+            check(&path, false)
         };
         let mut checked = [file("one", "two"), file("two", "three"), file("three", "two"), file("four", "elsewhere")];
         assert!(checked.iter().all(|found| found.ok));
@@ -186,7 +200,7 @@ mod tests {
             let path = folder.path().join(name);
             let group = format!("concurrency: {{ group: db, limit: {limit} }}");
             std::fs::write(&path, format!("name: {name}\n{group}\nsteps:\n  a:\n    {step}\n")).expect("written");
-            check(&path, false).expect("readable")
+            check(&path, false)
         };
         let mut checked = [file("one", 1, "task: two"), file("two", 1, "run: x"), file("three", 2, "task: four")];
         refuse_deadlocks(&mut checked, false);
@@ -203,7 +217,7 @@ mod tests {
         let path = folder.path().join("t.yaml");
         std::fs::write(&path, "name: t\nsteps:\n  a:\n    run: x\n    retyr: 3\n  b:\n    needs: [c]\n    run: y\n")
             .expect("written");
-        let found = check(&path, false).expect("readable");
+        let found = check(&path, false);
         assert!(!found.ok && found.kind == "task");
         let places: Vec<(u32, u32)> = found.diagnostics.iter().map(|d| (d.line, d.column)).collect();
         assert_eq!(places, [(5, 5), (7, 13)]);
@@ -215,6 +229,31 @@ mod tests {
     #[test]
     fn a_missing_file_is_bad_input() {
         let args = CheckArgs { files: vec!["/nowhere/at/all.yaml".into()], json: false };
-        assert_eq!(run(&args).expect_err("missing").exit(), Exit::Usage);
+        assert_eq!(run(&args).expect("told like any other problem"), Exit::Usage);
+    }
+
+    fn found(files: &[(&str, &str)], also: &str) -> Vec<(bool, Vec<String>)> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut paths = vec![folder.path().join(also)];
+        for (name, text) in files {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).expect("written");
+            paths.push(path);
+        }
+        let mut checked: Vec<Checked> = paths.iter().map(|path| check(path, false)).collect();
+        refuse_circles(&mut checked);
+        let codes = |found: Checked| (found.ok, found.diagnostics.into_iter().map(|d| d.code).collect());
+        checked.into_iter().map(codes).collect()
+    }
+
+    #[test]
+    fn one_that_cannot_be_read_and_several_circles_are_all_told() {
+        let task = |name: &str, begins: &str| format!("name: {name}\nsteps:\n  a: {{ task: {begins} }}\n");
+        let files = [("one", "two"), ("two", "one"), ("own", "own"), ("good", "elsewhere")];
+        let texts = files.map(|(name, begins)| (name, task(name, begins)));
+        let texts: Vec<(&str, &str)> = texts.iter().map(|(name, text)| (*name, text.as_str())).collect();
+        let cycle = || (false, vec!["task_cycle".to_owned()]);
+        let expected = [(false, vec!["unreadable".to_owned()]), cycle(), cycle(), cycle(), (true, Vec::new())];
+        assert_eq!(found(&texts, "not-there"), expected);
     }
 }
