@@ -73,7 +73,7 @@ bench: build ## Figures against the limits of this machine; prints a table and J
 	$(CARGO) run --release --locked -p bench -- --bowline ./target/release/bowline
 
 fuzz: ## Look for inputs that break the readers; wants a nightly compiler and cargo-fuzz. See fuzz/README.md.
-	cd fuzz && for target in task template link; do \
+	cd fuzz && for target in task template link pack; do \
 		$(CARGO) +nightly fuzz run $$target -- -dict=dictionaries/$$target.dict -max_total_time=$(FUZZ_SECONDS) \
 			-max_len=8192 -rss_limit_mb=2048 -timeout=10 || exit 1; \
 	done
