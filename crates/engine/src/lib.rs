@@ -29,7 +29,8 @@ pub mod verdict;
 pub mod why;
 
 pub use apply::{
-    Continuation, Ctx, GROUP_NAME_MAX, LastAttempt, Resolution, Resolve, apply, bear, carry_on, group_of, submit,
+    Continuation, Ctx, GROUP_NAME_MAX, LastAttempt, Resolution, Resolve, STOP_MARGIN, apply, bear, carry_on, group_of,
+    submit,
 };
 pub use event::{Changes, Effect, Event, Note, Rejection};
 pub use failure::{Failure, FailureKind};

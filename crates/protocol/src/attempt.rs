@@ -1,6 +1,7 @@
 //! One attempt as the wire and the attempt folder know it: what to execute, and how it ended.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -154,6 +155,10 @@ impl Default for StopPlan {
         StopPlan { signal: 15, grace_ms: 10_000 }
     }
 }
+
+/// How long a runner waits for the output of a step that was stopped, or of its cleanup, after its process has ended. The
+/// server's patience beyond grace and cleanup has room for both.
+pub const STOP_DRAIN_MAX: Duration = Duration::from_secs(3);
 
 /// A program that puts things in order after its step was stopped: the same folder and environment, and its own time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use protocol::attempt::STOP_DRAIN_MAX;
+
 /// A step that prints faster than the server stores is held back while the server keeps up at all. This long after
 /// its last word the step is let go on: a server that is away never blocks a step, it only costs the oldest lines.
 const HOLD_PATIENCE: Duration = Duration::from_secs(1);
@@ -16,6 +18,8 @@ pub(crate) struct Pressure {
     /// When the server last took lines of this log, or too many began to wait for it.
     moved_at: Option<Duration>,
     crowded: bool,
+    /// Since when somebody waits for the end.
+    hurried_at: Option<Duration>,
 }
 
 impl Pressure {
@@ -32,6 +36,11 @@ impl Pressure {
         self.crowded = crowded;
     }
 
+    /// The step is being stopped: the server waits for its end only so long, and would give it up before its cleanup.
+    pub(crate) fn hurry(&mut self, now: Duration) {
+        self.hurried_at.get_or_insert(now);
+    }
+
     /// Until when the step is held back, if it is.
     pub(crate) fn hold_until(&self, now: Duration) -> Option<Duration> {
         let until = self.moved_at.filter(|_| self.crowded)? + HOLD_PATIENCE;
@@ -41,7 +50,8 @@ impl Pressure {
     /// Until when the output of a step that has ended is waited for.
     pub(crate) fn drain_until(&self, ended_at: Duration) -> Duration {
         let busy_at = self.moved_at.unwrap_or_default().max(ended_at);
-        (busy_at + DRAIN_GRACE).min(ended_at + DRAIN_MAX)
+        let until = (busy_at + DRAIN_GRACE).min(ended_at + DRAIN_MAX);
+        self.hurried_at.map_or(until, |at| until.min(at.max(ended_at) + STOP_DRAIN_MAX))
     }
 }
 
@@ -79,5 +89,18 @@ mod tests {
         assert_eq!(pressure.drain_until(seconds(100)), seconds(132));
         pressure.eased(seconds(159));
         assert_eq!(pressure.drain_until(seconds(100)), seconds(160));
+    }
+
+    #[test]
+    fn the_output_of_a_step_that_was_stopped_is_not_waited_for_longer_than_the_server_waits() {
+        let mut pressure = Pressure::default();
+        pressure.eased(seconds(130));
+        pressure.hurry(seconds(90));
+        pressure.hurry(seconds(120));
+        assert_eq!(pressure.drain_until(seconds(100)), seconds(100) + STOP_DRAIN_MAX);
+        assert_eq!(pressure.drain_until(seconds(80)), seconds(90) + STOP_DRAIN_MAX, "it had ended when the order came");
+        let mut quiet = Pressure::default();
+        quiet.hurry(seconds(90));
+        assert_eq!(quiet.drain_until(seconds(100)), seconds(102));
     }
 }

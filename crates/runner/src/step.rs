@@ -27,6 +27,8 @@ use crate::tree::Tree;
 const HINT_GAP: Duration = Duration::from_millis(10);
 /// One read from a pipe: what a pipe holds at most by default, times four.
 const READ_BYTES: usize = 256 * 1024;
+/// What may be in a pipe when nothing more is waited for: the most that a system lets one hold, unless it was told otherwise.
+const REST_BYTES_MAX: usize = 1024 * 1024;
 /// Reads from one pipe before the others get their turn.
 const READS_PER_TURN: usize = 4;
 
@@ -183,6 +185,7 @@ impl Step {
     /// The last of its output goes to the log. What it has used.
     pub(crate) fn finish(mut self, spool: &mut Spool) -> Usage {
         for pipe in &mut self.pipes {
+            pipe.read_rest(&mut self.buffer, spool);
             pipe.lines.finish(clock::wall_us(), spool);
         }
         if self.strays {
@@ -210,6 +213,24 @@ impl Pipe {
                     notes::write(&format!("cannot read the step's output: {errno}"));
                     return self.close(time_us, spool);
                 }
+            }
+        }
+    }
+
+    /// What is in it now, however crowded the log is; no more, since whoever has it open may write for ever.
+    fn read_rest(&mut self, buffer: &mut [u8], spool: &mut Spool) {
+        let Some(reader) = &self.reader else { return };
+        let mut read = 0;
+        while read < REST_BYTES_MAX {
+            match rustix::io::read(reader, &mut *buffer) {
+                Ok(length) if length > 0 => {
+                    self.lines.feed(&buffer[..length], Duration::ZERO, clock::wall_us(), spool);
+                    // By one read at a time the limits of the log are kept.
+                    spool.flush();
+                    read += length;
+                }
+                Err(Errno::INTR) => {}
+                Ok(_) | Err(_) => return,
             }
         }
     }

@@ -151,6 +151,9 @@ impl Watch {
         }
         self.desk.flush_log();
         step.pressure.note(self.desk.spool.is_half_full(), self.now);
+        if self.life.is_stopping() {
+            step.pressure.hurry(self.now);
+        }
         if step.has_news(self.now, &self.desk.spool) {
             let hint = self.desk.log_hint();
             self.desk.control.send(&hint);

@@ -14,8 +14,9 @@ use crate::table::Verb;
 
 use super::draft::Draft;
 
-/// What a stop may take beyond its grace and its cleanup: messages, the kill, the rest of the output, the exit record.
-const STOP_MARGIN: Duration = Duration::from_secs(10);
+/// What a stop may take beyond its grace and its cleanup: messages, the kill, the rest of the output of both, the exit
+/// record.
+pub const STOP_MARGIN: Duration = Duration::from_secs(10);
 
 impl Draft<'_> {
     pub(super) fn cancel_asked(&mut self, by: &str, force: bool) -> Result<(), Rejection> {

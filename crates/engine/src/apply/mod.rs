@@ -38,6 +38,7 @@ use crate::table::Verb;
 use crate::time::{Clocks, Heard, Time};
 use crate::workers::Workers;
 
+pub use cancel::STOP_MARGIN;
 pub use groups::{GROUP_NAME_MAX, group_of};
 
 pub use continuation::{Continuation, LastAttempt, carry_on};

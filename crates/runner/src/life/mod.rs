@@ -162,6 +162,11 @@ impl Life {
         own.into_iter().chain(self.solitude.deadline()).min()
     }
 
+    /// Its step was told to end, for whatever reason.
+    pub fn is_stopping(&self) -> bool {
+        matches!(&self.stage, Stage::Running(running) if running.is_stopping())
+    }
+
     /// The next deadline that its lease sets the step, if it ends with it: not to be slept through, by no clock.
     pub fn lease_alarm(&self) -> Option<Duration> {
         match &self.stage {

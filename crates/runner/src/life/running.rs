@@ -198,6 +198,10 @@ impl Running {
         }
     }
 
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stopping.is_some()
+    }
+
     /// All that the ended process has printed is in the log: the cleanup has its turn, or it is time for the record.
     pub(super) fn drained(&mut self, terms: &Terms, now: Duration, out: &mut Vec<Action>) -> Option<Action> {
         self.exited.as_ref()?;

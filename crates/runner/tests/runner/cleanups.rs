@@ -3,10 +3,10 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use protocol::attempt::{CleanupCut, CleanupPlan, EndResult, Program, StopMode, StopReason};
-use protocol::folder::ToRunner;
+use protocol::attempt::{CleanupCut, CleanupPlan, EndResult, Program, STOP_DRAIN_MAX, StopMode, StopReason};
+use protocol::folder::{FromRunner, ToRunner};
 
-use crate::harness::{Plan, Process};
+use crate::harness::{Attempt, Plan, Process};
 
 const GRACEFUL: ToRunner = ToRunner::Stop { mode: StopMode::Graceful, reason: StopReason::Cancelled };
 const KILL: ToRunner = ToRunner::Stop { mode: StopMode::Kill, reason: StopReason::Cancelled };
@@ -126,4 +126,36 @@ fn what_cannot_be_started_changes_nothing() {
     assert_eq!(end.result, EndResult::Signaled { signal: 15, oom: false });
     let cleanup = end.cleanup.expect("it had its turn");
     assert!(matches!(cleanup.result, EndResult::SpawnFailed { .. }), "{cleanup:?}");
+}
+
+/// The server takes the log slowly, so that reading it to its end would take minutes: the order to stop has none.
+#[test]
+fn a_log_that_is_taken_slowly_keeps_neither_the_cleanup_nor_the_record_waiting() {
+    let mut plan = plan("seq 1 5000; echo > $gate; sleep 1000", "seq 1 5000", 30_000);
+    plan.spec.local.log_lines_max = 100;
+    let gate = plan.fifo("gate");
+    let mut attempt = plan.start();
+    fs::read(gate).expect("it has printed all");
+    let mut acked = 1;
+    attempt.link().send_all(&[ToRunner::Acked { seq: acked }, GRACEFUL]);
+    let before = Instant::now();
+    // One line for each word of more: enough for the runner to go on waiting.
+    let mut take = |attempt: &mut Attempt| match attempt.link().next() {
+        FromRunner::Log { .. } => {
+            acked += 1;
+            attempt.link().send(&ToRunner::Acked { seq: acked });
+            None
+        }
+        FromRunner::Ended { end } => Some(end),
+        _ => None,
+    };
+    let end = loop {
+        if let Some(end) = take(&mut attempt) {
+            break end;
+        }
+    };
+    let took = before.elapsed();
+    assert!(took < 6 * STOP_DRAIN_MAX, "it took {took:?}");
+    assert_eq!(end.cleanup.expect("it had its turn").result, EndResult::Exited { code: 0 });
+    assert_eq!(end.log_last_seq, 10_002, "all that was printed has its number, and the two lines around the cleanup");
 }

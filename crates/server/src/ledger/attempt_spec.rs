@@ -7,12 +7,17 @@ use engine::state::Offer;
 use engine::{Job, StepIx};
 use protocol::attempt::{
     ArtifactRule, ArtifactSet, AttemptSpec, CleanupPlan, Effects, Fetch, KeepWhen, OnDisconnect, Program, SPEC_FORMAT,
-    StopPlan,
+    STOP_DRAIN_MAX, StopPlan,
 };
 use serde_json::Value;
 
 use super::core::CoreConfig;
 use super::round::wire_ticket;
+
+/// Of what a stop may take, this is for messages, the kill and the record.
+const STOP_REST: Duration = Duration::from_secs(4);
+// A runner that reads the last output of the step, and then of its cleanup, for as long as it may, is still heard in time.
+const _: () = assert!(2 * STOP_DRAIN_MAX.as_secs() + STOP_REST.as_secs() <= engine::STOP_MARGIN.as_secs());
 
 pub(super) fn build(job: &Job, ix: StepIx, offer: &Offer, config: &CoreConfig) -> AttemptSpec {
     let (step, def) = (job.step(ix), job.def(ix));
