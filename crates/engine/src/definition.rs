@@ -275,14 +275,70 @@ impl StepDef {
     }
 }
 
-/// Stands among a worker's tags if it can be handed secrets: older ones cannot. No tag can have this name.
-pub const TAKES_SECRETS: &str = "(secrets)";
+/// What a step can ask of its worker beside tags. Workers of earlier versions lack it, and would leave it out without a
+/// word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ability {
+    Artifacts,
+    Cleanup,
+    Secrets,
+}
+
+impl Ability {
+    pub const ALL: [Ability; 3] = [Ability::Artifacts, Ability::Cleanup, Ability::Secrets];
+
+    /// How it stands among tags. No tag can have such a name.
+    pub fn mark(self) -> &'static str {
+        match self {
+            Ability::Artifacts => "(artifacts)",
+            Ability::Cleanup => "(cleanup)",
+            Ability::Secrets => "(secrets)",
+        }
+    }
+
+    /// After "can", for people.
+    fn words(self) -> &'static str {
+        match self {
+            Ability::Artifacts => "store and fetch artifacts",
+            Ability::Cleanup => "clean up after a step",
+            Ability::Secrets => "be handed secrets",
+        }
+    }
+
+    /// Tags in one list, and what stands for an ability, in words, in another.
+    pub fn parted<'a>(wanted: impl IntoIterator<Item = &'a str>) -> (Vec<&'a str>, Vec<&'static str>) {
+        let (mut tags, mut can) = (Vec::new(), Vec::new());
+        for word in wanted {
+            match Ability::ALL.into_iter().find(|ability| ability.mark() == word) {
+                Some(ability) => can.push(ability.words()),
+                None => tags.push(word),
+            }
+        }
+        (tags, can)
+    }
+
+    /// All that a worker must have: `[script]`, or `[script] that can be handed secrets`.
+    pub fn told<'a>(wanted: impl IntoIterator<Item = &'a str>) -> String {
+        let (tags, can) = Ability::parted(wanted);
+        let tags = tags.join(", ");
+        if can.is_empty() { format!("[{tags}]") } else { format!("[{tags}] that can {}", can.join(" and ")) }
+    }
+}
 
 impl StepDef {
     /// All that its worker must have: its tags, and what its other wishes ask for.
     pub fn wanted(&self) -> Vec<Arc<str>> {
-        let besides = (!self.secrets.is_empty()).then(|| Arc::from(TAKES_SECRETS));
-        self.tags.iter().cloned().chain(besides).collect()
+        let besides = Ability::ALL.into_iter().filter(|ability| self.asks_for(*ability));
+        self.tags.iter().cloned().chain(besides.map(|ability| Arc::from(ability.mark()))).collect()
+    }
+
+    fn asks_for(&self, ability: Ability) -> bool {
+        let Work::Run(body) = &self.work else { return false };
+        match ability {
+            Ability::Artifacts => body.artifacts.is_some() || !self.fetch.is_empty(),
+            Ability::Cleanup => body.cleanup.is_some(),
+            Ability::Secrets => !self.secrets.is_empty(),
+        }
     }
 }
 

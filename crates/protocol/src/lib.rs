@@ -2,6 +2,7 @@
 //!
 //! * [`artifacts`]: how files that steps leave come to a server and from it.
 //! * [`attempt`]: what a worker is told to execute, and what a runner says happened.
+//! * [`features`]: what a worker can do that older ones cannot.
 //! * [`link`]: the messages on the WebSocket between a worker and a server.
 //! * [`log`]: how log lines are laid out, on the worker's disk, on the wire and in the store.
 //! * [`folder`]: what lies in an attempt's folder on a worker, and the runner's control socket.
@@ -12,6 +13,7 @@
 
 pub mod artifacts;
 pub mod attempt;
+pub mod features;
 pub mod folder;
 pub mod link;
 pub mod log;

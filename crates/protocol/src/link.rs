@@ -181,16 +181,11 @@ pub struct Hello {
     /// Where those are that were put away; none from a worker that keeps none, or cannot bring them back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<Kept>,
-    /// What this worker can do beyond what every worker could from the first. Steps that need it go to no other.
+    /// What this worker can do beyond what every worker could from the first ([`crate::features`]). Steps that need it go
+    /// to no other.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub features: Vec<String>,
 }
-
-/// The feature of a worker that stores and fetches artifacts.
-pub const ARTIFACTS_FEATURE: &str = "artifacts";
-
-/// What a feature is called among a worker's tags, on the server's side.
-pub const FEATURE_TAG_PREFIX: &str = "feature:";
 
 /// Attempts that the server had whole, and that a worker keeps for a while in case that the database forgets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,9 +6,6 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What a worker says in its hello if it can be handed secrets: see [`crate::link::Hello::features`].
-pub const SECRETS_FEATURE: &str = "secrets";
-
 /// Shorter ones are refused: to mask them would black out half of a log, and to guess them takes no time.
 pub const SECRET_BYTES_MIN: usize = 4;
 /// The system takes 128 KiB in one variable of an environment; a key or a certificate has a few.

@@ -356,6 +356,7 @@ impl World {
         let Some(behaviour) = behaviour(&attempt.program).filter(|_| !host.disk.broken) else {
             return self.live(at, pid, Input::StartFailed { message: "input/output error".to_owned() });
         };
+        let lacks = host.setup.lacks_for(attempt).map(str::to_owned);
         let given = host.runners.get(&pid).is_some_and(|runner| secrets::are_all(&attempt.secrets, &runner.secrets));
         let (child, start_time) = (pid + 500_000, u64::try_from(now.as_millis()).unwrap_or(0));
         folder.tally = Some(Tally { pid: child, start_time, ..Tally::default() });
@@ -378,6 +379,9 @@ impl World {
             self.check(|checks| checks.started_with_files(&spec, &there));
         }
         self.check(|checks| checks.equipped(ticket, given));
+        if let Some(lacks) = lacks {
+            self.check(|checks| checks.started_unable(at, ticket, &lacks));
+        }
         self.group_begins(at, ticket, part);
         self.runner_stage(at, pid, Moment::AfterExec);
         self.live(at, pid, Input::Started { pid: child, start_time });

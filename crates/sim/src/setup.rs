@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use protocol::attempt::AttemptSpec;
+use protocol::features;
 use serde::{Deserialize, Serialize};
 use server::ledger::CoreConfig;
 use server::retention::RetentionRules;
@@ -91,6 +93,9 @@ pub struct HostSetup {
     pub slots: u32,
     pub no_reconnect: bool,
     pub ephemeral: bool,
+    /// What it cannot do, since its version is older.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lacks: Vec<String>,
 }
 
 /// What was given up holds a concurrency slot for so long: longer than anything that has an end of its own takes.
@@ -105,6 +110,7 @@ impl Setup {
         let more = (setup.hosts.len()..hosts).map(|number| HostSetup::roll(number, &mut dice));
         setup.hosts.extend(more);
         setup.hosts.truncate(hosts);
+        setup.roll_versions(seed);
         setup
     }
 
@@ -119,7 +125,7 @@ impl Setup {
         let mut dice = Dice::new(seed, "setup");
         let hosts = dice.between(2, 8) as usize;
         let hosts = (0..hosts).map(|number| HostSetup::roll(number, &mut dice)).collect();
-        Setup {
+        let mut setup = Setup {
             backing: if dice.chance(0.1) { Backing::Sqlite } else { Backing::Memory },
             servers: 1,
             hosts,
@@ -135,6 +141,20 @@ impl Setup {
             patience: Duration::from_secs(4 * 3600),
             commit_time: Duration::from_millis(1),
             log_lines_max: if dice.chance(0.2) { 30 } else { 10_000 },
+        };
+        setup.roll_versions(seed);
+        setup
+    }
+
+    /// By dice of its own: in some worlds some workers are older than the others. The first two never are, so that no step
+    /// is without a worker by design.
+    fn roll_versions(&mut self, seed: u64) {
+        let mut dice = Dice::new(seed, "older workers");
+        if !dice.chance(0.25) {
+            return;
+        }
+        for host in self.hosts.iter_mut().skip(2) {
+            host.lacks = features::all().into_iter().filter(|_| dice.chance(0.4)).collect();
         }
     }
 }
@@ -162,6 +182,23 @@ impl HostSetup {
             slots: dice.between(1, 4) as u32,
             no_reconnect: number >= 2 && dice.chance(0.05),
             ephemeral: number >= 2 && dice.chance(0.1),
+            lacks: Vec::new(),
         }
+    }
+
+    /// What its worker can do.
+    pub(crate) fn features(&self) -> Vec<String> {
+        features::all().into_iter().filter(|feature| !self.lacks.contains(feature)).collect()
+    }
+
+    /// What this attempt needs and its worker cannot do.
+    pub(crate) fn lacks_for(&self, attempt: &AttemptSpec) -> Option<&str> {
+        let needs = |feature: &str| match feature {
+            features::ARTIFACTS => attempt.artifacts.is_some() || !attempt.fetch.is_empty(),
+            features::CLEANUP => attempt.cleanup.is_some(),
+            features::SECRETS => !attempt.secrets.is_empty(),
+            _ => false,
+        };
+        self.lacks.iter().map(String::as_str).find(|feature| needs(feature))
     }
 }

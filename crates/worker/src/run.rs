@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use protocol::link::{ARTIFACTS_FEATURE, EnrollRequest, Hello, Kept, PROTOCOL_VERSION};
-use protocol::secret::SECRETS_FEATURE;
+use protocol::features;
+use protocol::link::{EnrollRequest, Hello, Kept, PROTOCOL_VERSION};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
@@ -129,6 +129,6 @@ fn hello(options: &WorkerOptions, state: &State) -> Hello {
         held: Vec::new(),
         // One that leaves when it is refused cannot come again with it.
         kept: (!options.spool.keep_after_ack.is_zero() && !options.no_reconnect).then_some(Kept::Apart),
-        features: vec![ARTIFACTS_FEATURE.to_owned(), SECRETS_FEATURE.to_owned()],
+        features: features::all(),
     }
 }

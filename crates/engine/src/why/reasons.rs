@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::deadline::{Action, Owner};
-use crate::definition::{Condition, Need, OnDisconnect, StepDef, Work};
+use crate::definition::{Ability, Condition, Need, OnDisconnect, StepDef, Work};
 use crate::ids::{StepIx, WorkerId};
 use crate::job::{Item, Step};
 use crate::state::{
@@ -419,7 +419,8 @@ fn lateness(def: &StepDef, step: &Step) -> String {
 
 /// Why no worker has the step yet.
 fn supply(def: &StepDef, found: &MatchView) -> String {
-    let tags = format!("[{}]", def.wanted().join(", "));
+    let wanted = def.wanted();
+    let tags = Ability::told(wanted.iter().map(AsRef::as_ref));
     if found.matching > 0 {
         let who = match (found.matching, found.busy) {
             (1, 1) => "1 matches, and it is busy".to_owned(),
@@ -445,13 +446,18 @@ fn supply(def: &StepDef, found: &MatchView) -> String {
             if found.away.len() == 1 { "the worker that has them takes" } else { "the workers that have them take" };
         return format!("waits for a worker with tags {tags}: {who} no new work: {}", workers::told(&found.away));
     }
-    let missing: Vec<String> = found.missing.iter().map(|tag| format!("`{tag}`")).collect();
-    match missing.len() {
+    let (missing, cannot) = Ability::parted(found.missing.iter().map(AsRef::as_ref));
+    let missing: Vec<String> = missing.iter().map(|tag| format!("`{tag}`")).collect();
+    let lacks = match missing.len() {
+        0 if !cannot.is_empty() => {
+            return format!("no worker can {}: those that are here are of an earlier version", cannot.join(" and "));
+        }
         0 if found.connected == 0 => format!("no worker is connected; it needs tags {tags}"),
         0 => format!("no single worker has all of the tags {tags}"),
         1 => format!("no worker has tag {}", list(&missing)),
         _ => format!("no worker has tags {}", list(&missing)),
-    }
+    };
+    if cannot.is_empty() { lacks } else { format!("{lacks}, and none can {}", cannot.join(" and ")) }
 }
 
 fn refused_by(refusal: &Refusal) -> String {

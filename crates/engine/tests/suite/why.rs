@@ -651,6 +651,12 @@ fn a_queued_step_says_precisely_what_it_waits_for() {
         MatchView { connected: 1, missing: vec!["gpu".into()], ..MatchView::default() },
         MatchView { connected: 1, missing: vec!["arm".into(), "gpu".into()], ..MatchView::default() },
         MatchView { connected: 2, ..MatchView::default() },
+        MatchView { connected: 1, missing: vec!["(secrets)".into()], ..MatchView::default() },
+        MatchView {
+            connected: 1,
+            missing: vec!["(artifacts)".into(), "(cleanup)".into(), "gpu".into()],
+            ..MatchView::default()
+        },
         MatchView::default(),
     ];
     let told: Vec<String> = reasons.into_iter().map(|s| supply("a[tags:gpu+script]", "pass 18s", s)).collect();
@@ -666,6 +672,8 @@ fn a_queued_step_says_precisely_what_it_waits_for() {
         no worker has tag `gpu`; fails as unmatched in 12s
         no worker has tags `arm` and `gpu`; fails as unmatched in 12s
         no single worker has all of the tags [gpu, script]; fails as unmatched in 12s
+        no worker can be handed secrets: those that are here are of an earlier version; fails as unmatched in 12s
+        no worker has tag `gpu`, and none can store and fetch artifacts and clean up after a step; fails as unmatched in 12s
         no worker is connected; it needs tags [gpu, script]; fails as unmatched in 12s"#]]
     .assert_eq(&told.join("\n"));
 }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use engine::definition::TAKES_SECRETS;
-use protocol::secret::SECRETS_FEATURE;
+use engine::definition::Ability;
+use protocol::features;
 use store::rows::WorkerRow;
 
 /// Sorted, without repeats. Steps with equal needs, and workers with equal gifts, share one.
@@ -25,17 +25,16 @@ impl TagSet {
 
     /// The tags of a worker, and what it can do besides.
     pub fn of_worker(tags: &[String], features: &[String]) -> TagSet {
-        let besides = takes_secrets(features).then_some(TAKES_SECRETS);
-        TagSet::new(tags.iter().map(String::as_str).chain(besides).map(Arc::from))
+        let besides = abilities(features).map(|ability| Arc::from(ability.mark()));
+        TagSet::new(tags.iter().map(|tag| Arc::from(tag.as_str())).chain(besides))
     }
 
     /// Whether this is what [`of_row`](TagSet::of_row) gives, without making that.
     pub fn is_of_row(&self, row: &WorkerRow) -> bool {
         let has = |wanted: &str| self.iter().any(|tag| tag == wanted);
-        let takes_secrets = takes_secrets(&row.features);
-        self.0.len() == row.tags.len() + usize::from(takes_secrets)
+        self.0.len() == row.tags.len() + abilities(&row.features).count()
             && row.tags.iter().all(|tag| has(tag))
-            && has(TAKES_SECRETS) == takes_secrets
+            && abilities(&row.features).all(|ability| has(ability.mark()))
     }
 
     /// Whether every tag of `wanted` is here. Both are sorted, so one walk is enough.
@@ -49,13 +48,22 @@ impl TagSet {
     }
 }
 
-fn takes_secrets(features: &[String]) -> bool {
-    features.iter().any(|feature| feature == SECRETS_FEATURE)
+/// What a worker that says this of itself can do, of what any step can ask for.
+fn abilities(features: &[String]) -> impl Iterator<Item = Ability> {
+    Ability::ALL.into_iter().filter(|ability| features.iter().any(|said| said == feature(*ability)))
+}
+
+fn feature(ability: Ability) -> &'static str {
+    match ability {
+        Ability::Artifacts => features::ARTIFACTS,
+        Ability::Cleanup => features::CLEANUP,
+        Ability::Secrets => features::SECRETS,
+    }
 }
 
 impl std::fmt::Display for TagSet {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "[{}]", self.0.join(", "))
+        f.write_str(&Ability::told(self.iter()))
     }
 }
 

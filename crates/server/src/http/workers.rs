@@ -8,7 +8,6 @@ use axum::extract::State;
 use axum::response::Response;
 use engine::WorkerId;
 use http::StatusCode;
-use protocol::link::FEATURE_TAG_PREFIX;
 use store::rows::WorkerRow;
 
 use crate::app::App;
@@ -74,7 +73,7 @@ fn worker(row: &WorkerRow, mut live: Live, awaited: bool) -> Worker {
         },
         connected: live.connected,
         kind: if row.kind == "ephemeral" { WorkerKind::Ephemeral } else { WorkerKind::Static },
-        tags: row.tags.iter().filter(|tag| !tag.starts_with(FEATURE_TAG_PREFIX)).cloned().collect(),
+        tags: row.tags.clone(),
         slots: row.slots,
         busy: live.busy,
         session_id: row.session,

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::time::Duration;
 
-use engine::definition::TAKES_SECRETS;
+use engine::definition::Ability;
 use engine::event::{Effect, Ticket};
 use engine::state::{Queued, StopCause, StopMode};
 use engine::{AttemptId, Clocks, Event, Job, JobId, State, Step, StepIx, Time, WorkerId};
@@ -153,10 +153,14 @@ impl<S: Store> Core<S> {
             return format!("it needs {wanted}; the workers that have them take no new work: {who}");
         }
         let (missing, willing) = (self.roster.missing(wanted), self.roster.willing());
-        let lack = if missing.is_empty() { "all of these together".to_owned() } else { missing.join(", ") };
-        let too_old = missing.iter().any(|tag| tag == TAKES_SECRETS);
-        let advice = if too_old { "; a worker of an earlier version cannot be handed secrets: upgrade it" } else { "" };
-        format!("it needs {wanted}; of {willing} workers that take new work none has {lack}{advice}")
+        let (tags, can) = Ability::parted(missing.iter().map(String::as_str));
+        let lack = match (tags.is_empty(), can.is_empty()) {
+            (true, true) => "has all of these together".to_owned(),
+            (false, true) => format!("has {}", tags.join(", ")),
+            (true, false) => format!("can {}: one of an earlier version is to be upgraded", can.join(" and ")),
+            (false, false) => format!("has {}, and none can {}", tags.join(", "), can.join(" and ")),
+        };
+        format!("it needs {wanted}; of {willing} workers that take new work none {lack}")
     }
 
     /// Queue and roster, read again from the rows.

@@ -10,8 +10,7 @@ use engine::verdict::{Held, Past};
 use engine::{AttemptId, Epoch, Event, JobId, Time, WorkerId};
 use planted::Bug;
 use protocol::link::{
-    FEATURE_TAG_PREFIX, HeldAttempt, HeldState, Hello, Kept, PROTOCOL_VERSION, RefusedCode, Verdict, VerdictKind,
-    Welcome,
+    HeldAttempt, HeldState, Hello, Kept, PROTOCOL_VERSION, RefusedCode, Verdict, VerdictKind, Welcome,
 };
 use store::Store;
 use store::rows::{ServerId, WorkerHello, WorkerRow};
@@ -353,14 +352,6 @@ fn held_as(state: HeldState) -> Held {
 /// What a worker may be used for: what it says, within what its enroll token allowed. One that says nothing gets all of
 /// that, or what the plainest worker has.
 fn tags_of(hello: &Hello, row: &WorkerRow) -> Vec<String> {
-    let mut tags = said_tags(hello, row);
-    // What it can do is its build's word, and nobody gives it by hand.
-    tags.retain(|tag| !tag.starts_with(FEATURE_TAG_PREFIX));
-    tags.extend(hello.features.iter().take(FEATURES_MAX).map(|feature| format!("{FEATURE_TAG_PREFIX}{feature}")));
-    tags
-}
-
-fn said_tags(hello: &Hello, row: &WorkerRow) -> Vec<String> {
     let allowed = &row.allowed_tags;
     if hello.tags.is_empty() {
         return if allowed.is_empty() { vec![PLAIN_TAG.to_owned()] } else { allowed.clone() };

@@ -200,6 +200,6 @@ fn hello(name: &str, slots: u32) -> Hello {
         offline_ms: 0,
         held: Vec::new(),
         kept: None,
-        features: Vec::new(),
+        features: protocol::features::all(),
     }
 }

@@ -5,7 +5,7 @@ use protocol::link::WorkerMessage;
 use store::Store;
 
 use crate::children::start;
-use crate::desk::{Desk, Mailbox, exited, hello};
+use crate::desk::{Desk, Mailbox, exited};
 
 const TASK: &str = "\
 name: files
@@ -22,12 +22,6 @@ fn set(digit: char) -> ArtifactSet {
     ArtifactSet { id: digit.to_string().repeat(64), files: 2, bytes: 90 }
 }
 
-fn able<S: Store>(desk: &mut Desk<S>, name: &str) -> Mailbox {
-    let id = desk.enrol(name);
-    let features = vec!["artifacts".to_owned()];
-    desk.knock(id, protocol::link::Hello { features, ..hello(name, "script", 1, Vec::new()) }).welcomed()
-}
-
 fn ends<S: Store>(desk: &mut Desk<S>, w: &Mailbox, ticket: Ticket, code: i32, artifacts: Artifacts) {
     let end = End { artifacts: Some(artifacts), ..exited(code) };
     desk.says(w, vec![WorkerMessage::Ended { ticket, end }]);
@@ -42,7 +36,7 @@ fn wanted<S: Store>(desk: &Desk<S>, digits: &str) -> String {
 #[test]
 fn what_steps_left_is_named_to_those_that_fetch_it() {
     let mut desk = Desk::new();
-    let mut w = able(&mut desk, "w");
+    let mut w = desk.worker("w", "script", 1);
     let job = desk.submit(TASK);
     let mut first = true;
     // One slot: one after the other, whatever their order.

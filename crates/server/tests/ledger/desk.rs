@@ -591,7 +591,7 @@ pub(crate) fn hello(name: &str, tags: &str, slots: u32, held: Vec<HeldAttempt>) 
         offline_ms: 0,
         held,
         kept: None,
-        features: Vec::new(),
+        features: protocol::features::all(),
     }
 }
 

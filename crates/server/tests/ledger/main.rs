@@ -4,6 +4,7 @@ mod children;
 mod cluster;
 mod desk;
 
+mod abilities;
 mod absence;
 mod again;
 mod amnesia;

@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use protocol::link::{HeldState, Hello, Loss, ServerMessage, VerdictKind, WorkerMessage};
-use protocol::secret::{SECRETS_FEATURE, SecretValue, SecretValues};
+use protocol::secret::{SecretValue, SecretValues};
 use server::access::{SecretError, SecretSource};
-use store::{Store, StoreError};
+use store::StoreError;
 
-use crate::desk::{Desk, Mailbox, hello};
+use crate::desk::{Desk, hello};
 use crate::recovery::held;
 
 const DEPLOY: &str = "name: deploy\nsteps:\n  a: { run: x, secrets: [KEY] }\n  b: { run: y, needs: [a] }\n";
@@ -57,15 +57,6 @@ impl SecretSource for Purse {
     }
 }
 
-fn able(name: &str) -> Hello {
-    Hello { features: vec![SECRETS_FEATURE.to_owned()], ..hello(name, "script", 1, Vec::new()) }
-}
-
-fn join<S: Store>(desk: &mut Desk<S>, name: &str) -> Mailbox {
-    let id = desk.enrol(name);
-    desk.knock(id, able(name)).welcomed()
-}
-
 /// The value that was handed over, right before `go`.
 fn given(mail: &[ServerMessage]) -> String {
     match mail {
@@ -92,7 +83,7 @@ fn a_step_is_given_them_right_before_go_and_as_they_are_then() {
     let mut desk = Desk::new();
     let purse = Purse::with(VALUE);
     desk.entrust(purse.clone());
-    let mut w = join(&mut desk, "w");
+    let mut w = desk.worker("w", "script", 1);
     let job = desk.submit(DEPLOY);
     let offer = w.offer();
     assert_eq!(offer.secrets, ["KEY"]);
@@ -115,7 +106,7 @@ fn a_step_is_given_them_right_before_go_and_as_they_are_then() {
 #[test]
 fn a_missing_one_fails_the_step_in_words() {
     let mut desk = Desk::new();
-    let mut w = join(&mut desk, "w");
+    let mut w = desk.worker("w", "script", 1);
     let job = desk.submit(DEPLOY);
     let offer = w.offer();
     desk.says(&w, vec![WorkerMessage::Accept { ticket: offer.ticket }]);
@@ -127,40 +118,17 @@ fn a_missing_one_fails_the_step_in_words() {
 }
 
 #[test]
-fn a_worker_that_cannot_be_handed_secrets_is_not_asked() {
-    let mut desk = Desk::new();
-    desk.entrust(Purse::with(VALUE));
-    let mut old = desk.worker("old", "script", 1);
-    let job = desk.submit(DEPLOY);
-    old.none();
-    desk.pass(SECOND * 31);
-    desk.check(job, "failed: failed skipped");
-    let message = why_failed(&desk, job);
-    assert!(message.starts_with("No active worker with required tags to run this step: it needs [(secrets), script]"));
-    assert!(message.ends_with("a worker of an earlier version cannot be handed secrets: upgrade it"), "{message}");
-    let job = desk.submit(DEPLOY);
-    let mut new = join(&mut desk, "new");
-    let offer = new.offer();
-    desk.says(&new, vec![WorkerMessage::Accept { ticket: offer.ticket }]);
-    assert_eq!(given(&new.take()), VALUE);
-    desk.check(job, "running: running pending");
-    // Steps without secrets go to anybody.
-    desk.ends(&new, offer.ticket, 0);
-    old.take();
-}
-
-#[test]
 fn one_that_waits_when_its_worker_comes_back_asks_again() {
     let mut desk = Desk::new();
     desk.entrust(Purse::with(VALUE));
-    let mut w = join(&mut desk, "w");
+    let mut w = desk.worker("w", "script", 1);
     let job = desk.submit(DEPLOY);
     let offer = w.offer();
     desk.says(&w, vec![WorkerMessage::Accept { ticket: offer.ticket }]);
     // What was said on this link is lost with it.
     desk.hang_up(&w);
     desk.check(job, "recovering: recovering pending");
-    let brings = Hello { held: vec![held(&offer, HeldState::Waiting)], ..able("w") };
+    let brings = Hello { held: vec![held(&offer, HeldState::Waiting)], ..hello("w", "script", 1, Vec::new()) };
     let mut w = desk.knock(w.worker, Hello { last_epoch: w.welcome.epoch, ..brings }).welcomed();
     assert_eq!(w.welcome.verdicts[0].verdict, VerdictKind::Continue, "a welcome has no room for secrets");
     w.none();
@@ -174,7 +142,7 @@ fn one_that_is_gone_after_the_grant_is_no_jam() {
     let mut desk = Desk::new();
     let purse = Purse::with(VALUE);
     desk.entrust(purse.clone());
-    let mut w = join(&mut desk, "w");
+    let mut w = desk.worker("w", "script", 1);
     let job = desk.submit(DEPLOY);
     let offer = w.offer();
     desk.says(&w, vec![WorkerMessage::Accept { ticket: offer.ticket }]);
@@ -200,7 +168,7 @@ fn a_store_that_is_away_is_no_missing_secret() {
     let mut desk = Desk::new();
     let purse = Purse::with(VALUE);
     desk.entrust(purse.clone());
-    let mut w = join(&mut desk, "w");
+    let mut w = desk.worker("w", "script", 1);
     let job = desk.submit(DEPLOY);
     let offer = w.offer();
     *purse.away.lock().expect("one thread") = 3;
@@ -214,7 +182,7 @@ fn each_attempt_and_each_child_gets_its_own() {
     let mut desk = Desk::new();
     let purse = Purse::with(VALUE);
     desk.entrust(purse.clone());
-    let mut w = join(&mut desk, "w");
+    let mut w = desk.worker("w", "script", 1);
     let retried = "name: r\nsteps:\n  a: { run: x, secrets: [KEY], retry: { attempts: 2, delay: 0s } }\n";
     desk.submit_with("name: p\nsteps:\n  c: { task: r }\n", &[("r", retried)]);
     for value in [VALUE, "another-value"] {

@@ -395,6 +395,11 @@ impl Checks {
         secrets::started(ticket, given, &mut self.found);
     }
 
+    /// A step starts on a host whose worker is too old for it.
+    pub(crate) fn started_unable(&mut self, host: usize, ticket: Ticket, lacks: &str) {
+        supply::started_unable(host, ticket, lacks, &mut self.found);
+    }
+
     /// A worker has made a folder; `told`: a secret's value is in it.
     pub(crate) fn prepared(&mut self, ticket: Ticket, told: bool) {
         secrets::prepared(ticket, told, &mut self.found);

@@ -1,10 +1,12 @@
 //! Promise: no step fails for want of a worker while there is one. An offer counts as unanswered only after the time for its
-//! answer, so that a refusal costs nothing; and a worker that fits and is only cut off is waited for.
+//! answer, so that a refusal costs nothing; and a worker that fits and is only cut off is waited for. No step goes to a
+//! worker that is too old for what it needs.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use engine::{AttemptId, WorkerId};
+use protocol::attempt::Ticket;
 use store::Batch;
 use store::rows::{FleetChange, StepRow};
 
@@ -13,6 +15,7 @@ use super::plans::Plans;
 use super::rows::{Place, Rows, put_back};
 use super::{Accepted, FASTEST_CLOCK, Findings};
 use crate::setup::Setup;
+use crate::workload::StepPlan;
 
 const CHECKER: &str = "supply";
 
@@ -40,12 +43,18 @@ pub(crate) struct Offers {
 #[derive(Debug)]
 struct Willing {
     tags: Vec<String>,
+    features: Vec<String>,
     returns: bool,
     drained: bool,
     unwilling: bool,
     removed: bool,
     /// When any of it last changed.
     since: Duration,
+}
+
+/// A step's process starts on a host whose worker cannot do what it needs.
+pub(crate) fn started_unable(host: usize, ticket: Ticket, lacks: &str, found: &mut Findings) {
+    found.add(CHECKER, format!("attempt {} runs on host {host}, which knows nothing of {lacks}", ticket.attempt));
 }
 
 impl Supply {
@@ -96,8 +105,7 @@ impl Supply {
                     found.add(CHECKER, format!("{} was given up for its offers, and {offers}", name()));
                 }
                 Some("unmatched") => {
-                    let tag = plans.step(rows, place).and_then(|step| step.tag);
-                    if let Some(worker) = self.one_that_fits(now, ears, tag) {
+                    if let Some(worker) = self.one_that_fits(now, ears, plans.step(rows, place)) {
                         let here = format!("and worker {worker} fits and is here, or was not long ago");
                         found.add(CHECKER, format!("{} failed for want of a worker, {here}", name()));
                     }
@@ -126,9 +134,13 @@ impl Supply {
         offers.unanswered
     }
 
-    /// One that has the tag, takes work, and was heard within its window.
-    fn one_that_fits(&self, now: Duration, ears: &Ears, tag: Option<&str>) -> Option<WorkerId> {
-        let fits = |worker: &Willing| tag.is_none_or(|tag| worker.tags.iter().any(|has| has == tag));
+    /// One that has the tag, can do what the step needs, takes work, and was heard within its window.
+    fn one_that_fits(&self, now: Duration, ears: &Ears, plan: Option<&StepPlan>) -> Option<WorkerId> {
+        let needs = plan.map(StepPlan::features).unwrap_or_default();
+        let fits = |worker: &Willing| {
+            let tagged = plan.and_then(|plan| plan.tag).is_none_or(|tag| worker.tags.iter().any(|has| has == tag));
+            tagged && needs.iter().all(|need| worker.features.iter().any(|has| has == need))
+        };
         let takes_work = |worker: &Willing| {
             worker.returns && !worker.drained && !worker.unwilling && !worker.removed && worker.since + SPREADS < now
         };
@@ -142,6 +154,7 @@ impl Supply {
             let before = self.workers.get(&hello.id);
             let worker = Willing {
                 tags: hello.tags.clone(),
+                features: hello.features.clone(),
                 returns: !hello.no_reconnect && hello.kind != "ephemeral",
                 drained: before.is_some_and(|worker| worker.drained),
                 unwilling: hello.unwilling,

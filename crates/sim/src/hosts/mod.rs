@@ -12,8 +12,7 @@ use std::time::Duration;
 use engine::WorkerId;
 use protocol::attempt::{AttemptSpec, Ticket};
 use protocol::folder::{FromRunner, RunnerRules};
-use protocol::link::{ARTIFACTS_FEATURE, Hello, Kept, PROTOCOL_VERSION};
-use protocol::secret::SECRETS_FEATURE;
+use protocol::link::{Hello, Kept, PROTOCOL_VERSION};
 use uuid::Uuid;
 use worker::adopt::is_complete;
 use worker::agent::{Agent, ExitReason, Input, StopLevel, Word};
@@ -418,7 +417,7 @@ impl Host {
             offline_ms: 0,
             held: Vec::new(),
             kept: (!self.setup.no_reconnect).then_some(Kept::Apart),
-            features: vec![ARTIFACTS_FEATURE.to_owned(), SECRETS_FEATURE.to_owned()],
+            features: self.setup.features(),
         }
     }
 }

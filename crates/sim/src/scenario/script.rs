@@ -320,7 +320,7 @@ impl Default for Script {
 }
 
 fn plain_host(slots: u32) -> HostSetup {
-    HostSetup { tags: vec!["script".to_owned()], slots, no_reconnect: false, ephemeral: false }
+    HostSetup { tags: vec!["script".to_owned()], slots, no_reconnect: false, ephemeral: false, lacks: Vec::new() }
 }
 
 pub(super) fn plain_step() -> StepPlan {

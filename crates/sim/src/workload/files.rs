@@ -1,5 +1,7 @@
 //! Steps that leave files, and others that want them.
 
+use protocol::features;
+
 use super::{JobPlan, Kind, StepPlan};
 use crate::dice::Dice;
 
@@ -27,6 +29,16 @@ impl JobPlan {
 }
 
 impl StepPlan {
+    /// What its worker must be able to do.
+    pub(crate) fn features(&self) -> Vec<&'static str> {
+        let needs = [
+            (features::ARTIFACTS, self.files || self.fetches.is_some()),
+            (features::CLEANUP, self.clean.is_some()),
+            (features::SECRETS, self.secret.is_some()),
+        ];
+        needs.into_iter().filter(|(_, needed)| *needed).map(|(feature, _)| feature).collect()
+    }
+
     pub(super) fn write_files(&self, steps: &[StepPlan], text: &mut String) {
         if self.files {
             text.push_str("    artifacts: [ out ]\n");

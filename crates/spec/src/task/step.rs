@@ -27,9 +27,6 @@ const ENV_BYTES_TOTAL_MAX: usize = 64 * 1024 * 1024;
 /// The most that one step waits for directly; a wider join goes through a step in between.
 const NEEDS_MAX: usize = 20_000;
 
-/// Among a worker's tags: it knows of artifacts. No person gives it.
-const ARTIFACTS_TAG: &str = "feature:artifacts";
-
 /// What all steps of a task share.
 pub(super) struct StepReader<'a> {
     pub(super) names: &'a StepNames<'a>,
@@ -100,11 +97,6 @@ impl<'a> StepReader<'a> {
             .chain(said.tags.iter().map(String::as_str))
             .map(Arc::from)
             .collect();
-        // An older worker would leave the files where they are, and nobody would know.
-        let keeps = matches!(&work, Work::Run(body) if body.artifacts.is_some());
-        if keeps || !fetches.is_empty() {
-            tags.push(Arc::from(ARTIFACTS_TAG));
-        }
         tags.sort();
         tags.dedup();
         if matches!(kind, Some(StepKind::Child | StepKind::Approve)) {
