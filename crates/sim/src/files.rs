@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use protocol::attempt::{ArtifactSet, Ticket};
+use server::artifacts::DepotError;
 use worker::agent::Input;
 
 use crate::dice::Dice;
@@ -19,6 +20,8 @@ use crate::world::World;
 const PIECES: u32 = 4;
 const PIECE: (Duration, Duration) = (Duration::from_millis(2), Duration::from_secs(3));
 const RETRY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(5));
+/// What the servers' folder may hold, where that is all taken.
+const QUOTA: u64 = 50 << 30;
 /// How often the answer to the last piece is lost.
 const ANSWER_LOST: f64 = 0.2;
 
@@ -29,6 +32,8 @@ pub(crate) struct Files {
     /// Pieces of sets that are coming.
     coming: BTreeMap<String, u32>,
     stored: BTreeSet<String>,
+    /// Nothing more is taken.
+    pub(crate) full: bool,
     /// Pieces that were fetched for an attempt, in the life of its worker.
     fetched: BTreeMap<(u64, Ticket), u32>,
 }
@@ -39,8 +44,16 @@ impl Files {
             dice: Dice::new(seed, "carriers"),
             coming: BTreeMap::new(),
             stored: BTreeSet::new(),
+            full: false,
             fetched: BTreeMap::new(),
         }
+    }
+}
+
+impl Files {
+    /// Some of a set is here, and not all of it.
+    pub(crate) fn are_coming(&self) -> bool {
+        !self.coming.is_empty()
     }
 }
 
@@ -64,6 +77,10 @@ impl World {
             if !there || !self.reaches_a_server(at) {
                 let pause = self.files.dice.duration(RETRY.0, RETRY.1);
                 return self.order(at, Job::Store { ticket }, pause);
+            }
+            if self.files.full && !self.files.coming.contains_key(&set.id) {
+                let full = DepotError::Full { bytes: set.bytes, used: QUOTA, max: QUOTA };
+                return self.feed(at, Input::Stored { ticket, outcome: Err(full.to_string()) });
             }
             let pieces = self.files.coming.entry(set.id.clone()).or_default();
             *pieces += 1;

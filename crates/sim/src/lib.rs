@@ -11,6 +11,7 @@ pub mod check;
 pub mod faults;
 pub mod plants;
 pub mod scenario;
+pub mod secrets;
 pub mod setup;
 pub mod shrink;
 pub mod story;
@@ -29,7 +30,6 @@ mod millis;
 mod model;
 mod net;
 mod runners;
-mod secrets;
 mod servers;
 mod users;
 

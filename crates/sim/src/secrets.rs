@@ -9,9 +9,13 @@ use server::access::{SecretError, SecretSource};
 use crate::workload::Word;
 
 /// Every server has it, always.
-pub(crate) const KEY: Word = "KEY";
+pub const KEY: Word = "KEY";
 /// Some do not, and the others not always.
 pub(crate) const RARE: Word = "RARE";
+/// Somebody removes it after the first look.
+pub const BRIEF: Word = "BRIEF";
+/// Nobody has it.
+pub const UNKNOWN: Word = "UNKNOWN";
 
 /// In every value, and in nothing else.
 const MARK: &str = "this-is-not-to-be-seen";
@@ -31,7 +35,7 @@ impl Purse {
     /// step.
     fn has(&self, name: &str) -> bool {
         let look = self.looks.fetch_add(1, Ordering::Relaxed);
-        name == KEY || name == RARE && self.server < 2 && look % 4 != 3
+        name == KEY || name == BRIEF && look == 0 || name == RARE && self.server < 2 && look % 4 != 3
     }
 }
 

@@ -36,6 +36,8 @@ pub enum Moment {
     HolderEnded,
     /// The first host has no power.
     Off,
+    /// Files of a step that has ended are being stored.
+    FilesUnderWay,
     /// The server knows the step's end, and not all of its log.
     LogUnderWay,
     /// The worker was told that it need not keep the attempt any more, and has put it away.
@@ -79,6 +81,7 @@ impl Moment {
                 };
                 state.is_final() && attempts.iter().any(open)
             }
+            Moment::FilesUnderWay => world.files.are_coming(),
             Moment::Off => !world.hosts[0].is_on(),
             Moment::PutAway => world.hosts.iter().any(|host| !host.disk.kept.is_empty()),
             Moment::Over => job.header.state.is_final(),

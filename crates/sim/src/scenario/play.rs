@@ -171,6 +171,7 @@ impl Stage {
                 world.hosts[host].supervised = false;
                 world.stop_worker(host, level);
             }
+            Do::FillDepot => world.files.full = true,
             Do::Unsupervised { host } => world.hosts[host].supervised = false,
             Do::StartWorker { host } => {
                 world.agenda.after(Duration::ZERO, Event::Host { host, what: HostEvent::StartWorker });

@@ -75,6 +75,8 @@ pub enum Do {
     StartWorker {
         host: usize,
     },
+    /// The servers' folder of artifacts takes no more.
+    FillDepot,
 }
 
 /// What a person asks a server for.

@@ -4,6 +4,7 @@ mod children;
 mod clock;
 mod database;
 mod folder;
+mod gifts;
 mod groups;
 mod items;
 mod machine;
@@ -33,5 +34,7 @@ pub(crate) fn tables() -> Vec<Table> {
         Table { name: "items", rows: items::rows() },
         Table { name: "children", rows: children::rows() },
         Table { name: "groups", rows: groups::rows() },
+        Table { name: "secrets", rows: gifts::secrets() },
+        Table { name: "artifacts", rows: gifts::artifacts() },
     ]
 }
