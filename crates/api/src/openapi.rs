@@ -34,6 +34,7 @@ pub fn openapi() -> utoipa::openapi::OpenApi {
         routes::stream_logs,
         routes::job_events,
         routes::list_artifacts,
+        routes::get_artifacts,
         routes::get_artifact,
         routes::events,
         routes::list_workers,

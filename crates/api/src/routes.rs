@@ -80,6 +80,23 @@ pub(crate) fn retry_job() {}
     responses((status = 200, description = "Some files", body = Page<Artifact>)))]
 pub(crate) fn list_artifacts() {}
 
+/// All that a step left, as one stream
+///
+/// The bytes of its files, one after the other in the order of the list, which says where each ends. Takes `Range` and
+/// `If-None-Match`; the `ETag` names the set.
+#[utoipa::path(get, path = "/api/jobs/{id}/steps/{step}/artifacts", tag = "artifacts",
+    params(
+        ("id" = String, Path, description = "An id, a unique prefix of one, or `last`"),
+        ("step" = String, Path, description = "A step's name; an item's for a step with `for_each`"),
+    ),
+    responses(
+        (status = 200, description = "The files", content_type = "application/octet-stream"),
+        (status = 206, description = "The part of them that was asked for", content_type = "application/octet-stream"),
+        (status = 304, description = "They are those that the caller has"),
+        (status = 404, description = "The step left none", body = ErrorAnswer),
+    ))]
+pub(crate) fn get_artifacts() {}
+
 /// One file that a step left
 ///
 /// Takes `Range` and `If-None-Match`; the `ETag` is the SHA-256 of the file.

@@ -9,6 +9,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 use store::Batch;
 
+use crate::artifacts::Stored;
 use crate::retention::Progress;
 
 #[derive(Debug)]
@@ -46,6 +47,10 @@ pub struct Metrics {
     pub retention: Mutex<Progress>,
     pub slots_in_doubt: Gauge,
     pub notices: Counter,
+    /// Of stored sets of artifacts, and those that are coming; asked of the depot when somebody looks.
+    pub artifact_bytes: Gauge,
+    pub artifact_sets: Gauge,
+    pub artifacts_refused: Counter,
     pub queued: Gauge,
     pub connected: Gauge,
     pub batch_rows: Histogram,
@@ -83,6 +88,7 @@ impl Default for Metrics {
         let workers_deleted = counter("workers_deleted", "Workers that retention deleted");
         let retention_failures = counter("retention_failures", "Steps of retention that failed and are tried again");
         let notices = counter("notices", "Notices that something takes too long, or did not happen");
+        let artifacts_refused = counter("artifacts_refused", "Sets of artifacts that were refused for a quota");
         let sweeps = counter("sweeps", "Sweeps over everything that is open");
         let sweep_failures = counter("sweep_failures", "Phases of sweeps that failed and are tried again");
         let last_sweep_ms = Gauge::default();
@@ -101,6 +107,10 @@ impl Default for Metrics {
             "Jobs that are over and hold a concurrency slot by an attempt that may still run",
             slots_in_doubt.clone(),
         );
+        let artifact_bytes = Gauge::default();
+        registry.register("artifact_bytes", "Bytes of artifacts that are stored", artifact_bytes.clone());
+        let artifact_sets = Gauge::default();
+        registry.register("artifact_sets", "Sets of artifacts that are stored", artifact_sets.clone());
         let queued = Gauge::default();
         registry.register("steps_queued", "Steps that wait for a worker", queued.clone());
         let connected = Gauge::default();
@@ -142,6 +152,9 @@ impl Default for Metrics {
             retention: Mutex::default(),
             slots_in_doubt,
             notices,
+            artifact_bytes,
+            artifact_sets,
+            artifacts_refused,
             queued,
             connected,
             batch_rows,
@@ -162,6 +175,12 @@ impl Metrics {
         self.quarantined.inc_by(batch.quarantine.len() as u64);
         self.log_bytes.inc_by(batch.logs.iter().map(|l| l.blocks.len() as u64).sum());
         self.batch_rows.observe((batch.jobs.len() + batch.steps.len() + batch.attempts.len()) as f64);
+    }
+
+    /// What the depot holds at this moment.
+    pub fn depot(&self, stored: Stored) {
+        self.artifact_bytes.set(i64::try_from(stored.bytes).unwrap_or(i64::MAX));
+        self.artifact_sets.set(i64::try_from(stored.sets).unwrap_or(i64::MAX));
     }
 
     /// How far retention has got.

@@ -44,10 +44,17 @@ pub struct Depot {
     known: Mutex<Vec<(SetId, Arc<Layout>)>>,
 }
 
+/// Sets that are stored.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Stored {
+    pub sets: u64,
+    pub bytes: u64,
+}
+
 /// What is there, as far as this server has counted.
 #[derive(Debug, Default)]
 struct Books {
-    stored_bytes: u64,
+    stored: Stored,
     /// Sets that are coming, each with all the room that it will take.
     coming: HashMap<SetId, u64>,
     /// Sets to which somebody is writing at this moment.
@@ -147,6 +154,11 @@ impl Depot {
         Ok((file, layout))
     }
 
+    /// What is stored, by this server's last count and what it has stored since.
+    pub fn stored(&self) -> Stored {
+        self.books().stored
+    }
+
     /// Bytes of stored sets, and of those that are coming.
     pub fn used(&self) -> u64 {
         self.books().used()
@@ -217,7 +229,7 @@ const PART: &str = "part";
 
 impl Books {
     fn used(&self) -> u64 {
-        self.coming.values().fold(self.stored_bytes, |sum, bytes| sum.saturating_add(*bytes))
+        self.coming.values().fold(self.stored.bytes, |sum, bytes| sum.saturating_add(*bytes))
     }
 }
 

@@ -15,7 +15,7 @@ use tokio::sync::watch;
 
 use crate::app::stopped;
 
-use super::{Depot, PACK, PART};
+use super::{Depot, PACK, PART, Stored};
 
 pub const SWEEP_EVERY: Duration = Duration::from_secs(3600);
 /// How long a set stays without anybody who names it.
@@ -94,7 +94,8 @@ impl Depot {
     /// Counts what is there. Other servers may have stored and removed things meanwhile.
     pub(super) fn recount(&self) -> io::Result<()> {
         let found = self.look()?;
-        let stored_bytes = found.iter().filter(|found| found.kind == PACK).map(|found| found.bytes).sum();
+        let packs = || found.iter().filter(|found| found.kind == PACK);
+        let stored = Stored { sets: packs().count() as u64, bytes: packs().map(|found| found.bytes).sum() };
         let mut coming = std::collections::HashMap::new();
         for part in found.iter().filter(|found| found.kind == PART) {
             // One that cannot be read takes its room until it is a day old.
@@ -102,7 +103,7 @@ impl Depot {
             coming.insert(part.id, whole.map_or(part.bytes, |layout| layout.bytes()));
         }
         let mut books = self.books();
-        books.stored_bytes = stored_bytes;
+        books.stored = stored;
         books.coming = coming;
         Ok(())
     }

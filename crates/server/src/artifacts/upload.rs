@@ -66,7 +66,8 @@ impl<'d> Upload<'d> {
         }
         let mut books = self.depot.books();
         books.coming.remove(&self.id);
-        books.stored_bytes = books.stored_bytes.saturating_add(self.layout.bytes());
+        books.stored.sets += 1;
+        books.stored.bytes = books.stored.bytes.saturating_add(self.layout.bytes());
         drop(books);
         pause::at(pause::Point::ArtifactsStored);
         Ok(Have { bytes: self.at, stored: true })

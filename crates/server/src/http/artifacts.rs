@@ -37,12 +37,7 @@ pub(super) async fn file(
 ) -> Result<Response, ApiError> {
     let (file, piece) = app
         .read(move |app| {
-            let job = load(app, &id)?;
-            let ix = job.find(&step).ok_or_else(|| no_such_step(&job, &step))?;
-            let Some(set) = job.step(ix).artifacts else {
-                return Err(ApiError::not_found(format!("the step `{step}` has left no artifacts")));
-            };
-            let (file, layout) = open(app, &job, ix, set)?;
+            let (file, layout, _) = of_step(app, &id, &step)?;
             let Some((entry, before)) = layout.manifest.find(&path) else {
                 let message = format!("the step `{step}` has left no file `{path}`");
                 return Err(ApiError::not_found(message).hint("`bowline artifacts JOB` lists what there is"));
@@ -52,6 +47,32 @@ pub(super) async fn file(
         })
         .await?;
     pieces::send(file, &piece, &headers)
+}
+
+/// The bytes of all files of a step, one after the other as the list has them.
+pub(super) async fn all(
+    State(app): State<Arc<App>>,
+    Path((id, step)): Path<(String, String)>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let (file, piece) = app
+        .read(move |app| {
+            let (file, layout, set) = of_step(app, &id, &step)?;
+            let piece = pieces::Piece { from: layout.offset, bytes: layout.manifest.bytes(), etag: set.to_string() };
+            Ok((file, piece))
+        })
+        .await?;
+    pieces::send(file, &piece, &headers)
+}
+
+fn of_step(app: &App, id: &str, step: &str) -> Result<(std::fs::File, Arc<Layout>, SetId), ApiError> {
+    let job = load(app, id)?;
+    let ix = job.find(step).ok_or_else(|| no_such_step(&job, step))?;
+    let Some(set) = job.step(ix).artifacts else {
+        return Err(ApiError::not_found(format!("the step `{step}` has left no artifacts")));
+    };
+    let (file, layout) = open(app, &job, ix, set)?;
+    Ok((file, layout, SetId(set.id)))
 }
 
 /// Steps in their order, and the files of each by name. The cursor counts files.

@@ -43,7 +43,11 @@ pub(super) async fn announce(
     let have = app
         .read(move |app| {
             let depot = &app.artifacts;
-            if text.is_empty() { depot.have(id) } else { depot.announce(id, &text) }.map_err(|error| refused(&error))
+            let have = if text.is_empty() { depot.have(id) } else { depot.announce(id, &text) };
+            if matches!(have, Err(DepotError::SetTooLarge { .. } | DepotError::Full { .. })) {
+                app.metrics.artifacts_refused.inc();
+            }
+            have.map_err(|error| refused(&error))
         })
         .await?;
     Ok(answer(StatusCode::OK, &have))

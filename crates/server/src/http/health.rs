@@ -50,6 +50,7 @@ fn last_sweep(metrics: &Metrics) -> Option<Sweep> {
 }
 
 pub(super) async fn metrics(State(app): State<Arc<App>>) -> Response {
+    app.metrics.depot(app.artifacts.stored());
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     ([(header::CONTENT_TYPE, kind)], app.metrics.text()).into_response()
 }

@@ -83,6 +83,7 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/api/jobs/{id}/why", get(why::get))
         .route("/api/jobs/{id}/events", get(events::of_job))
         .route("/api/jobs/{id}/artifacts", get(artifacts::list))
+        .route("/api/jobs/{id}/steps/{step}/artifacts", get(artifacts::all))
         .route("/api/jobs/{id}/steps/{step}/artifacts/{*path}", get(artifacts::file))
         .route("/api/jobs/{id}/steps/{step}/logs", get(logs::page))
         .route("/api/jobs/{id}/steps/{step}/logs/stream", get(logs::stream))

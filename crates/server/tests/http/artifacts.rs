@@ -83,6 +83,7 @@ async fn too_much_is_refused_with_both_figures() {
     let refused = worker.announce(&id.to_string(), &text).await.is_error(413, "too_large");
     let message = refused["message"].as_str().expect("a message").to_owned();
     assert!(message.contains("1099511627776") && message.contains("524288"), "{message}");
+    assert!(site.get("/metrics").await.body.contains("bowline_artifacts_refused_total 1\n"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -119,6 +120,18 @@ async fn files_are_listed_and_given_out_in_parts() {
     let known = site.as_admin("GET", &file).header("if-none-match", &format!("\"{HELLO}\"")).status().await;
     assert_eq!(known, 304);
     site.get(&format!("/api/jobs/{job}/steps/make/artifacts/out/c")).await.is_error(404, "not_found");
+
+    let all = format!("/api/jobs/{job}/steps/make/artifacts");
+    let stream = site.get(&all).await;
+    assert_eq!((stream.status, stream.body.as_str()), (200, "hellobin"));
+    let rest = site.as_admin("GET", &all).header("range", "bytes=3-").send().await;
+    assert_eq!((rest.status, rest.body.as_str()), (206, "lobin"));
+    site.get(&format!("/api/jobs/{job}/steps/nobody/artifacts")).await.is_error(404, "not_found");
+    let figures = site.get("/metrics").await.body;
+    let bytes = text.len() + 8 + "hellobin".len();
+    assert!(figures.contains("bowline_artifact_sets 1\n"), "{figures}");
+    assert!(figures.contains(&format!("bowline_artifact_bytes {bytes}\n")), "{figures}");
+    assert!(figures.contains("bowline_artifacts_refused_total 0\n"), "{figures}");
 }
 
 /// An older worker would leave the files where they are.
