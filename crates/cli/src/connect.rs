@@ -20,6 +20,16 @@ pub struct ConnectArgs {
     pub token: Option<String>,
 }
 
+// What every list takes. No doc comment: it would be the help of the commands that have it.
+#[derive(Debug, Args)]
+pub struct ListArgs {
+    /// Print the API's JSON
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub connect: ConnectArgs,
+}
+
 impl ConnectArgs {
     /// A client for what these flags, or else the ones before the command, or the environment, or the context say.
     pub(crate) fn client(&self, before: &ConnectArgs) -> Result<Client, CliError> {

@@ -1,9 +1,28 @@
 //! Tidy tables without lines: easy on the eye, easy for `awk`.
 
+use api::Page;
 use comfy_table::{ContentArrangement, Table, presets};
+use serde::Serialize;
 
 use crate::error::CliError;
-use crate::print::{put, say};
+use crate::exit::Exit;
+use crate::print::{put, put_json, say};
+
+/// A list of the API: as it came, or a row for each item.
+pub(crate) fn put_page<T: Serialize>(
+    page: &Page<T>,
+    json: bool,
+    headings: &[&str],
+    row: impl Fn(&T) -> Vec<String>,
+    if_none: &str,
+) -> Result<Exit, CliError> {
+    if json {
+        put_json(page)?;
+    } else {
+        put_table(headings, page.items.iter().map(row).collect(), if_none)?;
+    }
+    Ok(Exit::Success)
+}
 
 /// Prints rows under their headings; says on stderr if there are none.
 pub(crate) fn put_table(headings: &[&str], rows: Vec<Vec<String>>, if_none: &str) -> Result<(), CliError> {

@@ -7,7 +7,7 @@ use crate::connect::ConnectArgs;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::print::{put_json, say};
-use crate::table::put_table;
+use crate::table::put_page;
 use crate::times::when;
 
 /// Webhooks and mails that nobody took, and trying them again
@@ -57,11 +57,7 @@ pub(crate) async fn run(before: &ConnectArgs, args: &OutboxArgs) -> Result<Exit,
 
 async fn list(before: &ConnectArgs, args: &OutboxArgs) -> Result<Exit, CliError> {
     let page = args.connect.client(before)?.outbox().await?;
-    if args.json {
-        put_json(&page)?;
-        return Ok(Exit::Success);
-    }
-    let rows = page.items.iter().map(|one| {
+    let row = |one: &Delivery| {
         vec![
             one.id.to_string(),
             one.job.to_string(),
@@ -70,9 +66,8 @@ async fn list(before: &ConnectArgs, args: &OutboxArgs) -> Result<Exit, CliError>
             when(Some(one.created_at)),
             one.error.clone().unwrap_or_default(),
         ]
-    });
-    put_table(&["id", "job", "to", "tries", "since", "error"], rows.collect(), "nothing was given up")?;
-    Ok(Exit::Success)
+    };
+    put_page(&page, args.json, &["id", "job", "to", "tries", "since", "error"], row, "nothing was given up")
 }
 
 async fn retry(before: &ConnectArgs, args: &OutboxRetryArgs) -> Result<Exit, CliError> {

@@ -7,11 +7,11 @@ use clap::{Args, Subcommand};
 use client::Client;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 
-use crate::connect::ConnectArgs;
+use crate::connect::{ConnectArgs, ListArgs};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::print::{put_json, say};
-use crate::table::put_table;
+use crate::table::put_page;
 use crate::times::when;
 
 /// More than the server takes, so that it can say what is wrong.
@@ -51,15 +51,6 @@ pub enum SecretAction {
 pub struct NamedArgs {
     /// The secret's name: letters, digits and `_`
     pub name: String,
-    /// Print the API's JSON
-    #[arg(long)]
-    pub json: bool,
-    #[command(flatten)]
-    pub connect: ConnectArgs,
-}
-
-#[derive(Debug, Args)]
-pub struct ListArgs {
     /// Print the API's JSON
     #[arg(long)]
     pub json: bool,
@@ -108,17 +99,11 @@ fn told(secret: &Secret) -> String {
 }
 
 async fn list(client: &Client, json: bool) -> Result<Exit, CliError> {
-    let page = client.secrets().await?;
-    if json {
-        put_json(&page)?;
-        return Ok(Exit::Success);
-    }
-    let rows = page.items.iter().map(|secret| {
+    let row = |secret: &Secret| {
         let by = secret.set_by.clone().unwrap_or_else(|| "-".to_owned());
         vec![secret.name.clone(), secret.source.word().to_owned(), when(secret.set_at), by]
-    });
-    put_table(&["name", "from", "set", "by"], rows.collect(), "no secrets")?;
-    Ok(Exit::Success)
+    };
+    put_page(&client.secrets().await?, json, &["name", "from", "set", "by"], row, "no secrets")
 }
 
 /// From stdin, or from a person whose typing nobody sees.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use api::PutTaskRequest;
+use api::{PutTaskRequest, TaskSummary};
 use clap::{Args, Subcommand};
 use client::Client;
 
@@ -10,8 +10,8 @@ use super::run::read_text;
 use crate::connect::ConnectArgs;
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::print::{put_json, say};
-use crate::table::put_table;
+use crate::print::say;
+use crate::table::put_page;
 use crate::times::when;
 
 /// List tasks, or give the server new ones
@@ -52,11 +52,7 @@ pub(crate) async fn run(before: &ConnectArgs, args: &TasksArgs) -> Result<Exit, 
 
 async fn list(client: &Client, json: bool) -> Result<Exit, CliError> {
     let page = client.tasks().await?;
-    if json {
-        put_json(&page)?;
-        return Ok(Exit::Success);
-    }
-    let rows = page.items.iter().map(|task| {
+    let row = |task: &TaskSummary| {
         let problems = match (task.diagnostics.len(), task.usable) {
             (0, _) => String::new(),
             (count, true) => format!("{count} problems; the last good version is in use"),
@@ -69,10 +65,9 @@ async fn list(client: &Client, json: bool) -> Result<Exit, CliError> {
             task.description.clone().unwrap_or_default(),
             problems,
         ]
-    });
+    };
     let if_none = "no tasks; start the server with --tasks DIR, or use `bowline tasks push FILE`";
-    put_table(&["name", "steps", "updated", "description", "problems"], rows.collect(), if_none)?;
-    Ok(Exit::Success)
+    put_page(&page, json, &["name", "steps", "updated", "description", "problems"], row, if_none)
 }
 
 /// Each file that is good is pushed; the first that is not ends it.

@@ -1,14 +1,14 @@
 //! `bowline token`: who may use the server.
 
-use api::{CreateTokenRequest, Role, TokenKind};
+use api::{CreateTokenRequest, Role, Token, TokenKind};
 use clap::{Args, Subcommand, ValueEnum};
 use client::Client;
 
-use crate::connect::ConnectArgs;
+use crate::connect::{ConnectArgs, ListArgs};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::print::{put, put_json, say};
-use crate::table::put_table;
+use crate::table::put_page;
 use crate::times::when;
 
 /// Create, list and revoke tokens
@@ -53,15 +53,6 @@ pub struct CreateArgs {
     /// How many workers it lets in (only for `enroll`) [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub uses: Option<u32>,
-    /// Print the API's JSON
-    #[arg(long)]
-    pub json: bool,
-    #[command(flatten)]
-    pub connect: ConnectArgs,
-}
-
-#[derive(Debug, Args)]
-pub struct ListArgs {
     /// Print the API's JSON
     #[arg(long)]
     pub json: bool,
@@ -129,12 +120,7 @@ async fn create(client: &Client, args: &CreateArgs) -> Result<Exit, CliError> {
 }
 
 async fn list(client: &Client, args: &ListArgs) -> Result<Exit, CliError> {
-    let page = client.tokens().await?;
-    if args.json {
-        put_json(&page)?;
-        return Ok(Exit::Success);
-    }
-    let rows = page.items.iter().map(|token| {
+    let row = |token: &Token| {
         vec![
             token.id.clone(),
             token.name.clone(),
@@ -145,10 +131,9 @@ async fn list(client: &Client, args: &ListArgs) -> Result<Exit, CliError> {
             token.uses_left.map_or_else(|| "-".to_owned(), |uses| uses.to_string()),
             if token.revoked_at.is_some() { "revoked" } else { "" }.to_owned(),
         ]
-    });
+    };
     let headings = ["id", "name", "kind", "role", "created", "expires", "uses left", ""];
-    put_table(&headings, rows.collect(), "no tokens")?;
-    Ok(Exit::Success)
+    put_page(&client.tokens().await?, args.json, &headings, row, "no tokens")
 }
 
 /// Checked here, so that the message is about the flag.

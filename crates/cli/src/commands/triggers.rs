@@ -8,7 +8,7 @@ use crate::connect::ConnectArgs;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::print::{put_json, say};
-use crate::table::put_table;
+use crate::table::put_page;
 use crate::times::when;
 
 /// List what starts jobs by itself, or pause and resume it
@@ -64,11 +64,7 @@ pub(crate) async fn run(before: &ConnectArgs, args: &TriggersArgs) -> Result<Exi
 
 async fn list(client: &Client, json: bool) -> Result<Exit, CliError> {
     let page = client.triggers().await?;
-    if json {
-        put_json(&page)?;
-        return Ok(Exit::Success);
-    }
-    let rows = page.items.iter().map(|trigger| {
+    let row = |trigger: &Trigger| {
         let next = if trigger.paused { "paused".to_owned() } else { when(trigger.next.first().copied()) };
         let last_job = trigger.last_job.map(|job| job.to_string()).unwrap_or_default();
         vec![
@@ -80,10 +76,9 @@ async fn list(client: &Client, json: bool) -> Result<Exit, CliError> {
             missed(trigger),
             trigger.last_error.clone().unwrap_or_default(),
         ]
-    });
+    };
     let if_none = "no triggers; a task has them under `triggers`";
-    put_table(&["id", "comes", "next", "last", "last job", "missed", "problem"], rows.collect(), if_none)?;
-    Ok(Exit::Success)
+    put_page(&page, json, &["id", "comes", "next", "last", "last job", "missed", "problem"], row, if_none)
 }
 
 /// How many times passed without a job of their own, and when it was last said.
