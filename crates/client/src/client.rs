@@ -257,6 +257,12 @@ impl Client {
         Download::new(self.clone(), path, bytes)
     }
 
+    /// All that a step left, one file after the other in the order of the list, so many bytes in all.
+    pub fn artifacts_of_step(&self, id: &str, step: &str, bytes: u64) -> Download {
+        let path = format!("/api/jobs/{}/steps/{}/artifacts", coded(id), coded(step));
+        Download::new(self.clone(), path, bytes)
+    }
+
     /// A request for a file from this byte on; only its head is awaited.
     pub(crate) async fn open_file(&self, path: &str, from: u64) -> Result<Answer, Error> {
         let mut request = self.request(Method::GET, path, None);

@@ -18,7 +18,7 @@ const SILENCE_MAX: Duration = Duration::from_secs(60);
 const TRIES_MAX: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// One file that a step left.
+/// One file that a step left, or all of them in a row.
 #[derive(Debug)]
 pub struct Download {
     client: Client,

@@ -7,6 +7,9 @@ use serde_json::Value;
 
 use crate::house::{House, step_of};
 
+/// What storing and fetching a file may cost server and worker, however large it is: some buffers.
+const GROWTH_KIB_MAX: u64 = 8 * 1024;
+
 const BUILD: &str = r#"name: build
 input: { version: { type: string, default: v7 } }
 steps:
@@ -156,6 +159,54 @@ fn many_files_and_large_ones() {
     let out = house.path("out");
     house.bowline(&["artifacts", &id, "many", "--all", "-o", &out.display().to_string()]).ok();
     assert_eq!(fs::read_dir(out.join("d")).expect("there").count(), 10_000);
+}
+
+#[test]
+fn a_large_file_costs_no_memory_of_its_size() {
+    let mut house = House::new();
+    let roles = [house.start_server(), house.start_worker("w", &[])];
+    let carry = |mebibytes: u32| {
+        let make = format!("head -c {mebibytes}M /dev/urandom > file; sha256sum file");
+        let task = format!(
+            "name: t\nsteps:\n  make: {{ run: '{make}', artifacts: [file] }}\n  use: {{ needs: [make], fetch: [make], run: sha256sum file }}\n"
+        );
+        let id = house.submit(&task);
+        assert_eq!(house.end(&id)["state"], "success", "{:#}", house.job(&id));
+        assert_eq!(house.log(&id, "use"), house.log(&id, "make"));
+    };
+    // A small one first: what both need to carry anything at all.
+    carry(1);
+    let before = roles.each_ref().map(|role| peak_kib(role.pid()));
+    carry(64);
+    let after = roles.each_ref().map(|role| peak_kib(role.pid()));
+    println!("server and worker, KiB: {before:?}, then {after:?}");
+    for (before, after) in before.into_iter().zip(after) {
+        assert!(after <= before + GROWTH_KIB_MAX, "from {before} KiB to {after}");
+    }
+}
+
+/// The most memory that a process ever had.
+fn peak_kib(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it lives");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("VmHWM");
+    line.trim().trim_end_matches(" kB").parse().expect("a number")
+}
+
+#[test]
+fn all_files_of_a_step_come_in_one_stream() {
+    let (house, _up) = House::up();
+    let run = "mkdir -p d/e; printf 1 > d/a; : > d/b; printf 333 > d/e/c";
+    let id = house.submit(&format!(
+        "name: t\nsteps:\n  a: {{ run: '{run}', artifacts: [d] }}\n  b: {{ run: 'printf 2 > x', artifacts: [x] }}\n"
+    ));
+    assert_eq!(house.end(&id)["state"], "success");
+    let out = house.path("out");
+    let got = house.bowline(&["artifacts", &id, "--all", "-o", &out.display().to_string()]).ok();
+    let paths: Vec<String> =
+        ["a/d/a", "a/d/b", "a/d/e/c", "b/x"].map(|path| out.join(path).display().to_string()).to_vec();
+    assert_eq!(got.out.lines().collect::<Vec<_>>(), paths);
+    let texts: Vec<String> = paths.iter().map(|path| fs::read_to_string(path).expect("there")).collect();
+    assert_eq!(texts, ["1", "", "333", "2"]);
 }
 
 #[test]

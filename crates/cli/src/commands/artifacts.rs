@@ -70,12 +70,19 @@ pub(crate) async fn run(client: &Client, args: &ArtifactsArgs) -> Result<Exit, C
     }
     let root = args.output.clone().unwrap_or_else(|| PathBuf::from("."));
     let mut progress = Progress::new(&chosen);
-    for file in &chosen {
-        let folder = if several { root.join(&file.step) } else { root.clone() };
-        let written = get(client, &args.id, file, folder, &mut progress).await?;
-        progress.file_done();
-        if !args.json {
-            put(&written.display().to_string())?;
+    // All that a step left comes as one stream, in the order of the list; else each file is asked for.
+    let together = |a: &&Artifact, b: &&Artifact| args.all && a.step == b.step;
+    for files in chosen.chunk_by(together) {
+        let step = &files[0].step;
+        let folder = if several { root.join(step) } else { root.clone() };
+        let download = match files {
+            [file] => client.artifact(&args.id, step, &file.path, file.size),
+            files => client.artifacts_of_step(&args.id, step, files.iter().map(|file| file.size).sum()),
+        };
+        let written = get(download, files, folder, &mut progress).await?;
+        progress.files_done(files.len());
+        for path in written.iter().filter(|_| !args.json) {
+            put(&path.display().to_string())?;
         }
     }
     if args.json {
@@ -118,23 +125,22 @@ fn show(args: &ArtifactsArgs, listed: Vec<Artifact>) -> Result<Exit, CliError> {
     Ok(Exit::Success)
 }
 
-/// Fetches one file and puts it in its place.
+/// Puts the files that come, one after the other, in their places.
 async fn get(
-    client: &Client,
-    id: &str,
-    file: &Artifact,
+    mut download: client::Download,
+    files: &[&Artifact],
     folder: PathBuf,
     progress: &mut Progress,
-) -> Result<PathBuf, CliError> {
-    let mut download = client.artifact(id, &file.step, &file.path, file.size);
-    let entry = FileEntry {
+) -> Result<Vec<PathBuf>, CliError> {
+    let entry = |file: &&Artifact| FileEntry {
         path: file.path.clone(),
         size: file.size,
         sha256: file.sha256.clone(),
         executable: file.executable,
     };
+    let entries: Vec<FileEntry> = files.iter().map(entry).collect();
     let (pieces, queue) = sync_channel(WAITING_PIECES);
-    let writing = tokio::task::spawn_blocking(move || write(&folder, &entry, queue));
+    let writing = tokio::task::spawn_blocking(move || write(&folder, &entries, queue));
     let fed = feed(&mut download, pieces, progress).await;
     let written = writing.await.map_err(io::Error::other)?;
     // Where nothing came, that nothing could be written is no news.
@@ -159,9 +165,10 @@ async fn feed(
     Ok(())
 }
 
-fn write(folder: &Path, entry: &FileEntry, queue: Receiver<Vec<u8>>) -> Result<PathBuf, UnpackError> {
+fn write(folder: &Path, entries: &[FileEntry], queue: Receiver<Vec<u8>>) -> Result<Vec<PathBuf>, UnpackError> {
     std::fs::create_dir_all(folder).map_err(|source| UnpackError::Io { path: folder.to_owned(), source })?;
-    place_file(folder, entry, &mut Pieces { queue, piece: Vec::new(), at: 0 })
+    let mut pieces = Pieces { queue, piece: Vec::new(), at: 0 };
+    entries.iter().map(|entry| place_file(folder, entry, &mut pieces.by_ref().take(entry.size))).collect()
 }
 
 /// What comes out of the queue, as a reader.
@@ -214,8 +221,8 @@ impl Progress {
         }
     }
 
-    fn file_done(&mut self) {
-        self.files_done += 1;
+    fn files_done(&mut self, count: usize) {
+        self.files_done += count;
         if self.lively {
             let _ = io::stderr().write_all(b"\r\x1b[K");
             self.shown = None;
