@@ -11,7 +11,7 @@ use crate::dice::Dice;
 pub struct GroupPlan {
     pub name: String,
     pub limit: u32,
-    #[serde(default, skip_serializing_if = "WhenFull::is_queue")]
+    #[serde(default, skip_serializing_if = "is_queue")]
     pub when_full: WhenFull,
 }
 
@@ -27,11 +27,6 @@ pub enum WhenFull {
 }
 
 impl WhenFull {
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it")]
-    fn is_queue(&self) -> bool {
-        *self == WhenFull::Queue
-    }
-
     fn word(self) -> &'static str {
         match self {
             WhenFull::Queue => "queue",
@@ -39,6 +34,11 @@ impl WhenFull {
             WhenFull::CancelOldest => "cancel_oldest",
         }
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+fn is_queue(when_full: &WhenFull) -> bool {
+    *when_full == WhenFull::Queue
 }
 
 impl JobPlan {
