@@ -46,6 +46,9 @@ pub struct Trigger {
     /// Why its last time made no job.
     #[serde(default)]
     pub last_error: Option<String>,
+    /// What is wrong with its task: while it is not there, or has errors and no good version is known, the trigger makes no job.
+    #[serde(default)]
+    pub task_problem: Option<String>,
     /// Times that passed without a job of their own.
     #[serde(default)]
     pub missed_times: u64,

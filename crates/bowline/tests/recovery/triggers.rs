@@ -84,6 +84,59 @@ fn a_new_trigger_needs_no_restart_and_comes_when_it_is_due() {
     assert!(late.is_some_and(|late| late < 1.0), "made at {created}");
 }
 
+/// A bad edit takes no schedule away without a word: not while the server runs, and not over a restart.
+#[test]
+fn a_schedule_whose_task_file_breaks_or_goes_is_told_of() {
+    let mut house = House::new();
+    let Some(clock) = FakeClock::new(house.folder.path()) else { return };
+    house.env.extend(clock.variables());
+    let good = hourly(far_minute(), "once");
+    house.write("tasks/night.yaml", &good);
+    let server = house.start_server();
+    let before = await_trigger(&house);
+    assert_eq!(before["task_problem"], Value::Null, "{before:#}");
+
+    house.write("tasks/night.yaml", &good.replace("steps:", "stpes:"));
+    let outdated = await_that("the errors are seen", || {
+        let trigger = trigger(&house);
+        trigger["task_problem"].is_string().then_some(trigger)
+    });
+    assert_eq!(outdated["next"], before["next"], "the last good version goes on");
+    let listed = house.bowline(&["triggers"]).ok().out;
+    assert!(listed.contains("the last good version is in use"), "{listed}");
+
+    server.kill();
+    clock.step(3 * HOUR);
+    let server = house.start_server();
+    let missed = await_that("the schedule is missed", || {
+        let trigger = trigger(&house);
+        trigger["notice"].is_string().then_some(trigger)
+    });
+    let problem = missed["task_problem"].as_str().expect("it says why");
+    assert!(problem.starts_with("its task has errors: night.yaml:2: "), "{problem}");
+    assert_eq!((&missed["id"], &missed["next"]), (&before["id"], &Value::Array(Vec::new())), "{missed:#}");
+    assert_eq!(jobs(&house).len(), 0);
+    let tasks = house.bowline(&["tasks"]).ok().out;
+    assert!(tasks.contains("tidy") && tasks.contains("cannot be run"), "{tasks}");
+
+    // Repaired, it makes up for all of it, as its policy says.
+    house.write("tasks/night.yaml", &good);
+    await_that("the schedule goes on", || (jobs(&house).len() == 1).then_some(()));
+    let repaired = trigger(&house);
+    assert_eq!((&repaired["task_problem"], repaired["missed_times"].as_u64()), (&Value::Null, Some(2)), "{repaired:#}");
+
+    std::fs::remove_file(house.folder.path().join("tasks/night.yaml")).expect("it is there");
+    await_that("the file is missed", || (trigger(&house)["task_problem"].is_string()).then_some(()));
+    server.kill();
+    clock.step(4 * HOUR);
+    let _server = house.start_server();
+    let gone = await_that("the schedule is missed again", || {
+        let trigger = trigger(&house);
+        (trigger["notice_at"] != missed["notice_at"]).then_some(trigger)
+    });
+    assert_eq!(gone["task_problem"], "there is no such task any more", "{gone:#}");
+}
+
 #[test]
 fn a_pause_survives_a_restart() {
     let mut house = House::new();

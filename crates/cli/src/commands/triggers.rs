@@ -74,7 +74,7 @@ async fn list(client: &Client, json: bool) -> Result<Exit, CliError> {
             when(trigger.last_at),
             last_job,
             missed(trigger),
-            trigger.last_error.clone().unwrap_or_default(),
+            trigger.task_problem.as_ref().or(trigger.last_error.as_ref()).cloned().unwrap_or_default(),
         ]
     };
     let if_none = "no triggers; a task has them under `triggers`";

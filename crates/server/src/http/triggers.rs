@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::{Page, Trigger, TriggerKind};
 use axum::Extension;
@@ -14,7 +15,7 @@ use store::rows::TriggerRow;
 use crate::access::Caller;
 use crate::app::App;
 use crate::ledger::{Command, TriggerError, TriggerOrder};
-use crate::schedule::{Book, Entry, Missed, Schedule, Work};
+use crate::schedule::{Book, Entry, Missed, Schedule, Webhook, Work};
 
 use super::answer;
 use super::error::ApiError;
@@ -22,6 +23,9 @@ use super::extract::Path;
 
 /// How many times ahead are shown.
 const SHOWN_NEXT: usize = 3;
+
+/// A schedule whose task is gone is shown for so long after it was said that it did not run: who deleted the task knows.
+const GONE_SHOWN_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
 
 pub(super) async fn list(State(app): State<Arc<App>>) -> Result<Response, ApiError> {
     let triggers = app.read(|app| Known::read(app).map(|known| known.all())).await?;
@@ -50,40 +54,95 @@ async fn order(app: &Arc<App>, order: TriggerOrder) -> Result<Response, ApiError
     })?;
     let book = app.tasks.book();
     let entry = book.get(&row.id).ok_or_else(|| ApiError::not_found("its task is gone"))?;
-    Ok(answer(StatusCode::OK, &trigger(&row.id, entry, Some(&row))))
+    Ok(answer(StatusCode::OK, &trigger(&row.id, entry, Some(&row), &book)))
 }
 
 /// The triggers of all tasks, and where each stands.
 pub(super) struct Known {
     book: Arc<Book>,
     rows: BTreeMap<String, TriggerRow>,
+    now: Time,
 }
 
 impl Known {
     pub(super) fn read(app: &App) -> Result<Known, ApiError> {
         let rows = app.reader.triggers()?.into_iter().map(|row| (row.id.clone(), row)).collect();
-        Ok(Known { book: app.tasks.book(), rows })
+        Ok(Known { book: app.tasks.book(), rows, now: app.clock.now() })
     }
 
     fn all(&self) -> Vec<Trigger> {
-        self.book.iter().map(|(id, entry)| trigger(id, entry, self.rows.get(id))).collect()
+        self.those(|_| true)
     }
 
     pub(super) fn of(&self, task: &str) -> Vec<Trigger> {
-        let its = self.book.iter().filter(|(_, entry)| entry.task == task);
-        its.map(|(id, entry)| trigger(id, entry, self.rows.get(id))).collect()
+        self.those(|of| of == task)
+    }
+
+    /// Of these tasks, in the order of their ids.
+    fn those(&self, wanted: impl Fn(&str) -> bool) -> Vec<Trigger> {
+        let known = self.book.iter().filter(|(_, entry)| wanted(&entry.task));
+        let known = known.map(|(id, entry)| trigger(id, entry, self.rows.get(id), &self.book));
+        let orphans = self.orphans().filter(|row| wanted(&row.task)).map(|row| orphan(row, &self.book));
+        let mut all: Vec<Trigger> = known.chain(orphans).collect();
+        all.sort_by(|one, other| one.id.cmp(&other.id));
+        all
+    }
+
+    /// Those that would come if their tasks were there, and had no errors.
+    fn orphans(&self) -> impl Iterator<Item = &TriggerRow> {
+        let lately = |row: &TriggerRow| row.notice_at.is_some_and(|at| self.now.since(at) < GONE_SHOWN_FOR);
+        let waits = move |row: &TriggerRow| match self.book.lists(&row.task) {
+            true => row.kind == "webhook" || row.planned_at.is_some(),
+            false => row.next_at.is_some() || row.planned_at.is_some() && lately(row),
+        };
+        let missing = |row: &&TriggerRow| self.book.get(&row.id).is_none() && self.book.missing(&row.task).is_some();
+        self.rows.values().filter(missing).filter(move |row| waits(row))
     }
 }
 
-fn trigger(id: &str, entry: &Entry, row: Option<&TriggerRow>) -> Trigger {
-    let (schedule, hook) = match &entry.work {
-        Work::Cron { schedule, .. } => (Some(schedule), None),
-        Work::Webhook(hook) => (None, Some(hook)),
+/// As the task says it.
+enum Said<'a> {
+    Cron(&'a Schedule),
+    Webhook(&'a Webhook),
+    /// What is stored of it cannot be read.
+    Nothing,
+}
+
+fn trigger(id: &str, entry: &Entry, row: Option<&TriggerRow>, book: &Book) -> Trigger {
+    let said = match &entry.work {
+        Work::Cron { schedule, .. } => Said::Cron(schedule),
+        Work::Webhook(hook) => Said::Webhook(hook),
+    };
+    let problem = book.problem(&entry.task).map(str::to_owned);
+    shown((id, &entry.task, entry.kind()), &said, row, problem)
+}
+
+/// What its row says while its task does not.
+fn orphan(row: &TriggerRow, book: &Book) -> Trigger {
+    let (schedule, hook) = (Schedule::from_json(&row.definition), Webhook::from_json(&row.definition));
+    let said = match (row.kind.as_str(), &schedule, &hook) {
+        ("cron", Ok(schedule), _) => Said::Cron(schedule),
+        ("webhook", _, Ok(hook)) => Said::Webhook(hook),
+        _ => Said::Nothing,
+    };
+    Trigger { next: Vec::new(), ..shown((&row.id, &row.task, &row.kind), &said, Some(row), book.missing(&row.task)) }
+}
+
+fn shown(
+    (id, task, kind): (&str, &str, &str),
+    said: &Said<'_>,
+    row: Option<&TriggerRow>,
+    task_problem: Option<String>,
+) -> Trigger {
+    let (schedule, hook) = match said {
+        Said::Cron(schedule) => (Some(*schedule), None),
+        Said::Webhook(hook) => (None, Some(*hook)),
+        Said::Nothing => (None, None),
     };
     Trigger {
         id: id.to_owned(),
-        task: entry.task.clone(),
-        kind: if hook.is_some() { TriggerKind::Webhook } else { TriggerKind::Cron },
+        task: task.to_owned(),
+        kind: if kind == "webhook" { TriggerKind::Webhook } else { TriggerKind::Cron },
         cron: schedule.map(|schedule| schedule.cron.clone()),
         timezone: schedule.map(|schedule| schedule.timezone.clone()),
         missed: schedule.map(|schedule| {
@@ -103,6 +162,7 @@ fn trigger(id: &str, entry: &Entry, row: Option<&TriggerRow>) -> Trigger {
         last_at: row.and_then(|row| row.last_at).map(Into::into),
         last_job: row.and_then(|row| row.last_job).map(|job| job.0),
         last_error: row.and_then(|row| row.last_error.clone()),
+        task_problem,
         missed_times: row.map_or(0, |row| row.missed),
         notice: row.and_then(|row| row.notice.clone()),
         notice_at: row.and_then(|row| row.notice_at).map(Into::into),

@@ -13,7 +13,8 @@ use planted::Bug;
 use store::rows::TriggerRow;
 use store::{Batch, Committed, Store, StoreError, TriggerWrite};
 
-use crate::schedule::{Book, Entry, Missed, Next, Ready, Schedule, Work, plan};
+use crate::schedule::plan::{self, LATE_MAX};
+use crate::schedule::{Book, Entry, Missed, Next, Ready, Schedule, Work};
 
 use super::cache::LoadError;
 use super::command::{Command, Submit, SubmitError};
@@ -23,7 +24,8 @@ use super::round::Round;
 /// Triggers that are seen to in one round; the rest follow in the next.
 const TRIGGERS_PER_ROUND: usize = 1_000;
 
-/// One that is due and in nobody's tasks for so long belongs to no task any more: a server that knew it would have fired it.
+/// Where several servers share the rows, one that is due and in nobody's tasks for so long belongs to no task: a server
+/// that knew it would have fired it. One server alone waits for as long as a time is not missed.
 const UNKNOWN_AFTER: Duration = Duration::from_secs(600);
 
 /// How long one whose job cannot be written is left alone.
@@ -38,6 +40,8 @@ pub(super) struct Schedules {
     gone: BTreeSet<String>,
     /// The rows may not be what the book says.
     must_settle: bool,
+    /// Those that are to come while their task is not there, or has errors: that is told once.
+    orphans: BTreeSet<String>,
     aside: BTreeMap<String, Time>,
 }
 
@@ -142,6 +146,11 @@ impl<S: Store> Core<S> {
             }
             match rows.remove(id) {
                 None => round.move_trigger(None, begun(id, entry, round.now), None),
+                Some(row) if row.definition == entry.definition && waits_for_task(&row, entry) => {
+                    let base = row.version;
+                    let row = TriggerRow { last_error: None, ..resumed(row, entry, round.now) };
+                    round.move_trigger(Some(base), row, None);
+                }
                 Some(row) if row.definition != entry.definition || is_dormant(&row, entry) => {
                     let TriggerRow {
                         paused_at, paused_by, last_at, last_job, missed, notice, notice_at, version, ..
@@ -156,10 +165,27 @@ impl<S: Store> Core<S> {
             }
         }
         for id in std::mem::take(&mut self.schedules.gone) {
-            if let Some(row) = rows.remove(&id).filter(|row| row.next_at.is_some()) {
-                round.move_trigger(Some(row.version), TriggerRow { next_at: None, ..row }, None);
+            let taken_out = |row: &TriggerRow| book.missing(&row.task).is_none() && row.planned_at.is_some();
+            if let Some(row) = rows.get(&id).filter(|row| taken_out(row)).cloned() {
+                // Whoever puts it back begins anew.
+                let row = TriggerRow { planned_at: None, next_at: None, ..row };
+                round.move_trigger(Some(row.version), row, None);
             }
         }
+        self.tell_orphans(&book, rows.values());
+    }
+
+    /// Schedules that would come, and have no task that could be run. What is missed is noticed when its time is over.
+    fn tell_orphans<'a>(&mut self, book: &Book, rows: impl Iterator<Item = &'a TriggerRow>) {
+        let mut orphans = BTreeSet::new();
+        for row in rows.filter(|row| row.next_at.is_some()) {
+            let Some(problem) = book.missing(&row.task) else { continue };
+            if !self.schedules.orphans.contains(&row.id) {
+                tracing::warn!(trigger = row.id, task = row.task, problem, "a schedule has no task that can be run");
+            }
+            orphans.insert(row.id.clone());
+        }
+        self.schedules.orphans = orphans;
     }
 
     /// Due triggers are commands like any other, so that one which cannot be written is found like any other.
@@ -193,7 +219,8 @@ impl<S: Store> Core<S> {
         let overdue = round.now.since(at);
         match book.get(&row.id) {
             Some(_) => self.siblings.sees_to(plan::job_id(&row.id, planned), overdue),
-            None => overdue >= UNKNOWN_AFTER,
+            None if self.siblings.is_shared() => overdue >= UNKNOWN_AFTER,
+            None => overdue > LATE_MAX,
         }
     }
 
@@ -214,8 +241,7 @@ impl<S: Store> Core<S> {
         let base = Some(row.version);
         let (Some(planned), Some(Entry { work: Work::Cron { ready, .. }, .. })) = (row.planned_at, book.get(&row.id))
         else {
-            tracing::info!(trigger = row.id, "a trigger belongs to no task any more");
-            return round.move_trigger(base, TriggerRow { next_at: None, ..row }, None);
+            return self.fire_without_task(row, &book, round);
         };
         // By what the row says: it may be newer than this server's tasks.
         let times = Schedule::from_json(&row.definition).and_then(|schedule| schedule.times(&row.id));
@@ -272,6 +298,30 @@ impl<S: Store> Core<S> {
         // The one that there would have been may be the one that there is.
         let tied = tied.filter(|tied| Some(*tied) != together);
         round.move_trigger(base, row, together.into_iter().chain(tied));
+    }
+
+    /// Its time is over, and its task is not there, or has errors: it is told once, and rests until there is one. What has
+    /// passed by then was missed, and `planned_at` says since when.
+    fn fire_without_task(&mut self, row: TriggerRow, book: &Book, round: &mut Round) {
+        let base = Some(row.version);
+        let (Some(planned), Some(problem)) = (row.planned_at, book.missing(&row.task)) else {
+            tracing::info!(trigger = row.id, "a trigger is in its task no more");
+            return round.move_trigger(base, TriggerRow { planned_at: None, next_at: None, ..row }, None);
+        };
+        let times = Schedule::from_json(&row.definition).and_then(|schedule| schedule.times(&row.id));
+        let passed = times.map_or(1, |times| {
+            let outcome = times.come(planned, round.now);
+            outcome.missed + u64::from(outcome.fires)
+        });
+        let text = missed_words(passed, planned, row.last_error.as_deref(), Some(&problem));
+        let mut row = TriggerRow { next_at: None, ..row };
+        let mut tied = None;
+        if let Some(text) = text {
+            tied = Some(self.miss(&row, planned, &text, round));
+            (row.notice, row.notice_at) = (Some(text), Some(round.now));
+        }
+        row.last_error = Some(problem);
+        round.move_trigger(base, row, tied);
     }
 
     /// None: the job was made before, and only the row does not say so.
@@ -463,11 +513,17 @@ fn is_dormant(row: &TriggerRow, entry: &Entry) -> bool {
     matches!(entry.work, Work::Cron { .. }) && row.next_at.is_none() && row.paused_at.is_none()
 }
 
+/// The same, and its times went by: what they come to is the policy's affair.
+fn waits_for_task(row: &TriggerRow, entry: &Entry) -> bool {
+    let can_be_read = matches!(&entry.work, Work::Cron { schedule, .. } if schedule.times(&row.id).is_ok());
+    is_dormant(row, entry) && row.planned_at.is_some() && can_be_read
+}
+
 fn moved_on(row: TriggerRow, next: Option<Next>) -> TriggerRow {
     TriggerRow { planned_at: next.map(|next| next.planned), next_at: next.map(|next| next.at), ..row }
 }
 
-/// Times that passed while it was paused were missed: the policy says what becomes of them.
+/// Times that passed while it was paused, or had no task, were missed: the policy says what becomes of them.
 fn resumed(row: TriggerRow, entry: &Entry, now: Time) -> TriggerRow {
     let mut row = TriggerRow { paused_at: None, paused_by: None, ..row };
     let Work::Cron { schedule, .. } = &entry.work else { return row };
@@ -477,7 +533,7 @@ fn resumed(row: TriggerRow, entry: &Entry, now: Time) -> TriggerRow {
     };
     let (missed, next) = times.pass(planned, now);
     if missed > 0 {
-        tracing::warn!(trigger = row.id, missed, "times of a trigger passed while it was paused");
+        tracing::warn!(trigger = row.id, missed, "times of a trigger passed while it rested");
     }
     row.missed = row.missed.saturating_add(missed);
     moved_on(row, next)

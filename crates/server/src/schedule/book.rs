@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use spec::task::Trigger;
 use store::rows::DefinitionRow;
 
-use crate::tasks::{KnownTask, TaskRegistry};
+use crate::tasks::{KnownTask, Listing, TaskRegistry};
 
 use super::text::{Missed, Schedule, Webhook};
 
@@ -19,6 +19,17 @@ pub struct Book {
     hooks: BTreeMap<String, String>,
     /// Tasks that the server's own configuration lets follow on notices, or why they cannot.
     notice_tasks: BTreeMap<String, Result<Arc<KnownTask>, String>>,
+    tasks: BTreeMap<String, Standing>,
+}
+
+/// How a task is, by what the newest version of it says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Standing {
+    Good,
+    /// The newest version has errors, and an older one is in use.
+    Outdated(String),
+    /// It cannot be run.
+    Broken(String),
 }
 
 #[derive(Debug)]
@@ -60,6 +71,7 @@ impl Book {
     pub fn of(tasks: &TaskRegistry) -> Book {
         let mut book = Book::default();
         for listing in tasks.all() {
+            book.note(&listing);
             if let Some(known) = listing.good.as_ref().filter(|known| !known.task.triggers.is_empty()) {
                 let whole = tasks.with_kin(known).map_err(|error| error.to_string());
                 book.add(known, &whole);
@@ -74,6 +86,26 @@ impl Book {
             book.notice_tasks.insert(name.clone(), whole);
         }
         book
+    }
+
+    /// Of several that claim a name, one that can be run has it.
+    fn note(&mut self, listing: &Listing) {
+        let error = listing.diagnostics.iter().find(|found| found.severity == api::Severity::Error);
+        let standing = match (listing.good.is_some(), error) {
+            (true, Some(error)) if listing.is_usable() => Standing::Outdated(format!(
+                "its task has errors, and the last good version is in use: {}",
+                place(error)
+            )),
+            (false, Some(error)) => Standing::Broken(format!("its task has errors: {}", place(error))),
+            (false, None) => Standing::Broken("its task cannot be run".to_owned()),
+            // Also one that needs what is not there yet: its triggers say so.
+            (true, _) => Standing::Good,
+        };
+        if listing.good.is_some() {
+            self.tasks.insert(listing.name.clone(), standing);
+        } else {
+            self.tasks.entry(listing.name.clone()).or_insert(standing);
+        }
     }
 
     /// A task's triggers; `whole` is the task with all that its steps begin.
@@ -122,6 +154,28 @@ impl Book {
         }
     }
 
+    /// Why a task that a trigger belongs to has no triggers now; none if it is there, and no longer wants this one.
+    pub fn missing(&self, task: &str) -> Option<String> {
+        match self.tasks.get(task) {
+            Some(Standing::Good | Standing::Outdated(_)) => None,
+            Some(Standing::Broken(problem)) => Some(problem.clone()),
+            None => Some("there is no such task any more".to_owned()),
+        }
+    }
+
+    /// Whether a task of this name is there, whatever is wrong with it.
+    pub fn lists(&self, task: &str) -> bool {
+        self.tasks.contains_key(task)
+    }
+
+    /// What is wrong with a task that is there, in words.
+    pub fn problem(&self, task: &str) -> Option<&str> {
+        match self.tasks.get(task)? {
+            Standing::Good => None,
+            Standing::Outdated(problem) | Standing::Broken(problem) => Some(problem),
+        }
+    }
+
     /// A task that follows on notices, if the server was told of it.
     pub fn notice_task(&self, name: &str) -> Option<&Result<Arc<KnownTask>, String>> {
         self.notice_tasks.get(name)
@@ -143,6 +197,10 @@ impl Book {
             Work::Cron { .. } => None,
         }
     }
+}
+
+fn place(found: &api::Diagnostic) -> String {
+    format!("{}:{}: {}", found.file, found.line, found.message)
 }
 
 fn given(with: Option<&Value>) -> Map<String, Value> {

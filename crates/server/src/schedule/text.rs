@@ -57,6 +57,10 @@ impl Schedule {
 }
 
 impl Webhook {
+    pub fn from_json(text: &str) -> Result<Webhook, String> {
+        serde_json::from_str(text).map_err(|error| format!("its stored webhook cannot be read: {error}"))
+    }
+
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).expect("plain data always has a JSON form")
     }

@@ -69,7 +69,13 @@ impl Folder {
         };
         self.troubled = false;
         let before = self.files.len();
-        self.files.retain(|name, _| found.contains_key(name));
+        self.files.retain(|name, file| {
+            let stays = found.contains_key(name);
+            if !stays {
+                tracing::warn!(file = name, task = file.listing.name, "a task file is gone");
+            }
+            stays
+        });
         let mut changed = self.files.len() != before;
         for (name, stamp) in found {
             changed |= self.look_at(&path, name, stamp, settings, now);
@@ -126,10 +132,18 @@ fn listing(
         }
         Err(diagnostics) => (last_good, diagnostics),
     };
-    // A file that was never good has no name of its own yet.
+    // A file that was never good is called what it seems to say, so that whoever waits for the task is told what is wrong.
     let stem = || Path::new(file).file_stem().and_then(OsStr::to_str).unwrap_or(file).to_owned();
-    let name = good.as_ref().map_or_else(stem, |task| task.name().to_owned());
+    let guess = || content.as_deref().ok().and_then(name_in).map_or_else(stem, str::to_owned);
+    let name = good.as_ref().map_or_else(guess, |task| task.name().to_owned());
     Listing { name, file: Some(file.to_owned()), updated_at, good, diagnostics }
+}
+
+/// The name in a text that cannot be read as a task.
+fn name_in(source: &str) -> Option<&str> {
+    let rest = source.lines().find_map(|line| line.strip_prefix("name:"))?;
+    let bare = rest.split(" #").next().unwrap_or(rest).trim().trim_matches(['\'', '"']);
+    spec::task::is_tag(bare).then_some(bare)
 }
 
 /// The folder's task files by name. A folder that is not there has none.

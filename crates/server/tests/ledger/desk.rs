@@ -535,6 +535,15 @@ pub(crate) fn book_with_notices(texts: &[&str], named: &[&str]) -> Arc<Book> {
     tasks.book()
 }
 
+/// What a server knows that has only this version of a task.
+pub(crate) fn broken_book(name: &str, text: &str) -> Arc<Book> {
+    let (name, source) = (name.to_owned(), text.to_owned());
+    let row = TaskRow { name, source, pushed_at: Time(0), pushed_by: String::new() };
+    let tasks = TaskRegistry::new(DefinitionSettings::default(), None, &[row], Time(0));
+    assert!(tasks.all().iter().all(|listing| listing.good.is_none()), "a task with errors");
+    tasks.book()
+}
+
 pub(crate) fn submit(
     yaml: &str,
     key: Option<IdempotencyKey>,

@@ -9,7 +9,7 @@ use store::{JobFilter, Store};
 use store_memory::MemoryDatabase;
 use tokio::sync::oneshot;
 
-use crate::desk::{Desk, submit};
+use crate::desk::{Desk, broken_book, submit};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -89,13 +89,71 @@ fn a_reload_adds_changes_and_takes_away() {
     desk.tasks(&[&hourly]);
     let row = desk.trigger(ID);
     assert!(row.next_at > Some(nth(0)) && row.definition.contains("\"0 *"), "{row:?}");
-    desk.tasks(&[]);
+    // The task stays, and wants it no more.
+    desk.tasks(&["name: tidy\nsteps:\n  a: { run: 'true' }\n"]);
     assert_eq!(desk.trigger(ID).next_at, None);
     desk.pass(MINUTE * 120);
     assert_eq!(jobs(&desk), []);
-    desk.tasks(&[SKIPS]);
+    desk.tasks(&[ONCE]);
     assert!(desk.trigger(ID).next_at > Some(desk.now), "it begins anew, and makes up for nothing");
-    assert_eq!(desk.trigger(ID).missed, 0);
+    let row = desk.trigger(ID);
+    assert_eq!((row.missed, row.notice), (0, None));
+}
+
+/// Whether a file was deleted or lost by accident cannot be told: what does not run is told, and rests until it is back.
+#[test]
+fn a_schedule_without_a_task_is_missed_and_goes_on_when_the_task_is_back() {
+    for (task, made, missed) in [(SKIPS, 0, 3), (ONCE, 1, 2)] {
+        let mut desk = Desk::new();
+        desk.tasks(&[task]);
+        desk.tasks(&[]);
+        assert_eq!(desk.trigger(ID).next_at, Some(nth(0)), "nothing was missed yet");
+        desk.pass(nth(0).since(desk.now) + LATE_MAX);
+        assert_eq!(desk.trigger(ID).notice, None, "it is not missed yet");
+        desk.pass(Duration::from_secs(5));
+        let row = desk.trigger(ID);
+        let told = "1 time passed without a job: 2023-11-14T22:20:00Z; its job could not be made: there is no such task any more";
+        assert_eq!((row.notice.as_deref(), row.next_at), (Some(told), None));
+        let version = row.version;
+        desk.pass(MINUTE * 20);
+        assert_eq!(desk.trigger(ID).version, version, "it is told once");
+        desk.tasks(&[task]);
+        desk.pass(Duration::from_secs(1));
+        assert_eq!(jobs(&desk).len(), made);
+        let row = desk.trigger(ID);
+        assert_eq!((row.missed, row.next_at, row.last_error), (missed, Some(nth(3)), None));
+    }
+}
+
+#[test]
+fn a_task_that_is_away_for_a_moment_misses_nothing() {
+    let mut desk = Desk::new();
+    desk.tasks(&[SKIPS]);
+    desk.pass(nth(0).since(desk.now) - Duration::from_secs(1));
+    desk.tasks(&[]);
+    desk.pass(LATE_MAX / 2);
+    desk.tasks(&[SKIPS]);
+    assert_eq!(jobs(&desk), [job_id(ID, nth(0))]);
+    let row = desk.trigger(ID);
+    assert_eq!((row.missed, row.notice, row.next_at), (0, None, Some(nth(1))));
+}
+
+/// No good version of it is known to the server that starts.
+#[test]
+fn a_schedule_whose_task_is_broken_at_the_start_says_what_is_wrong() {
+    let mut desk = Desk::new();
+    desk.tasks(&[SKIPS]);
+    desk.down(MINUTE);
+    desk.take_book(broken_book("tidy", &SKIPS.replace("steps:", "stpes:")));
+    desk.pass(nth(1).since(desk.now));
+    let row = desk.trigger(ID);
+    let error = row.last_error.expect("it says why");
+    assert!(error.starts_with("its task has errors: tidy:2: ") && error.contains("stpes"), "{error}");
+    assert!(row.notice.is_some_and(|notice| notice.contains("1 time passed") && notice.contains("stpes")));
+    desk.tasks(&[SKIPS]);
+    desk.pass(nth(2).since(desk.now));
+    assert_eq!(jobs(&desk), [job_id(ID, nth(2))]);
+    assert_eq!((desk.trigger(ID).missed, desk.trigger(ID).last_error), (2, None));
 }
 
 #[test]
