@@ -42,7 +42,7 @@ pub use outbox::{Delivery, DeliveryState};
 pub use page::Page;
 pub use query::{EventsQuery, JobQuery, JobsQuery, LogsQuery, Wait};
 pub use recovery::{RecoverRequest, Stale, StaleQuery};
-pub use retention::{PruneKept, PruneRequest, Pruned, Retention};
+pub use retention::{PruneKept, PruneRequest, PruneTally, Pruned, Retention};
 pub use secret::{Secret, SecretPlace, SetSecretRequest};
 pub use state::{AttemptState, JobState, StepState};
 pub use task::{Diagnostic, PutTaskRequest, Severity, Task, TaskSummary};

@@ -17,7 +17,7 @@ pub struct PruneRequest {
     pub older_than: Option<String>,
 }
 
-/// What went, or would go.
+/// A run of retention, or what one would come to.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Pruned {
     /// Nothing went; this is what would.
@@ -27,6 +27,12 @@ pub struct Pruned {
     pub started_at: Option<Timestamp>,
     /// Null while it goes on.
     pub ended_at: Option<Timestamp>,
+    pub tally: PruneTally,
+}
+
+/// What went, or would go.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PruneTally {
     pub jobs: u64,
     pub attempts: u64,
     pub events: u64,
@@ -40,7 +46,7 @@ pub struct Pruned {
     pub kept: PruneKept,
 }
 
-/// Jobs that are old enough, and stay all the same.
+/// Jobs that are old enough, and stay all the same, by the reason that the first of their family has.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PruneKept {
     /// Not over, or needed by one that is not.

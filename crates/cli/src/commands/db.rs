@@ -93,26 +93,27 @@ pub(crate) async fn prune(client: &Client, args: &PruneArgs) -> Result<Exit, Cli
 
 /// How far it has got.
 pub fn progress(pruned: &Pruned) -> String {
-    format!("{} jobs so far, {} log lines", pruned.jobs, pruned.log_lines)
+    format!("{} jobs so far, {} log lines", pruned.tally.jobs, pruned.tally.log_lines)
 }
 
 pub(crate) fn put_pruned(pruned: &Pruned, json: bool) -> Result<(), CliError> {
     if json {
         return put_json(pruned);
     }
+    let tally = &pruned.tally;
     let did = if pruned.dry_run { "would delete" } else { "deleted" };
     put(&format!(
         "{did} {} with {}, {} ({}), {}",
-        counted(pruned.jobs, "job"),
-        counted(pruned.attempts, "attempt"),
-        counted(pruned.log_lines, "log line"),
-        size(pruned.log_bytes),
-        counted(pruned.workers, "worker"),
+        counted(tally.jobs, "job"),
+        counted(tally.attempts, "attempt"),
+        counted(tally.log_lines, "log line"),
+        size(tally.log_bytes),
+        counted(tally.workers, "worker"),
     ))?;
-    if pruned.logs > 0 {
-        say(&format!("of these, {} of jobs that stay", counted(pruned.logs, "log")));
+    if tally.logs > 0 {
+        say(&format!("of these, {} of jobs that stay", counted(tally.logs, "log")));
     }
-    let kept = &pruned.kept;
+    let kept = &tally.kept;
     for (count, why) in [
         (kept.needed, "not over, or needed by one that is not"),
         (kept.in_doubt, "may still run somewhere: `bowline why ID` says where"),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::{PruneKept, PruneRequest, Pruned, Retention, Timestamp};
+use api::{PruneRequest, Pruned, Retention, Timestamp};
 use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
@@ -59,18 +59,5 @@ pub(super) fn last(progress: &Progress) -> Option<Retention> {
 
 pub fn shown(progress: Progress, dry_run: bool) -> Pruned {
     let Progress { started_at, ended_at, tally } = progress;
-    Pruned {
-        dry_run,
-        started_at: started_at.map(Timestamp::from),
-        ended_at: ended_at.map(Timestamp::from),
-        jobs: tally.jobs,
-        attempts: tally.attempts,
-        events: tally.events,
-        logs: tally.logs,
-        log_lines: tally.log_lines,
-        log_bytes: tally.log_bytes,
-        definitions: tally.definitions,
-        workers: tally.workers,
-        kept: PruneKept { needed: tally.kept.needed, in_doubt: tally.kept.in_doubt, under_way: tally.kept.under_way },
-    }
+    Pruned { dry_run, started_at: started_at.map(Timestamp::from), ended_at: ended_at.map(Timestamp::from), tally }
 }

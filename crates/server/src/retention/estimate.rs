@@ -4,7 +4,7 @@ use engine::{AttemptId, JobId};
 use store::{OldJob, Reader, StoreError};
 
 use super::run::{LOOK_JOBS, LOOK_LOGS, may_go, unseen_since};
-use super::{Cutoffs, Tally, plan};
+use super::{Cutoffs, Tally, add, plan};
 
 pub fn estimate(reader: &dyn Reader, cutoffs: Cutoffs, in_hand: &dyn Fn(JobId) -> bool) -> Result<Tally, StoreError> {
     let mut tally = Tally::default();
@@ -51,12 +51,12 @@ fn weigh(
     tally: &mut Tally,
 ) -> Result<(), StoreError> {
     if let Err(keep) = verdict {
-        tally.kept.count(keep, family.len());
+        plan::count(&mut tally.kept, keep, family.len());
         return Ok(());
     }
     for job in family {
         tally.jobs += 1;
-        tally.add(reader.weight(job.id)?);
+        add(tally, reader.weight(job.id)?);
     }
     Ok(())
 }

@@ -13,12 +13,13 @@ mod run;
 
 use std::time::Duration;
 
+pub use api::{PruneKept as Kept, PruneTally as Tally};
 use engine::{JobId, Time};
 use serde::{Deserialize, Serialize};
 use store::{Cleared, Reader, Store, StoreError};
 
 pub use estimate::estimate;
-pub use plan::{Keep, Kept};
+pub use plan::Keep;
 pub use run::{Run, Step};
 
 /// The key of the store's settings that holds the [`Mark`].
@@ -71,29 +72,11 @@ impl Cutoffs {
     }
 }
 
-/// What went, or would go.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Tally {
-    pub jobs: u64,
-    pub attempts: u64,
-    pub events: u64,
-    /// Logs that went while their jobs stay.
-    pub logs: u64,
-    pub log_lines: u64,
-    pub log_bytes: u64,
-    pub definitions: u64,
-    pub workers: u64,
-    /// Jobs that are old enough, and stay.
-    pub kept: Kept,
-}
-
-impl Tally {
-    fn add(&mut self, cleared: Cleared) {
-        self.attempts += cleared.attempts;
-        self.events += cleared.events;
-        self.log_lines += cleared.log_lines;
-        self.log_bytes += cleared.log_bytes;
-    }
+fn add(tally: &mut Tally, cleared: Cleared) {
+    tally.attempts += cleared.attempts;
+    tally.events += cleared.events;
+    tally.log_lines += cleared.log_lines;
+    tally.log_bytes += cleared.log_bytes;
 }
 
 /// How far retention has got, for `/readyz` and the API.

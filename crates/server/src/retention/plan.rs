@@ -4,6 +4,8 @@ use engine::{JobId, Time};
 use planted::Bug;
 use store::OldJob;
 
+use super::Kept;
+
 /// Why a family of jobs stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keep {
@@ -25,26 +27,14 @@ pub enum Keep {
     InHand,
 }
 
-/// Jobs that are old enough and stay, by the reason that the first of their family has.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Kept {
-    /// Not over, or needed by one that is not.
-    pub needed: u64,
-    pub in_doubt: u64,
-    /// Something of it is still under way: a log, a word to the outside, a worker's report.
-    pub under_way: u64,
-}
-
-impl Kept {
-    pub(super) fn count(&mut self, keep: Keep, jobs: usize) {
-        let jobs = jobs as u64;
-        match keep {
-            // Not old enough is no reason to speak of.
-            Keep::Young => {}
-            Keep::Open | Keep::CarriedOn | Keep::Continues => self.needed += jobs,
-            Keep::InDoubt => self.in_doubt += jobs,
-            Keep::LogOpen | Keep::Undelivered | Keep::InHand => self.under_way += jobs,
-        }
+pub(super) fn count(kept: &mut Kept, keep: Keep, jobs: usize) {
+    let jobs = jobs as u64;
+    match keep {
+        // Not old enough is no reason to speak of.
+        Keep::Young => {}
+        Keep::Open | Keep::CarriedOn | Keep::Continues => kept.needed += jobs,
+        Keep::InDoubt => kept.in_doubt += jobs,
+        Keep::LogOpen | Keep::Undelivered | Keep::InHand => kept.under_way += jobs,
     }
 }
 
@@ -124,7 +114,7 @@ mod tests {
     fn what_stays_is_counted_by_its_reason() {
         let mut kept = Kept::default();
         for keep in [Keep::Open, Keep::Continues, Keep::CarriedOn, Keep::Young, Keep::InDoubt, Keep::LogOpen] {
-            kept.count(keep, 2);
+            count(&mut kept, keep, 2);
         }
         assert_eq!(kept, Kept { needed: 6, in_doubt: 2, under_way: 2 });
     }

@@ -6,7 +6,7 @@ use engine::{AttemptId, JobId, Time, WorkerId};
 use store::rows::WorkerRow;
 use store::{OldJob, OldLog, Piece, Reader, Store, StoreError};
 
-use super::{Cutoffs, Tally, plan, raise_mark};
+use super::{Cutoffs, Tally, add, plan, raise_mark};
 
 /// Jobs that are looked at in one step.
 pub(super) const LOOK_JOBS: usize = 100;
@@ -76,7 +76,7 @@ impl Run {
         let mut step = Step::default();
         if self.clearing {
             let cleared = store.clear_doomed(PIECE)?;
-            self.tally.add(cleared);
+            add(&mut self.tally, cleared);
             self.clearing = cleared.more;
         } else if !self.condemned.is_empty() {
             self.doom(store, now, &mut step)?;
@@ -135,7 +135,7 @@ impl Run {
         let family = std::mem::take(&mut self.family);
         match plan::judge(&family, before, in_hand) {
             Ok(()) => self.condemned.extend(family.iter().map(|job| (job.id, job.version))),
-            Err(keep) => self.tally.kept.count(keep, family.len()),
+            Err(keep) => plan::count(&mut self.tally.kept, keep, family.len()),
         }
     }
 
@@ -160,7 +160,7 @@ impl Run {
         for log in page {
             if may_go(&log, before) {
                 let cleared = store.drop_log(log.attempt, now, PIECE)?;
-                self.tally.add(cleared);
+                add(&mut self.tally, cleared);
                 self.tally.logs += u64::from(cleared.log_lines > 0 && !cleared.more);
                 // One log in one step: the rest of it, or the next, comes with the next step.
                 reached = if cleared.more { reached } else { Some(log.attempt) };
