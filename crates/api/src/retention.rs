@@ -42,6 +42,12 @@ pub struct PruneTally {
     /// As they are stored; not known for logs whose jobs stay before they go.
     pub log_bytes: u64,
     pub definitions: u64,
+    /// Webhooks and mails that belong to no job: what was said of schedules that did not run.
+    #[serde(default)]
+    pub words: u64,
+    /// Events that could not be handled and were set aside, and belong to no job.
+    #[serde(default)]
+    pub quarantined: u64,
     pub workers: u64,
     pub kept: PruneKept,
 }

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
 use store::read::OutboxView;
 use store::rows::{NewWorker, QueuedStep, SecretRow, ServerRow, StoredJob, TaskRow, TokenRow, TriggerRow, WorkerRow};
-use store::{Batch, Cleared, Committed, Due, DueLog, Enrolled, HeldStep, Piece, Reader, Store, StoreError};
+use store::{Batch, Cleared, Committed, Due, DueLog, Enrolled, HeldStep, Piece, Reader, Store, StoreError, Strays};
 use store_memory::MemoryDatabase;
 use store_sqlite::SqliteStore;
 use uuid::Uuid;
@@ -259,6 +259,10 @@ impl Store for Handle {
         limit: usize,
     ) -> Result<(usize, Option<[u8; 32]>), StoreError> {
         self.reach()?.prune_definitions(after, limit)
+    }
+
+    fn drop_strays(&mut self, before: Time, limit: usize) -> Result<Strays, StoreError> {
+        self.reach()?.drop_strays(before, limit)
     }
 
     fn depart(&mut self, worker: WorkerId, unseen_since: Time, now: Time) -> Result<bool, StoreError> {

@@ -14,7 +14,7 @@ use store::rows::{
     BeatRole, BeatRow, BreakerRow, EventRow, HearingRow, IdempotencyRow, JobRow, LineageRow, LoadedJob, LoadedStep,
     SecretRow, ServerRow, StepRow, StoredJob, TaskRow, TokenRow, TriggerRow, WorkerRow,
 };
-use store::{Cleared, JobFilter, OldJob, OldLog, Page, Reader, StoreError, prefix};
+use store::{Cleared, JobFilter, OldJob, OldLog, Page, Reader, StoreError, Strays, prefix};
 use uuid::Uuid;
 
 use crate::database::MemoryDatabase;
@@ -359,6 +359,10 @@ impl Reader for MemoryReader {
 
     fn weight(&self, job: JobId) -> Result<Cleared, StoreError> {
         self.look(|t| retention::weight(t, job))
+    }
+
+    fn strays(&self, before: Time) -> Result<Strays, StoreError> {
+        self.look(|t| retention::strays(t, before))
     }
 
     fn departed(&self, worker: WorkerId) -> Result<Option<Time>, StoreError> {

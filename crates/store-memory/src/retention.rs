@@ -5,7 +5,7 @@ use std::ops::Bound;
 use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
 use store::retention::{DEPARTED_KEPT, removed_word};
 use store::rows::{BeatRole, JobRow};
-use store::{Cleared, OldJob, OldLog, Piece, StoreError};
+use store::{Cleared, OldJob, OldLog, Piece, StoreError, Strays};
 use uuid::Uuid;
 
 use crate::tables::{Counter, DepartedRow, DoomedRow, EVENTS_COUNTER, MarkRow, Tables, countable};
@@ -233,6 +233,33 @@ pub(crate) fn prune_definitions(
     let dropped = unused.len();
     unused.into_iter().for_each(|hash| tables.definitions.remove(hash));
     (dropped, some.last().filter(|_| some.len() == limit).copied())
+}
+
+/// Words and events that belong to no job on record.
+fn stray_rows(tables: &Tables, before: Time) -> (Vec<Uuid>, Vec<u64>) {
+    let is_stray = |job: JobId| !tables.jobs.contains(&job);
+    let until = JobId::lowest_at(before);
+    let words = tables.outbox.iter().filter(|(_, post)| {
+        post.row.job < until && post.row.created_at < before && post.next_at.is_none() && is_stray(post.row.job)
+    });
+    let events = tables.quarantine.iter().filter(|(_, row)| row.at < before && row.job.is_none_or(is_stray));
+    (words.map(|(id, _)| *id).collect(), events.map(|(id, _)| *id).collect())
+}
+
+pub(crate) fn strays(tables: &Tables, before: Time) -> Strays {
+    let (words, events) = stray_rows(tables, before);
+    Strays { words: words.len() as u64, quarantined: events.len() as u64, more: false }
+}
+
+pub(crate) fn drop_strays(tables: &mut Tables, before: Time, limit: usize) -> Strays {
+    let (mut words, mut events) = stray_rows(tables, before);
+    words.truncate(limit);
+    events.truncate(limit);
+    let more = limit > 0 && (words.len() == limit || events.len() == limit);
+    let gone = Strays { words: words.len() as u64, quarantined: events.len() as u64, more };
+    words.into_iter().for_each(|id| tables.outbox.remove(id));
+    events.into_iter().for_each(|id| tables.quarantine.remove(id));
+    gone
 }
 
 pub(crate) fn depart(tables: &mut Tables, worker: WorkerId, unseen_since: Time, now: Time) -> bool {

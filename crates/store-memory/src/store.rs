@@ -6,7 +6,7 @@ use std::sync::Arc;
 use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
 use store::read::OutboxView;
 use store::rows::{NewWorker, QueuedStep, SecretRow, ServerRow, StoredJob, TaskRow, TokenRow, TriggerRow, WorkerRow};
-use store::{Batch, Cleared, Committed, Due, DueLog, Enrolled, HeldStep, Piece, Reader, Store, StoreError};
+use store::{Batch, Cleared, Committed, Due, DueLog, Enrolled, HeldStep, Piece, Reader, Store, StoreError, Strays};
 use uuid::Uuid;
 
 use crate::database::MemoryDatabase;
@@ -195,6 +195,10 @@ impl Store for MemoryStore {
         limit: usize,
     ) -> Result<(usize, Option<[u8; 32]>), StoreError> {
         self.transact(|tables| Ok(retention::prune_definitions(tables, after, limit)))
+    }
+
+    fn drop_strays(&mut self, before: Time, limit: usize) -> Result<Strays, StoreError> {
+        self.transact(|tables| Ok(retention::drop_strays(tables, before, limit)))
     }
 
     fn depart(&mut self, worker: WorkerId, unseen_since: Time, now: Time) -> Result<bool, StoreError> {

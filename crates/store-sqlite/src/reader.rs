@@ -13,7 +13,7 @@ use store::rows::{
     BeatRow, BreakerRow, DefinitionRow, HearingRow, IdempotencyRow, LoadedJob, LoadedStep, SecretRow, ServerId,
     ServerRow, StoredJob, TaskRow, TokenRow, TriggerRow, WorkerRow,
 };
-use store::{Cleared, JobFilter, OldJob, OldLog, Page, Reader, StoreError, prefix};
+use store::{Cleared, JobFilter, OldJob, OldLog, Page, Reader, StoreError, Strays, prefix};
 use uuid::Uuid;
 
 use crate::commit;
@@ -374,6 +374,10 @@ impl Reader for SqliteReader {
 
     fn weight(&self, job: JobId) -> Result<Cleared, StoreError> {
         self.look(|c| retention::weight(c, job))
+    }
+
+    fn strays(&self, before: Time) -> Result<Strays, StoreError> {
+        self.look(|c| retention::strays(c, before))
     }
 
     fn departed(&self, worker: WorkerId) -> Result<Option<Time>, StoreError> {

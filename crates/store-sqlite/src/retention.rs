@@ -3,7 +3,7 @@
 use engine::{AttemptId, JobId, Time, WorkerId};
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 use store::retention::{DEPARTED_KEPT, removed_word};
-use store::{Cleared, OldJob, OldLog, Piece};
+use store::{Cleared, OldJob, OldLog, Piece, Strays};
 
 use crate::commit::{Failure, last_event, put_counter};
 use crate::sql;
@@ -74,6 +74,14 @@ pub(crate) fn weight(connection: &Connection, job: JobId) -> rusqlite::Result<Cl
             more: false,
         })
     })
+}
+
+pub(crate) fn strays(connection: &Connection, before: Time) -> rusqlite::Result<Strays> {
+    let until = JobId::lowest_at(before);
+    let words = params![until.0.as_bytes(), before.0];
+    let words = connection.prepare_cached(sql::STRAY_WORDS)?.query_row(words, |row| unsigned(row, 0))?;
+    let quarantined = connection.prepare_cached(sql::STRAY_EVENTS)?.query_row([before.0], |row| unsigned(row, 0))?;
+    Ok(Strays { words, quarantined, more: false })
 }
 
 pub(crate) fn departed(connection: &Connection, worker: WorkerId) -> rusqlite::Result<Option<Time>> {
@@ -244,6 +252,15 @@ pub(crate) fn prune_definitions(
         dropped += tx.prepare_cached(sql::DROP_DEFINITION)?.execute([hash])?;
     }
     Ok((dropped, rows.last().filter(|_| rows.len() == limit).map(|(hash, _)| *hash)))
+}
+
+pub(crate) fn drop_strays(tx: &Transaction<'_>, before: Time, limit: usize) -> Result<Strays, Failure> {
+    let until = JobId::lowest_at(before);
+    let words = params![until.0.as_bytes(), before.0, clamped(limit)];
+    let words = tx.prepare_cached(sql::DROP_STRAY_WORDS)?.execute(words)?;
+    let quarantined = tx.prepare_cached(sql::DROP_STRAY_EVENTS)?.execute(params![before.0, clamped(limit)])?;
+    let more = limit > 0 && (words == limit || quarantined == limit);
+    Ok(Strays { words: words as u64, quarantined: quarantined as u64, more })
 }
 
 pub(crate) fn depart(tx: &Transaction<'_>, worker: WorkerId, unseen_since: Time, now: Time) -> Result<bool, Failure> {

@@ -56,6 +56,8 @@ statements! {
     DROP_OUTBOX = "drop_outbox";
     DROP_QUARANTINE = "drop_quarantine";
     DROP_STEPS = "drop_steps";
+    DROP_STRAY_EVENTS = "drop_stray_events";
+    DROP_STRAY_WORDS = "drop_stray_words";
     DROP_WORKER = "drop_worker";
     DUE_JOBS = "due_jobs";
     DUE_LOGS = "due_logs";
@@ -145,7 +147,9 @@ statements! {
     STATE_OF_STEP = "state_of_step";
     STEPS_OF_JOB = "steps_of_job";
     STEP_NAMED = "step_named";
+    STRAY_EVENTS = "stray_events";
     STRAY_SLOTS = "stray_slots";
+    STRAY_WORDS = "stray_words";
     TASKS = "tasks";
     TOKENS = "tokens";
     TOKEN_BY_HASH = "token_by_hash";

@@ -7,7 +7,7 @@ use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 use store::read::OutboxView;
 use store::rows::{NewWorker, QueuedStep, SecretRow, ServerRow, StoredJob, TaskRow, TokenRow, TriggerRow, WorkerRow};
-use store::{Batch, Cleared, Committed, Due, DueLog, Enrolled, HeldStep, Piece, Reader, Store, StoreError};
+use store::{Batch, Cleared, Committed, Due, DueLog, Enrolled, HeldStep, Piece, Reader, Store, StoreError, Strays};
 use uuid::Uuid;
 
 use crate::commit::{self, Failure, refused};
@@ -248,6 +248,10 @@ impl Store for SqliteStore {
         limit: usize,
     ) -> Result<(usize, Option<[u8; 32]>), StoreError> {
         self.change(|tx| retention::prune_definitions(tx, after, limit))
+    }
+
+    fn drop_strays(&mut self, before: Time, limit: usize) -> Result<Strays, StoreError> {
+        self.change(|tx| retention::drop_strays(tx, before, limit))
     }
 
     fn depart(&mut self, worker: WorkerId, unseen_since: Time, now: Time) -> Result<bool, StoreError> {

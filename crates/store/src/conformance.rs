@@ -125,6 +125,7 @@ macro_rules! conformance_tests {
             retention::all_that_speaks_against_it_is_said,
             retention::a_log_that_goes_leaves_a_word,
             retention::a_definition_goes_when_no_job_has_it,
+            retention::what_belongs_to_no_job_goes_a_few_at_a_time,
             retention::a_worker_that_has_nothing_departs,
             retention::what_was_begun_goes_on_after_a_crash,
             servers::every_start_is_a_generation,

@@ -26,7 +26,7 @@ pub use batch::{
     Admission, Batch, Beats, Committed, JobWrite, LogAppend, LogClose, LogDeadline, LogMark, Mark, TriggerWrite,
 };
 pub use read::{JobFilter, Page, Reader};
-pub use retention::{Cleared, OldJob, OldLog, Piece};
+pub use retention::{Cleared, OldJob, OldLog, Piece, Strays};
 
 /// The writer's side of a database. Synchronous: the ledger's thread runs it inline, and so does a simulation.
 pub trait Store: Send {
@@ -110,6 +110,10 @@ pub trait Store: Send {
         after: Option<[u8; 32]>,
         limit: usize,
     ) -> Result<(usize, Option<[u8; 32]>), StoreError>;
+
+    /// Deletes what belongs to no job on record and is from before then, at most `limit` of each kind: words to the outside
+    /// that were delivered or given up, and events that were set aside.
+    fn drop_strays(&mut self, before: Time, limit: usize) -> Result<Strays, StoreError>;
 
     /// Deletes a worker that was not seen since then, and has nothing that may still run; returns whether it did. That
     /// there was one, and its credential, stays known to [`Reader::departed`].

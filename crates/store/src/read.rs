@@ -7,7 +7,7 @@ use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
 use uuid::Uuid;
 
 use crate::StoreError;
-use crate::retention::{Cleared, OldJob, OldLog};
+use crate::retention::{Cleared, OldJob, OldLog, Strays};
 use crate::rows::{
     BeatRow, BreakerRow, HearingRow, IdempotencyRow, SecretRow, ServerRow, StoredJob, TaskRow, TokenRow, TriggerRow,
     WorkerRow,
@@ -154,6 +154,9 @@ pub trait Reader: Send + Sync {
 
     /// What would go with a job.
     fn weight(&self, job: JobId) -> Result<Cleared, StoreError>;
+
+    /// What [`Store::drop_strays`](crate::Store::drop_strays) would delete now, without a limit.
+    fn strays(&self, before: Time) -> Result<Strays, StoreError>;
 
     /// When a worker was deleted for not having been seen, if it was.
     fn departed(&self, worker: WorkerId) -> Result<Option<Time>, StoreError>;

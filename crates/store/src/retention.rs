@@ -66,6 +66,17 @@ impl Cleared {
     }
 }
 
+/// Rows that belong to no job on record, and are gone, or would be.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Strays {
+    /// Words to the outside: of what a trigger had to say there never was a job.
+    pub words: u64,
+    /// Events that were set aside.
+    pub quarantined: u64,
+    /// There may be more to take away.
+    pub more: bool,
+}
+
 /// How much one transaction takes away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Piece {

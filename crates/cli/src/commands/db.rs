@@ -113,6 +113,10 @@ pub(crate) fn put_pruned(pruned: &Pruned, json: bool) -> Result<(), CliError> {
     if tally.logs > 0 {
         say(&format!("of these, {} of jobs that stay", counted(tally.logs, "log")));
     }
+    if tally.words + tally.quarantined > 0 {
+        let (words, events) = (counted(tally.words, "message"), counted(tally.quarantined, "event"));
+        say(&format!("and {words} to the outside and {events} set aside that belong to no job"));
+    }
     let kept = &tally.kept;
     for (count, why) in [
         (kept.needed, "not over, or needed by one that is not"),

@@ -166,13 +166,14 @@ impl<S: Store> Core<S> {
         self.keeper.progress.tally = tally;
         self.keeper.progress.ended_at = Some(now);
         self.keeper.next_run = now + self.config.retention.every;
-        if tally.jobs + tally.logs + tally.workers > 0 || self.keeper.ordered {
+        if tally.jobs + tally.logs + tally.workers + tally.words + tally.quarantined > 0 || self.keeper.ordered {
             tracing::info!(
                 jobs = tally.jobs,
                 attempts = tally.attempts,
                 log_lines = tally.log_lines,
                 log_bytes = tally.log_bytes,
                 workers = tally.workers,
+                without_job = tally.words + tally.quarantined,
                 kept_in_doubt = tally.kept.in_doubt,
                 "what was old is deleted"
             );

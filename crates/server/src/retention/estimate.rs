@@ -10,6 +10,10 @@ pub fn estimate(reader: &dyn Reader, cutoffs: Cutoffs, in_hand: &dyn Fn(JobId) -
     let mut tally = Tally::default();
     jobs(reader, cutoffs, in_hand, &mut tally)?;
     logs(reader, cutoffs, &mut tally)?;
+    if let Some(before) = cutoffs.jobs {
+        let strays = reader.strays(before)?;
+        (tally.words, tally.quarantined) = (strays.words, strays.quarantined);
+    }
     if let Some(before) = cutoffs.workers {
         // As a rule those that were not seen for long have nothing; whether one does is found when it goes.
         tally.workers = unseen_since(reader, before)?.len() as u64;

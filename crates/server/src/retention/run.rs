@@ -23,6 +23,9 @@ const PIECE: Piece = Piece { rows: 500, log_bytes: 4 * 1024 * 1024 };
 /// Definitions that are looked at in one step.
 const LOOK_DEFINITIONS: usize = 200;
 
+/// Rows without a job that are deleted in one step, of each kind.
+const STRAYS_PER_STEP: usize = 200;
+
 /// Workers that are deleted in one step.
 const WORKERS_PER_STEP: usize = 50;
 
@@ -45,6 +48,7 @@ enum Phase {
     Jobs(Option<JobId>),
     Logs(Option<AttemptId>),
     Definitions(Option<[u8; 32]>),
+    Strays,
     Workers(Option<Vec<WorkerId>>),
     Done,
 }
@@ -93,8 +97,9 @@ impl Run {
                 Phase::Definitions(after) => {
                     let (dropped, next) = store.prune_definitions(*after, LOOK_DEFINITIONS)?;
                     self.tally.definitions += dropped as u64;
-                    self.phase = if next.is_some() { Phase::Definitions(next) } else { Phase::Workers(None) };
+                    self.phase = if next.is_some() { Phase::Definitions(next) } else { Phase::Strays };
                 }
+                Phase::Strays => self.drop_strays(store)?,
                 Phase::Workers(_) => self.drop_workers(store, now, &mut step)?,
                 Phase::Done => {}
             }
@@ -172,6 +177,19 @@ impl Run {
         if !is_last {
             self.phase = Phase::Logs(reached);
         }
+        Ok(())
+    }
+
+    /// What never had a job, or has none any more. It is kept for as long as jobs are.
+    fn drop_strays(&mut self, store: &mut dyn Store) -> Result<(), StoreError> {
+        let mut more = false;
+        if let Some(before) = self.cutoffs.jobs {
+            let gone = store.drop_strays(before, STRAYS_PER_STEP)?;
+            self.tally.words += gone.words;
+            self.tally.quarantined += gone.quarantined;
+            more = gone.more;
+        }
+        self.phase = if more { Phase::Strays } else { Phase::Workers(None) };
         Ok(())
     }
 

@@ -15,7 +15,7 @@ use server::dispatch::Roster;
 use server::ledger::{self, Command, Commit, Ledger, LedgerDown, SubmitError, Submitted};
 use store::read::OutboxView;
 use store::rows::{self, QueuedStep, ServerRow, StoredJob, WorkerRow};
-use store::{Batch, Cleared, Committed, Due, DueLog, Enrolled, HeldStep, Piece, Reader, Store, StoreError};
+use store::{Batch, Cleared, Committed, Due, DueLog, Enrolled, HeldStep, Piece, Reader, Store, StoreError, Strays};
 use store_sqlite::SqliteStore;
 
 use crate::cluster::{Cluster, running};
@@ -168,6 +168,9 @@ impl<S: Store> Store for Faulty<S> {
         limit: usize,
     ) -> Result<(usize, Option<[u8; 32]>), StoreError> {
         self.inner.prune_definitions(after, limit)
+    }
+    fn drop_strays(&mut self, before: Time, limit: usize) -> Result<Strays, StoreError> {
+        self.inner.drop_strays(before, limit)
     }
     fn depart(&mut self, worker: WorkerId, unseen_since: Time, now: Time) -> Result<bool, StoreError> {
         self.inner.depart(worker, unseen_since, now)

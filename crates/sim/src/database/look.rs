@@ -11,7 +11,7 @@ use store::rows::{
     BeatRow, BreakerRow, HearingRow, IdempotencyRow, SecretRow, ServerRow, StoredJob, TaskRow, TokenRow, TriggerRow,
     WorkerRow,
 };
-use store::{Cleared, JobFilter, OldJob, OldLog, Page, Reader, StoreError};
+use store::{Cleared, JobFilter, OldJob, OldLog, Page, Reader, StoreError, Strays};
 use uuid::Uuid;
 
 use super::{Trouble, away, lock};
@@ -229,6 +229,10 @@ impl Reader for Look {
 
     fn weight(&self, job: JobId) -> Result<Cleared, StoreError> {
         self.reach()?.weight(job)
+    }
+
+    fn strays(&self, before: Time) -> Result<Strays, StoreError> {
+        self.reach()?.strays(before)
     }
 
     fn departed(&self, worker: WorkerId) -> Result<Option<Time>, StoreError> {

@@ -7,8 +7,8 @@ use super::Fixture;
 use super::access::{enrolled, hello};
 use super::scene::{FIRST, Life, after, attempt_id, commit, id, job_id, plain, step, task, worker_id};
 use crate::retention::removed_word;
-use crate::rows::{IdempotencyRow, LineageRow, OutboxMove, OutboxRow};
-use crate::{Batch, Cleared, LogAppend, LogDeadline, OldJob, Piece, Store};
+use crate::rows::{IdempotencyRow, LineageRow, OutboxMove, OutboxRow, QuarantineRow};
+use crate::{Batch, Cleared, LogAppend, LogDeadline, OldJob, Piece, Store, Strays};
 
 const MUCH: Piece = Piece { rows: 10_000, log_bytes: 1_000_000 };
 const ALL: JobId = JobId(Uuid::max());
@@ -208,6 +208,54 @@ pub fn a_definition_goes_when_no_job_has_it(fixture: &mut dyn Fixture) {
     assert_eq!((first + second, end), (1, None));
     kept.assert_stored(store);
     Life::submit(store, 3, &plain()).assert_stored(store);
+}
+
+pub fn what_belongs_to_no_job_goes_a_few_at_a_time(fixture: &mut dyn Fixture) {
+    let store = &mut *fixture.open();
+    Life::submit(store, 1, &plain());
+    let letter = |n: u64, job: u64| OutboxRow {
+        id: id(n),
+        job: job_id(job),
+        kind: "webhook",
+        body: String::new(),
+        created_at: after(n),
+    };
+    let over = |n: u64, delivered_at| OutboxMove {
+        id: id(n),
+        expected: 0,
+        tries: 1,
+        next_at: None,
+        delivered_at,
+        error: None,
+    };
+    let aside = |job: Option<u64>, at: u64| QuarantineRow {
+        job: job.map(job_id),
+        at: after(at),
+        event: "?".to_owned(),
+        error: "it cannot be".to_owned(),
+    };
+    // 1 has its job; 2 is delivered, 3 given up, 4 on its way; 5 is too young.
+    commit(
+        store,
+        &Batch {
+            outbox: vec![letter(1, 1), letter(2, 70), letter(3, 71), letter(4, 72), letter(95, 73)],
+            quarantine: vec![aside(None, 1), aside(Some(1), 2), aside(Some(70), 3), aside(None, 95)],
+            ..Batch::default()
+        },
+    );
+    let moves = vec![over(1, Some(after(5))), over(2, Some(after(5))), over(3, None), over(95, None)];
+    commit(store, &Batch { outbox_moves: moves, ..Batch::default() });
+    let before = after(90);
+    let all = Strays { words: 2, quarantined: 2, more: false };
+    assert_eq!(store.reader().strays(before).expect("a look"), all);
+    let one = Strays { words: 1, quarantined: 1, more: true };
+    assert_eq!(store.drop_strays(before, 1).expect("a write"), one);
+    assert_eq!(store.drop_strays(before, 1).expect("a write"), one);
+    assert_eq!(store.drop_strays(before, 1).expect("a write"), Strays::default());
+    let left: Vec<bool> = [1, 2, 3, 4, 95].map(|n| store.reader().outbox(id(n)).expect("a look").is_some()).into();
+    assert_eq!(left, [true, false, false, true, true]);
+    let young = Strays { words: 1, quarantined: 1, more: false };
+    assert_eq!(store.drop_strays(after(100), 10).expect("a write"), young, "each in its time");
 }
 
 pub fn a_worker_that_has_nothing_departs(fixture: &mut dyn Fixture) {

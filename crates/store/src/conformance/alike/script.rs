@@ -410,7 +410,7 @@ impl<'a> Script<'a> {
         let now = self.now;
         let piece = Piece { rows: self.choices.index(12), log_bytes: self.choices.below(6) };
         let piece = if self.choices.one_in(2) { Piece { rows: 1_000, log_bytes: 1_000 } } else { piece };
-        match self.choices.below(7) {
+        match self.choices.below(8) {
             0..=2 => {
                 let from = if self.choices.one_in(6) { &self.past } else { &self.lives };
                 let jobs: Vec<_> = from.iter().map(|life| (life.job.id, life.job.header.version)).collect();
@@ -424,6 +424,10 @@ impl<'a> Script<'a> {
             5 => {
                 let (after, limit) = (self.choices.maybe(250).map(hash), self.choices.index(4));
                 Box::new(move |store| Outcome::of(store.prune_definitions(after, limit)))
+            }
+            6 => {
+                let (before, limit) = (after(self.choices.below(9_000)), self.choices.index(4));
+                Box::new(move |store| Outcome::of(store.drop_strays(before, limit)))
             }
             _ => {
                 let (worker, since) = (worker_id(1 + self.choices.below(WORKERS)), after(self.choices.below(9_000)));

@@ -1,0 +1,2 @@
+DELETE FROM outbox WHERE id IN (SELECT o.id FROM outbox o
+WHERE o.job_id < ?1 AND o.created_at < ?2 AND o.next_at IS NULL AND NOT EXISTS (SELECT 1 FROM jobs WHERE id = o.job_id) LIMIT ?3)
