@@ -6,6 +6,7 @@ use crate::deadline::{self, Action};
 use crate::event::Rejection;
 use crate::failure::{Failure, FailureKind};
 use crate::ids::StepIx;
+use crate::job::JobError;
 use crate::state::{Delegate, End, SkipCause, State, StateName, StopCause, StopMode, WaitReason};
 use crate::table::Verb;
 
@@ -89,23 +90,29 @@ impl Draft<'_> {
             let message = "Job failed: it still waited for its concurrency group when it expired";
             return self.end_in_line(&Failure::new(FailureKind::Expired, message));
         }
-        for index in 0..self.count() {
-            let ix = StepIx::of(index);
-            let message = "Job failed: it had not started when it expired";
-            let failure = Failure::new(FailureKind::Expired, message);
-            match self.step(ix).state.name() {
+        let message = "Job failed: it had not started when it expired";
+        let failure = Failure::new(FailureKind::Expired, message);
+        let all: Vec<(StepIx, StateName)> =
+            (0..self.count()).map(StepIx::of).map(|ix| (ix, self.step(ix).state.name())).collect();
+        let first = |wanted: &[StateName]| all.iter().find(|(_, name)| wanted.contains(name)).map(|(ix, _)| *ix);
+        let step = first(&[StateName::Queued]).or_else(|| first(&[StateName::Waiting, StateName::Held]));
+        // Said here, whatever the steps allow: a failure that is allowed is one of a step that ran.
+        self.header.error.get_or_insert(JobError { failure: failure.clone(), step });
+        // Skipped here and not by their conditions, and before anything ends that they need: `always()` asks for a job that ran.
+        for &(ix, _) in all.iter().filter(|(_, name)| *name == StateName::Pending) {
+            self.end(ix, Verb::Skip, End::Skipped(SkipCause::Failure), None, "the job expired")?;
+        }
+        for &(ix, name) in &all {
+            match name {
                 StateName::Queued => {
                     self.drop_offer(ix);
-                    self.end(ix, Verb::Fail, End::Failed, Some(failure), message)?;
+                    self.end(ix, Verb::Fail, End::Failed, Some(failure.clone()), message)?;
                 }
                 StateName::Waiting | StateName::Held => {
-                    self.end(ix, Verb::Cancel, End::Cancelled, Some(failure), message)?;
+                    self.end(ix, Verb::Cancel, End::Cancelled, Some(failure.clone()), message)?;
                 }
-                // Skipped here and not by its condition: `always()` asks for a job that ran.
-                StateName::Pending => {
-                    self.end(ix, Verb::Skip, End::Skipped(SkipCause::Failure), None, "the job expired")?;
-                }
-                StateName::Running
+                StateName::Pending
+                | StateName::Running
                 | StateName::Recovering
                 | StateName::Cancelling
                 | StateName::Success

@@ -266,6 +266,14 @@ fn a_job_that_never_started_expires() {
     );
 }
 
+/// What a step is allowed is to fail, not that nothing was done.
+#[test]
+fn a_job_whose_steps_may_fail_expires_as_failed() {
+    check("a[allow_failure unmatched:wait], expires:60s", "next", expect![[r#""#]]);
+    check("a[allow_failure unmatched:wait] -> b[child:x], expires:60s", "next", expect![[r#""#]]);
+    check("a[allow_failure approve] -> b, expires:60s", "next", expect![[r#""#]]);
+}
+
 #[test]
 fn a_job_that_started_does_not_expire() {
     check(
