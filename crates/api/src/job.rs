@@ -192,6 +192,17 @@ pub struct JobSummary {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = "uuid")]
     pub hook_of: Option<Uuid>,
+    /// The job that this one goes on from, and how: `retry`, `retry_changed` (with other inputs), `from_failed`, or how a
+    /// step of that was resolved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = "uuid")]
+    pub continues: Option<Uuid>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continues_how: Option<String>,
+    /// The jobs that go on from this one, the oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<String>)]
+    pub continued_by: Vec<Uuid>,
     /// Its concurrency group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,

@@ -74,6 +74,9 @@ fn a_job_is_run_again_with_other_inputs() {
     assert!(shown.contains(&format!("retry with other inputs of job {first}")), "{shown}");
     let shown = house.bowline(&["job", &first]).ok().out;
     assert!(shown.contains(&format!("continued by job {again}")), "{shown}");
+    let listed = house.bowline(&["jobs"]).ok().out;
+    assert!(listed.contains(&format!("retry with other inputs of {first}")), "{listed}");
+    assert!(listed.contains(&format!("continued by {again}")), "{listed}");
     for bad in ["days=many", "nobody=x"] {
         let refused = house.bowline(&["retry", &first, "-i", bad]).code(2);
         assert!(refused.err.contains(bad.split('=').next().expect("a name")), "{}", refused.err);

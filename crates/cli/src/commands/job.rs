@@ -8,6 +8,7 @@ use clap::Args;
 use client::Client;
 use owo_colors::OwoColorize;
 
+use super::jobs::goes_on;
 use crate::connect::ConnectArgs;
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -110,12 +111,7 @@ fn head(job: &Job) -> String {
         lines.push(format!("follows  job {}", named(of)));
     }
     if let Some(old) = job.continues {
-        let how = match job.continues_how.as_deref() {
-            Some("retry") => "retry of",
-            Some("retry_changed") => "retry with other inputs of",
-            _ => "continues",
-        };
-        lines.push(format!("{how} job {}", named(old)));
+        lines.push(format!("{} job {}", goes_on(job.continues_how.as_deref()), named(old)));
     }
     for next in job.continued_by.iter().filter(|next| Some(**next) != job.resolved_by) {
         lines.push(format!("continued by job {next}"));

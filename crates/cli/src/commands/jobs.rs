@@ -66,10 +66,12 @@ pub(crate) async fn run(client: &Client, args: &JobsArgs) -> Result<Exit, CliErr
                 .or_else(|| job.parent.map(begun_by))
                 .or_else(|| job.hook_of.map(follows))
                 .unwrap_or_default(),
+            lineage(job),
             job.error.as_ref().map(|error| error.message.clone()).unwrap_or_default(),
         ]
     });
-    put_table(&["id", "task", "state", "created", "took", "command", "error"], rows.collect(), "no jobs")?;
+    let columns = ["id", "task", "state", "created", "took", "command", "lineage", "error"];
+    put_table(&columns, rows.collect(), "no jobs")?;
     if let Some(next) = page.next {
         say(&format!("more with --cursor {next}"));
     }
@@ -92,6 +94,22 @@ fn begun_by(parent: impl std::fmt::Display) -> String {
 /// The same where it follows on the end of another.
 fn follows(job: impl std::fmt::Display) -> String {
     format!("follows {job}")
+}
+
+/// Which job it goes on from, and the last that goes on from it.
+fn lineage(job: &JobSummary) -> String {
+    let from = job.continues.map(|old| format!("{} {old}", goes_on(job.continues_how.as_deref())));
+    let by = job.continued_by.last().map(|next| format!("continued by {next}"));
+    from.into_iter().chain(by).collect::<Vec<_>>().join(", ")
+}
+
+/// How a job goes on from another, in words.
+pub(super) fn goes_on(how: Option<&str>) -> &'static str {
+    match how {
+        Some("retry") => "retry of",
+        Some("retry_changed") => "retry with other inputs of",
+        _ => "continues",
+    }
 }
 
 /// Enough to tell commands apart.

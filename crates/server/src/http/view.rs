@@ -72,15 +72,17 @@ pub(super) fn job(app: &App, id: JobId) -> Result<Job, ApiError> {
 
 /// How a job goes on for another, and who goes on for it.
 struct Line {
+    continues: Option<JobId>,
     how: Option<String>,
     by: Vec<JobId>,
 }
 
 fn line(app: &App, id: JobId) -> Result<Line, ApiError> {
     let family = app.reader.family(id, LINE_MAX)?;
-    let how = family.members.iter().find(|kin| kin.job == id).map(|kin| kin.how.clone());
+    let own = family.members.iter().find(|kin| kin.job == id);
+    let (continues, how) = (own.map(|kin| kin.continues), own.map(|kin| kin.how.clone()));
     let by = family.members.iter().rev().filter(|kin| kin.continues == id).map(|kin| kin.job).collect();
-    Ok(Line { how, by })
+    Ok(Line { continues, how, by })
 }
 
 /// Relatives that are known by name only.
@@ -106,6 +108,7 @@ pub(super) fn summary(app: &App, row: store::read::JobSummary) -> Result<JobSumm
     let Some(state) = JobState::from_word(&row.state) else {
         return Err(ApiError::internal(&format!("job {} is in the unknown state {}", row.id, row.state)));
     };
+    let line = line(app, row.id)?;
     Ok(JobSummary {
         command: command::of(app, &row),
         id: row.id.0,
@@ -122,6 +125,9 @@ pub(super) fn summary(app: &App, row: store::read::JobSummary) -> Result<JobSumm
         submitted_by: row.submitted_by,
         parent: row.parent.map(|parent| parent.job.0),
         hook_of: row.hook_of.map(|job| job.0),
+        continues: line.continues.map(|job| job.0),
+        continues_how: line.how,
+        continued_by: line.by.into_iter().map(|job| job.0).collect(),
         group: row.group,
         in_line: row.in_line,
     })

@@ -109,6 +109,10 @@ async fn a_retry_with_other_inputs_is_checked_like_a_submit() {
     let next = site.post(&path, &json!({ "input": { "n": "2" } })).await.is(201);
     assert_eq!(next["input"], json!({ "n": 2, "who": "you" }));
     assert_eq!((&next["continues"], &next["continues_how"]), (&job["id"], &json!("retry_changed")));
+    let listed = site.get("/api/jobs").await.is(200);
+    let (newer, older) = (&listed["items"][0], &listed["items"][1]);
+    assert_eq!((&newer["continues"], &newer["continues_how"]), (&job["id"], &json!("retry_changed")));
+    assert_eq!((&older["continues"], &older["continued_by"]), (&json!(null), &json!([next["id"]])));
     let old = site.get(&format!("/api/jobs/{}", spec.job)).await.is(200);
     assert_eq!((&old["continued_by"], &old["input"]["n"]), (&json!([next["id"]]), &json!(1)));
 }

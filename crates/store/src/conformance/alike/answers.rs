@@ -106,6 +106,7 @@ fn lists(one: &mut dyn Store, other: &mut dyn Store, known: &Known) {
     same!(one, other, last_job());
     same!(one, other, old_jobs(None::<JobId>, job_id(100), 100));
     same!(one, other, old_jobs(None::<JobId>, job_id(3), 100));
+    same!(one, other, strays(after(4_000)));
     for limit in [0, 1, 100] {
         same!(one, other, old_logs(None::<AttemptId>, attempt_id(100), limit));
         same!(one, other, old_logs(Some(attempt_id(1)), attempt_id(100), limit));
