@@ -7,7 +7,8 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
-use store::Batch;
+use store::read::OutboxCounts;
+use store::{Batch, TriggerWrite};
 
 use crate::artifacts::Stored;
 use crate::retention::Progress;
@@ -37,7 +38,13 @@ pub struct Metrics {
     pub strangers: Counter,
     pub amnesia: Counter,
     pub undeliverable: Counter,
+    /// Words to the outside, as of the last look at the figures.
+    pub outbox_waiting: Gauge,
+    pub outbox_dead: Gauge,
+    pub triggers_fired: Counter,
+    pub triggers_missed: Counter,
     pub jobs_deleted: Counter,
+    pub log_lines_deleted: Counter,
     pub log_bytes_deleted: Counter,
     pub workers_deleted: Counter,
     /// When the last run of retention ended, in milliseconds since the epoch; 0 before the first.
@@ -84,9 +91,12 @@ impl Default for Metrics {
         let amnesia = counter("lost_commits", "Times that commits were found to be lost");
         let undeliverable = counter("undeliverable", "Words to the outside that were never taken and are given up");
         let jobs_deleted = counter("jobs_deleted", "Jobs that retention deleted");
+        let log_lines_deleted = counter("log_lines_deleted", "Lines of logs that retention deleted");
         let log_bytes_deleted = counter("log_bytes_deleted", "Bytes of logs that retention deleted");
         let workers_deleted = counter("workers_deleted", "Workers that retention deleted");
         let retention_failures = counter("retention_failures", "Steps of retention that failed and are tried again");
+        let triggers_fired = counter("triggers_fired", "Jobs that triggers made, by time or by a call");
+        let triggers_missed = counter("triggers_missed", "Times of triggers that passed without a job of their own");
         let notices = counter("notices", "Notices that something takes too long, or did not happen");
         let artifacts_refused = counter("artifacts_refused", "Sets of artifacts that were refused for a quota");
         let sweeps = counter("sweeps", "Sweeps over everything that is open");
@@ -111,6 +121,18 @@ impl Default for Metrics {
         registry.register("artifact_bytes", "Bytes of artifacts that are stored", artifact_bytes.clone());
         let artifact_sets = Gauge::default();
         registry.register("artifact_sets", "Sets of artifacts that are stored", artifact_sets.clone());
+        let outbox_waiting = Gauge::default();
+        registry.register(
+            "outbox_waiting",
+            "Webhooks and mails that are still to be delivered",
+            outbox_waiting.clone(),
+        );
+        let outbox_dead = Gauge::default();
+        registry.register(
+            "outbox_dead",
+            "Webhooks and mails that were given up; `bowline outbox`",
+            outbox_dead.clone(),
+        );
         let queued = Gauge::default();
         registry.register("steps_queued", "Steps that wait for a worker", queued.clone());
         let connected = Gauge::default();
@@ -144,7 +166,12 @@ impl Default for Metrics {
             strangers,
             amnesia,
             undeliverable,
+            outbox_waiting,
+            outbox_dead,
+            triggers_fired,
+            triggers_missed,
             jobs_deleted,
+            log_lines_deleted,
             log_bytes_deleted,
             workers_deleted,
             last_retention_ms,
@@ -172,6 +199,8 @@ impl Metrics {
         self.jobs_finished.inc_by(finished as u64);
         self.attempts_written.inc_by(batch.attempts.len() as u64);
         self.notices.inc_by(batch.events.iter().filter(|event| event.kind == "notice").count() as u64);
+        let fired = |write: &&TriggerWrite| write.row.last_job.is_some_and(|job| write.jobs.contains(&job));
+        self.triggers_fired.inc_by(batch.triggers.iter().filter(fired).count() as u64);
         self.quarantined.inc_by(batch.quarantine.len() as u64);
         self.log_bytes.inc_by(batch.logs.iter().map(|l| l.blocks.len() as u64).sum());
         self.batch_rows.observe((batch.jobs.len() + batch.steps.len() + batch.attempts.len()) as f64);
@@ -181,6 +210,12 @@ impl Metrics {
     pub fn depot(&self, stored: Stored) {
         self.artifact_bytes.set(i64::try_from(stored.bytes).unwrap_or(i64::MAX));
         self.artifact_sets.set(i64::try_from(stored.sets).unwrap_or(i64::MAX));
+    }
+
+    /// What is in the outbox now.
+    pub fn outbox(&self, counts: OutboxCounts) {
+        self.outbox_waiting.set(i64::try_from(counts.waiting).unwrap_or(i64::MAX));
+        self.outbox_dead.set(i64::try_from(counts.dead).unwrap_or(i64::MAX));
     }
 
     /// How far retention has got.
@@ -194,6 +229,7 @@ impl Metrics {
         let before = std::mem::replace(&mut *self.retention.lock().unwrap_or_else(PoisonError::into_inner), progress);
         let before = if before.started_at == progress.started_at { before.tally } else { Default::default() };
         self.jobs_deleted.inc_by(progress.tally.jobs.saturating_sub(before.jobs));
+        self.log_lines_deleted.inc_by(progress.tally.log_lines.saturating_sub(before.log_lines));
         self.log_bytes_deleted.inc_by(progress.tally.log_bytes.saturating_sub(before.log_bytes));
         self.workers_deleted.inc_by(progress.tally.workers.saturating_sub(before.workers));
         if let Some(at) = progress.ended_at {

@@ -8,7 +8,7 @@ use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
 use store::codec::{self, Corrupt};
 use store::read::{
     AttemptGlance, AttemptView, EventView, Family, JobSummary, Kin, LineView, Lineage, LogChunk, LogMarkView, LogState,
-    OutboxView, SlotView, StaleAttempt, StepGlance,
+    OutboxCounts, OutboxView, SlotView, StaleAttempt, StepGlance,
 };
 use store::rows::{
     BeatRole, BeatRow, BreakerRow, EventRow, HearingRow, IdempotencyRow, JobRow, LineageRow, LoadedJob, LoadedStep,
@@ -165,6 +165,13 @@ impl Reader for MemoryReader {
 
     fn outbox(&self, id: Uuid) -> Result<Option<OutboxView>, StoreError> {
         self.look(|t| t.outbox.get(&id).map(OutboxRecord::view))
+    }
+
+    fn outbox_counts(&self) -> Result<OutboxCounts, StoreError> {
+        self.look(|t| OutboxCounts {
+            waiting: t.outbox.iter().filter(|(_, post)| post.next_at.is_some()).count() as u64,
+            dead: t.outbox.index().dead.len() as u64,
+        })
     }
 
     fn wanted_artifacts(&self, sets: &[String]) -> Result<Vec<String>, StoreError> {

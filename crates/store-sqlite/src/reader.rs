@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use store::codec::Corrupt;
 use store::read::{
     AttemptGlance, AttemptView, EventView, Family, JobSummary, Kin, LineView, Lineage, LogChunk, LogMarkView, LogState,
-    OutboxView, SlotView, StaleAttempt, StepGlance,
+    OutboxCounts, OutboxView, SlotView, StaleAttempt, StepGlance,
 };
 use store::rows::{
     BeatRow, BreakerRow, DefinitionRow, HearingRow, IdempotencyRow, LoadedJob, LoadedStep, SecretRow, ServerId,
@@ -171,6 +171,14 @@ impl Reader for SqliteReader {
 
     fn outbox(&self, id: Uuid) -> Result<Option<OutboxView>, StoreError> {
         self.look(|c| c.prepare_cached(sql::OUTBOX)?.query_row([id.as_bytes()], outbox_view).optional())
+    }
+
+    fn outbox_counts(&self) -> Result<OutboxCounts, StoreError> {
+        self.look(|c| {
+            c.prepare_cached(sql::OUTBOX_COUNTS)?.query_row([], |row| {
+                Ok(OutboxCounts { waiting: values::unsigned(row, 0)?, dead: values::unsigned(row, 1)? })
+            })
+        })
     }
 
     fn wanted_artifacts(&self, sets: &[String]) -> Result<Vec<String>, StoreError> {

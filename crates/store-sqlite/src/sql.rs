@@ -108,6 +108,7 @@ statements! {
     OLD_JOBS = "old_jobs";
     OLD_LOG = "old_log";
     OUTBOX = "outbox";
+    OUTBOX_COUNTS = "outbox_counts";
     OUTBOX_OF_JOB = "outbox_of_job";
     PLACE_OF_GRANTED = "place_of_granted";
     PLACE_OF_OFFERED = "place_of_offered";

@@ -47,6 +47,8 @@ pub trait Reader: Send + Sync {
 
     fn outbox(&self, id: Uuid) -> Result<Option<OutboxView>, StoreError>;
 
+    fn outbox_counts(&self) -> Result<OutboxCounts, StoreError>;
+
     /// The jobs that have been admitted to this concurrency group and may not be over: those that are open, and those that
     /// ended after `ended_after` and left something that may still run. In the order of their ids.
     fn slots(&self, group: &str, ended_after: Time) -> Result<Vec<SlotView>, StoreError>;
@@ -238,6 +240,15 @@ pub struct OutboxView {
     pub next_at: Option<Time>,
     pub delivered_at: Option<Time>,
     pub error: Option<String>,
+}
+
+/// Words to the outside that were not delivered.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct OutboxCounts {
+    /// They are tried, or will be.
+    pub waiting: u64,
+    /// They were given up.
+    pub dead: u64,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! Is the process there, can it work, and how much does it do?
 
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use api::{Health, Readiness, Sweep, Timestamp};
 use axum::extract::State;
@@ -16,6 +17,9 @@ use super::error::ApiError;
 use super::{answer, fleet, retention};
 
 pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Figures are answered even while the database is not.
+const LOOK_WITHIN: Duration = Duration::from_secs(1);
 
 /// The process answers; nothing else is looked at, so that trouble elsewhere gets nobody killed.
 pub(super) async fn healthz() -> Response {
@@ -51,6 +55,11 @@ fn last_sweep(metrics: &Metrics) -> Option<Sweep> {
 
 pub(super) async fn metrics(State(app): State<Arc<App>>) -> Response {
     app.metrics.depot(app.artifacts.stored());
+    // Where the rows cannot be read in time, the last figures stand.
+    let look = app.read(|app| Ok(app.reader.outbox_counts()?));
+    if let Ok(Ok(counts)) = tokio::time::timeout(LOOK_WITHIN, look).await {
+        app.metrics.outbox(counts);
+    }
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     ([(header::CONTENT_TYPE, kind)], app.metrics.text()).into_response()
 }

@@ -147,8 +147,9 @@ impl<S: Store> Core<S> {
             match rows.remove(id) {
                 None => round.move_trigger(None, begun(id, entry, round.now), None),
                 Some(row) if row.definition == entry.definition && waits_for_task(&row, entry) => {
-                    let base = row.version;
+                    let (base, before) = (row.version, row.missed);
                     let row = TriggerRow { last_error: None, ..resumed(row, entry, round.now) };
+                    self.metrics.triggers_missed.inc_by(row.missed.saturating_sub(before));
                     round.move_trigger(Some(base), row, None);
                 }
                 Some(row) if row.definition != entry.definition || is_dormant(&row, entry) => {
@@ -256,6 +257,7 @@ impl<S: Store> Core<S> {
             }
         };
         let outcome = times.come(planned, round.now);
+        self.metrics.triggers_missed.inc_by(outcome.missed);
         if outcome.missed > 0 {
             tracing::warn!(
                 trigger = row.id,
@@ -409,7 +411,10 @@ impl<S: Store> Core<S> {
             TriggerOrder::Resume { .. } if row.paused_at.is_none() => return Ok(row),
             TriggerOrder::Resume { .. } => {
                 tracing::info!(trigger = row.id, "a trigger goes on");
-                resumed(row, entry, round.now)
+                let before = row.missed;
+                let row = resumed(row, entry, round.now);
+                self.metrics.triggers_missed.inc_by(row.missed.saturating_sub(before));
+                row
             }
         };
         round.move_trigger(base, row.clone(), tied);

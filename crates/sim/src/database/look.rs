@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
 use store::read::{
     AttemptGlance, AttemptView, EventView, Family, JobSummary, LineView, Lineage, LogChunk, LogMarkView, LogState,
-    OutboxView, SlotView, StaleAttempt, StepGlance,
+    OutboxCounts, OutboxView, SlotView, StaleAttempt, StepGlance,
 };
 use store::rows::{
     BeatRow, BreakerRow, HearingRow, IdempotencyRow, SecretRow, ServerRow, StoredJob, TaskRow, TokenRow, TriggerRow,
@@ -99,6 +99,10 @@ impl Reader for Look {
 
     fn outbox(&self, id: Uuid) -> Result<Option<OutboxView>, StoreError> {
         self.reach()?.outbox(id)
+    }
+
+    fn outbox_counts(&self) -> Result<OutboxCounts, StoreError> {
+        self.reach()?.outbox_counts()
     }
 
     fn children(&self, job: JobId, limit: usize) -> Result<Vec<JobId>, StoreError> {

@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use super::Fixture;
 use super::scene::{Life, after, commit, id, job_id, plain};
-use crate::read::OutboxView;
+use crate::read::{OutboxCounts, OutboxView};
 use crate::rows::{OutboxMove, OutboxRow};
 use crate::{Batch, JobFilter, Store};
 
@@ -68,6 +68,7 @@ pub fn what_is_given_up_is_listed_until_it_is_tried_again(fixture: &mut dyn Fixt
         reader.dead_outbox(limit).expect("a look").into_iter().map(|view| view.id).collect()
     };
     assert_eq!((listed(10), listed(1)), (vec![id(3), id(1)], vec![id(3)]), "the newest first");
+    assert_eq!(reader.outbox_counts().expect("a look"), OutboxCounts { waiting: 1, dead: 2 });
     let of_job: Vec<Uuid> = reader.outbox_of(job_id(1), 10).expect("a look").into_iter().map(|view| view.id).collect();
     assert_eq!(of_job, [id(1), id(2)]);
     commit(store, &moves(vec![OutboxMove { next_at: Some(after(50)), ..claim(1, 16, 50) }]));

@@ -112,6 +112,7 @@ fn lists(one: &mut dyn Store, other: &mut dyn Store, known: &Known) {
         same!(one, other, old_logs(Some(attempt_id(1)), attempt_id(100), limit));
     }
     same!(one, other, dead_outbox(2));
+    same!(one, other, outbox_counts());
     for n in 0..7 {
         same!(one, other, outbox(id(n)));
     }
