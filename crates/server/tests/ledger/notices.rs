@@ -6,7 +6,8 @@ use std::time::Duration;
 use engine::definition::{ChildBody, HookWork, Mail, Outside, Webhook};
 use engine::{JobId, NoticeKind, StepIx, Time};
 use serde_json::json;
-use server::ledger::{CoreConfig, Parcel};
+use server::ledger::{Command, CoreConfig, Delivered, Parcel};
+use server::retention::Cutoffs;
 use server::schedule::plan::{LATE_MAX, job_id};
 use store::Store;
 use store_memory::MemoryDatabase;
@@ -174,6 +175,31 @@ fn times_that_passed_unheard_are_told_once_with_all_that_follows() {
     }
     desk.pass(MINUTE * 60);
     assert_eq!((desk.trigger(ID).missed, all(&mut parcels).len()), (3, 0), "it runs again, and nobody is told more");
+}
+
+/// There is no job that it could go with.
+#[test]
+fn what_was_said_of_a_schedule_goes_in_its_time() {
+    let mut desk = Desk::configured(told);
+    let book = || book_with_notices(&[SKIPS, PAGE], &["page"]);
+    desk.take_book(book());
+    desk.down(FIRST.since(desk.now) + MINUTE * 5);
+    let mut parcels = post(&mut desk);
+    desk.take_book(book());
+    desk.pass(Duration::from_secs(5));
+    let sent = all(&mut parcels);
+    assert_eq!(sent.len(), 3);
+    for parcel in &sent[..2] {
+        desk.round(vec![Command::Delivered(Delivered { id: parcel.id, tries: 1, outcome: Ok(()) })]);
+    }
+    assert_eq!(desk.prune(MINUTE).words, 0, "it is too young");
+    desk.pass(Duration::from_secs(1));
+    let estimate =
+        server::retention::estimate(&*desk.reader, Cutoffs { jobs: Some(desk.now), ..Cutoffs::default() }, &|_| false);
+    assert_eq!(estimate.expect("a look").words, 2);
+    assert_eq!(desk.prune(Duration::ZERO).words, 2);
+    let left = sent.iter().filter(|parcel| desk.reader.outbox(parcel.id).expect("a look").is_some()).count();
+    assert_eq!(left, 1, "what is under way stays");
 }
 
 /// One run makes up for them, as the policy wants.
