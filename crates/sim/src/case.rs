@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::check::Finding;
 use crate::faults::{self, Fault};
-use crate::setup::{HostSetup, RetentionPlan, Scale, Setup};
+use crate::setup::{self, HostSetup, RetentionPlan, Scale, Setup};
 use crate::story::Story;
 use crate::workload::{JobPlan, SchedulePlan};
 use crate::world::{Verdict, World};
@@ -36,6 +36,9 @@ pub struct Case {
     /// Everything is kept, if it is not said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retention: Option<RetentionPlan>,
+    /// After how long in the queue a step is noticed; never, if it is not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_secs: Option<u64>,
     pub faults: Vec<Fault>,
 }
 
@@ -60,8 +63,9 @@ impl Case {
         let faults = faults::roll(seed, &setup);
         let schedules = SchedulePlan::roll_all(seed);
         let retention = RetentionPlan::roll(seed);
+        let queue_secs = setup::roll_queue_secs(seed);
         let (what, servers, hosts) = (String::new(), setup.servers, setup.hosts);
-        Case { seed, what, servers, hosts, jobs, schedules, retention, faults }
+        Case { seed, what, servers, hosts, jobs, schedules, retention, queue_secs, faults }
     }
 
     /// The same with some faults of this kind.
@@ -84,6 +88,7 @@ impl Case {
             if let Some(retention) = self.retention {
                 setup.core.retention = retention.rules();
             }
+            setup.core.rules.queue_notice = self.queue_secs.map(Duration::from_secs);
             let world = World::with(self.seed, setup, self.jobs.clone(), self.faults.clone(), story.clone());
             world.run(until).0
         };
@@ -136,9 +141,10 @@ impl Case {
             None => String::new(),
             Some(retention) => format!("  \"retention\": {},\n", serde_json::to_string(retention)?),
         };
+        let queue = self.queue_secs.map(|secs| format!("  \"queue_secs\": {secs},\n")).unwrap_or_default();
         let what = serde_json::to_string(&self.what)?;
         Ok(format!(
-            "{{\n  \"what\": {what},\n  \"seed\": {},\n  \"servers\": {},\n  \"hosts\": [\n{hosts}\n  ],\n  \"jobs\": [\n{jobs}\n  ],\n{schedules}{retention}  \"faults\": [\n{faults}\n  ]\n}}\n",
+            "{{\n  \"what\": {what},\n  \"seed\": {},\n  \"servers\": {},\n  \"hosts\": [\n{hosts}\n  ],\n  \"jobs\": [\n{jobs}\n  ],\n{schedules}{retention}{queue}  \"faults\": [\n{faults}\n  ]\n}}\n",
             self.seed, self.servers
         ))
     }

@@ -87,6 +87,12 @@ impl RetentionPlan {
     }
 }
 
+/// After how long in the queue a step is noticed, by dice of its own: most worlds want no such notice.
+pub(crate) fn roll_queue_secs(seed: u64) -> Option<u64> {
+    let mut dice = Dice::new(seed, "queue notice");
+    dice.chance(0.25).then(|| dice.between(5, 120))
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostSetup {
     pub tags: Vec<String>,

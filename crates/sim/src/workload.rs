@@ -258,6 +258,8 @@ impl JobPlan {
         if dice.chance(0.3) {
             jobs.iter_mut().for_each(|job| job.roll_notices(&mut dice));
         }
+        let mut dice = Dice::new(seed, "noticed");
+        jobs.iter_mut().for_each(|job| job.roll_noticed(&mut dice));
         let mut dice = Dice::new(seed, "files");
         jobs.iter_mut().for_each(|job| job.roll_files(&mut dice));
         jobs

@@ -167,7 +167,7 @@ impl Checks {
             liveness: Liveness::new(setup),
             post: Post::default(),
             retention: Retention::new(setup),
-            notices: Notices::default(),
+            notices: Notices::new(setup),
             files: Files::default(),
             past: Past::default(),
             remembers: true,

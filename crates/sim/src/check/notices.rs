@@ -4,6 +4,8 @@
 //! How long something has taken is known here by itself, from the times of commits: a step since its row said that it runs, a
 //! job since it was made or its group had room for it, less the time in which only a person could move it on. Where commits are lost nobody knows that any
 //! more, and nothing is judged.
+//!
+//! A step that has waited for a worker for longer than the server's limit is noticed once, and never before that.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -17,6 +19,7 @@ use super::plans::Plans;
 use super::post::Post;
 use super::rows::{Place, Rows};
 use super::{Accepted, Findings};
+use crate::setup::Setup;
 use crate::workload::{HookWork, On};
 
 const CHECKER: &str = "notice";
@@ -27,12 +30,18 @@ const SEEN_WITHIN: Duration = Duration::from_secs(10);
 /// One that could not be written is left alone for so long.
 const ASIDE_MAX: Duration = Duration::from_secs(125);
 
+/// How the notice of a wait in the queue begins.
+const WAITED: &str = "has waited for a worker";
+
 /// A job, or one of its steps.
 type About = (JobId, Option<StepIx>);
 
 #[derive(Debug, Default)]
 pub(crate) struct Notices {
     given: BTreeSet<About>,
+    /// How long a step may wait for a worker, and those that were said to have waited for longer.
+    queue: Option<Duration>,
+    queue_old: BTreeSet<About>,
     /// What is under way, and of which something is expected.
     under_way: BTreeMap<About, Stay>,
     /// Since how much listening each should have been noticed.
@@ -63,6 +72,10 @@ impl Stay {
 }
 
 impl Notices {
+    pub(crate) fn new(setup: &Setup) -> Notices {
+        Notices { queue: setup.core.rules.queue_notice, ..Notices::default() }
+    }
+
     pub(super) fn forgot(&mut self) {
         self.forgot = true;
     }
@@ -85,7 +98,13 @@ impl Notices {
             return;
         }
         for event in batch.events.iter().filter(|event| event.kind == "notice" && accepted.job(event.job)) {
-            self.noticed((event.job, event.ix), batch.now, found);
+            let about = (event.job, event.ix);
+            if event.reason.starts_with(WAITED) {
+                let row = accepted.steps().filter(|row| (row.job, Some(row.ix)) == about).last();
+                self.waited(about, row.and_then(|row| row.queued_at), batch.now, found);
+            } else {
+                self.noticed(about, batch.now, found);
+            }
         }
         accepted.jobs().for_each(|row| self.take_job(row, (rows, plans), batch.now));
         accepted.steps().for_each(|row| self.take_step(row, (rows, plans), batch.now));
@@ -105,6 +124,20 @@ impl Notices {
             None => found.add(CHECKER, format!("{about:?} is noticed, and nothing was expected of it")),
         }
         self.overdue.remove(&about);
+    }
+
+    /// Time in which nobody could hear does not count, so that it may be later than the rows say, and never sooner.
+    fn waited(&mut self, about: About, since: Option<Time>, now: Time, found: &mut Findings) {
+        if !self.queue_old.insert(about) {
+            found.add(CHECKER, format!("{about:?} is said to have waited once more"));
+        }
+        match self.queue {
+            None => found.add(CHECKER, format!("{about:?} is said to have waited, and nobody wants to know")),
+            Some(limit) if since.is_some_and(|since| now.since(since) < limit) => {
+                found.add(CHECKER, format!("{about:?} is said to have waited for {limit:?}, since {since:?}"));
+            }
+            Some(_) => {}
+        }
     }
 
     fn take_job(&mut self, row: &JobRow, (rows, plans): (&Rows, &Plans), now: Time) {
@@ -178,9 +211,11 @@ impl Notices {
 
     /// What the tasks let follow did follow.
     pub(super) fn at_the_end(&self, (rows, plans): (&Rows, &Plans), post: &Post, found: &mut Findings) {
-        for (job, ix) in self.given.iter().filter(|_| !self.forgot) {
+        let late = |ix: Option<StepIx>| if ix.is_some() { NoticeKind::StepLate } else { NoticeKind::JobLate };
+        let late = self.given.iter().map(|about| (about, late(about.1)));
+        let all = late.chain(self.queue_old.iter().map(|about| (about, NoticeKind::QueueOld)));
+        for ((job, ix), kind) in all.filter(|_| !self.forgot) {
             let (Some(plan), Some(seen)) = (plans.job(rows, *job), rows.job(*job)) else { continue };
-            let kind = if ix.is_some() { NoticeKind::StepLate } else { NoticeKind::JobLate };
             for (number, hook) in plan.hooks.iter().enumerate().filter(|(_, hook)| hook.on == On::Notice) {
                 let id = job.notice(kind, *ix, number);
                 let there = match &hook.work {

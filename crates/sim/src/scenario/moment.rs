@@ -42,6 +42,8 @@ pub enum Moment {
     LogUnderWay,
     /// The worker was told that it need not keep the attempt any more, and has put it away.
     PutAway,
+    /// It was noticed that something takes too long.
+    Noticed,
     /// The job is over.
     Over,
 }
@@ -84,6 +86,7 @@ impl Moment {
             Moment::FilesUnderWay => world.files.are_coming(),
             Moment::Off => !world.hosts[0].is_on(),
             Moment::PutAway => world.hosts.iter().any(|host| !host.disk.kept.is_empty()),
+            Moment::Noticed => !job.notices().is_empty(),
             Moment::Over => job.header.state.is_final(),
         }
     }

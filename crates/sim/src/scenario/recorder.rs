@@ -18,6 +18,9 @@ use crate::world::World;
 use super::script::Script;
 use super::seen::{Life, Log, Mark, Seen, Tried, Turn};
 
+/// Words to the outside that are looked at.
+const WORDS_MAX: usize = 100;
+
 /// The server's own lines of one log that are read.
 const MARKS_MAX: usize = 1_000;
 
@@ -173,6 +176,9 @@ impl Recorder {
         self.seen.error = failure.map(|failure| (failure.kind.code().to_owned(), failure.message.clone()));
         self.seen.step = step.state.name().word().to_owned();
         self.seen.job = job.header.state.word().to_owned();
+        self.seen.notices = job.notices().len();
+        let words = reader.outbox_of(job.id, WORDS_MAX).expect("the world's own look is never refused");
+        self.seen.words = words.iter().map(|word| word.delivered_at.is_some()).collect();
         let (id, ix) = self.doer(&job);
         let attempts = reader.attempts(id).expect("the world's own look is never refused");
         let of_step = attempts.into_iter().filter(|attempt| attempt.ix == ix);

@@ -24,6 +24,9 @@ pub struct Seen {
     pub whys: Vec<String>,
     /// The job that goes on for this one: its state and its first step's.
     pub continued_by: Option<(String, String)>,
+    /// How many notices were given, and of the words to the outside whether each was delivered.
+    pub notices: usize,
+    pub words: Vec<bool>,
     /// What the checkers have to say against it.
     pub findings: Vec<Finding>,
 }

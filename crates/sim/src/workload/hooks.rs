@@ -76,7 +76,7 @@ impl JobPlan {
         self.hooks.sort_by_key(|hook| hook.on);
     }
 
-    fn roll_hook(&self, number: u64, dice: &mut Dice, levels: u32) -> JobPlan {
+    pub(super) fn roll_hook(&self, number: u64, dice: &mut Dice, levels: u32) -> JobPlan {
         let behaviour = Behaviour::roll(dice);
         let takes = behaviour.takes.min(LONGEST_ITEM);
         let step = StepPlan { waits_for_worker: true, ..StepPlan::plain("s0", Behaviour { takes, ..behaviour }) };

@@ -134,6 +134,14 @@ fn end(seen: &Seen) -> String {
     if let Some((job, _)) = &seen.continued_by {
         end += &format!("; a job that goes on from it ends as `{job}`");
     }
+    match seen.notices {
+        0 => {}
+        1 => end += "; one notice",
+        more => end += &format!("; {more} notices"),
+    }
+    for delivered in &seen.words {
+        end += if *delivered { "; the webhook is delivered" } else { "; the webhook is not delivered" };
+    }
     let unconfirmed = |tried: &Tried| !tried.confirmed;
     if seen.attempts.iter().any(unconfirmed) {
         end += "; the attempt stays *unconfirmed*";

@@ -6,6 +6,7 @@ mod database;
 mod folder;
 mod gifts;
 mod groups;
+mod hooks;
 mod items;
 mod machine;
 mod network;
@@ -36,5 +37,6 @@ pub(crate) fn tables() -> Vec<Table> {
         Table { name: "groups", rows: groups::rows() },
         Table { name: "secrets", rows: gifts::secrets() },
         Table { name: "artifacts", rows: gifts::artifacts() },
+        Table { name: "hooks", rows: hooks::rows() },
     ]
 }

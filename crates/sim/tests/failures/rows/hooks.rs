@@ -1,0 +1,50 @@
+//! What follows on a job's end or on a notice, when the server that is to see to it is away.
+
+use sim::faults::FaultKind;
+use sim::scenario::{Moment, Script};
+use sim::workload::{HookPlan, HookWork, On};
+
+use crate::row::{LONG, Row, SHORT, returns, running, secs, when};
+
+const EXPECT: u64 = 120;
+
+pub(crate) fn rows() -> Vec<Row> {
+    vec![
+        Row::new(
+            "hook-server-killed",
+            "the server is killed when the job has just ended and its `on_success` webhook is not delivered; back after 45 s",
+            returns(followed(when(Moment::Over), On::Success).fault(killed(SHORT.as_secs())), SHORT),
+        )
+        .rule("the webhook is written with the end, and tried until somebody takes it"),
+        Row::new(
+            "notice-server-away",
+            "the step has `expect: 120s`, and the server is away for 300 s meanwhile",
+            returns(expected(running()).fault(killed(LONG.as_secs())), LONG),
+        )
+        .rule("`expect`: time in which the server is away counts; what is still under way is noticed when it is back"),
+        Row::new(
+            "notice-server-killed",
+            "the server is killed right after the notice that the step takes longer than `expect: 120s`, back after 45 s",
+            returns(expected(when(Moment::Noticed)).fault(killed(SHORT.as_secs())), SHORT),
+        )
+        .rule("a notice is a mark on the step's row: it is given once"),
+        Row::new(
+            "notice-server-away-ended",
+            "the step has `expect: 120s`, and ends while the server is away for 30 min",
+            returns(expected(running()).fault(killed(1800)), secs(1800)),
+        )
+        .rule("what is over is not noticed"),
+    ]
+}
+
+fn killed(secs: u64) -> FaultKind {
+    FaultKind::KillServer { server: 0, down: crate::row::secs(secs) }
+}
+
+fn followed(script: Script, on: On) -> Script {
+    script.job(|job| job.hooks.push(HookPlan { on, work: HookWork::Word }))
+}
+
+fn expected(script: Script) -> Script {
+    followed(script.step(|step| step.expect = Some(secs(EXPECT))), On::Notice)
+}
