@@ -108,8 +108,9 @@ fn refuse_circles(checked: &mut [Checked]) {
         circles.push((names, kin::path(&circle)));
     }
     for (names, path) in circles {
-        let in_it =
-            |found: &&mut Checked| found.task.as_ref().is_some_and(|task| names.contains(&*task.definition.name));
+        let in_it = |found: &&mut Checked| {
+            found.task.as_ref().is_some_and(|task| names.iter().any(|name| **name == *task.definition.name))
+        };
         for found in checked.iter_mut().filter(in_it) {
             found.ok = false;
             let message = format!("these tasks begin each other in a circle: {path}");
