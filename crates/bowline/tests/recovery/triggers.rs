@@ -84,6 +84,34 @@ fn a_new_trigger_needs_no_restart_and_comes_when_it_is_due() {
     assert!(late.is_some_and(|late| late < 1.0), "made at {created}");
 }
 
+/// What people see of it, whatever the clock says.
+#[test]
+fn a_trigger_says_what_is_wrong_with_its_task() {
+    let mut house = House::new();
+    let good = hourly(far_minute(), "skip");
+    house.write("tasks/night.yaml", &good);
+    let server = house.start_server();
+    let before = await_trigger(&house);
+    assert_eq!(before["task_problem"], Value::Null, "{before:#}");
+    let awaited = |house: &House, problem: &str| {
+        await_that("the problem is told", || {
+            let trigger = trigger(house);
+            trigger["task_problem"].as_str().is_some_and(|told| told.starts_with(problem)).then_some(trigger)
+        })
+    };
+    house.write("tasks/night.yaml", &good.replace("steps:", "stpes:"));
+    let outdated = awaited(&house, "its task has errors, and the last good version is in use: night.yaml:");
+    assert_eq!(outdated["next"], before["next"], "the last good version goes on");
+    server.kill();
+    let _server = house.start_server();
+    let broken = awaited(&house, "its task has errors: night.yaml:");
+    assert_eq!((&broken["id"], &broken["next"]), (&before["id"], &Value::Array(Vec::new())), "{broken:#}");
+    house.write("tasks/night.yaml", &good);
+    await_that("it is well again", || (trigger(&house)["next"] == before["next"]).then_some(()));
+    std::fs::remove_file(house.folder.path().join("tasks/night.yaml")).expect("it is there");
+    awaited(&house, "there is no such task any more");
+}
+
 /// A bad edit takes no schedule away without a word: not while the server runs, and not over a restart.
 #[test]
 fn a_schedule_whose_task_file_breaks_or_goes_is_told_of() {
@@ -113,7 +141,7 @@ fn a_schedule_whose_task_file_breaks_or_goes_is_told_of() {
         trigger["notice"].is_string().then_some(trigger)
     });
     let problem = missed["task_problem"].as_str().expect("it says why");
-    assert!(problem.starts_with("its task has errors: night.yaml:2: "), "{problem}");
+    assert!(problem.starts_with("its task has errors: night.yaml:1: "), "{problem}");
     assert_eq!((&missed["id"], &missed["next"]), (&before["id"], &Value::Array(Vec::new())), "{missed:#}");
     assert_eq!(jobs(&house).len(), 0);
     let tasks = house.bowline(&["tasks"]).ok().out;

@@ -210,8 +210,8 @@ fn of_the_usual_way() {
               the job's timeout is over
               Job cancelled: its timeout is over (job_timeout)
             b, b -> a, expires:60s | pass 60s; check job
-              Job failed: it had not started when it expired
               the job expired
+              Job failed: it had not started when it expired
               Job failed: it had not started when it expired (expired)
         "#]],
     );

@@ -148,8 +148,8 @@ fn a_schedule_whose_task_is_broken_at_the_start_says_what_is_wrong() {
     desk.pass(nth(1).since(desk.now));
     let row = desk.trigger(ID);
     let error = row.last_error.expect("it says why");
-    assert!(error.starts_with("its task has errors: tidy:2: ") && error.contains("stpes"), "{error}");
-    assert!(row.notice.is_some_and(|notice| notice.contains("1 time passed") && notice.contains("stpes")));
+    assert_eq!(error, "its task has errors: tidy:1: a task needs the key `steps`");
+    assert!(row.notice.is_some_and(|notice| notice.contains("1 time passed") && notice.contains(&error)));
     desk.tasks(&[SKIPS]);
     desk.pass(nth(2).since(desk.now));
     assert_eq!(jobs(&desk), [job_id(ID, nth(2))]);

@@ -256,22 +256,46 @@ fn a_job_that_never_started_expires() {
         "a -> b[if:always()], c[unmatched:wait] -> d, expires:60s",
         "pass 55s; offer a; next; accept a#1",
         expect![[r#"
-        submit       | a: pending -enqueue-> queued; c: pending -enqueue-> queued
-        pass 55s
-        offer a      | a: offer made; ! offer a
-        +5s check job | a: queued -fail-> failed; b: pending -skip-> skipped; c: queued -fail-> failed; d: pending -skip-> skipped; job: pending -> failed; ! withdraw a
-        accept a#1   | refused: stale: the step has no such attempt now
-        = job failed (expired), a failed (expired), b skipped, c failed (expired), d skipped
-    "#]],
+            submit       | a: pending -enqueue-> queued; c: pending -enqueue-> queued
+            pass 55s
+            offer a      | a: offer made; ! offer a
+            +5s check job | b: pending -skip-> skipped; d: pending -skip-> skipped; a: queued -fail-> failed; c: queued -fail-> failed; job: pending -> failed; ! withdraw a
+            accept a#1   | refused: stale: the step has no such attempt now
+            = job failed (expired), a failed (expired), b skipped, c failed (expired), d skipped
+        "#]],
     );
 }
 
 /// What a step is allowed is to fail, not that nothing was done.
 #[test]
 fn a_job_whose_steps_may_fail_expires_as_failed() {
-    check("a[allow_failure unmatched:wait], expires:60s", "next", expect![[r#""#]]);
-    check("a[allow_failure unmatched:wait] -> b[child:x], expires:60s", "next", expect![[r#""#]]);
-    check("a[allow_failure approve] -> b, expires:60s", "next", expect![[r#""#]]);
+    check(
+        "a[allow_failure unmatched:wait], expires:60s",
+        "next",
+        expect![[r#"
+        submit       | a: pending -enqueue-> queued
+        +60s check job | a: queued -fail-> failed; job: pending -> failed
+        = job failed (expired), a failed (expired)
+    "#]],
+    );
+    check(
+        "a[allow_failure unmatched:wait] -> b[child:x], expires:60s",
+        "next",
+        expect![[r#"
+        submit       | a: pending -enqueue-> queued
+        +60s check job | b: pending -skip-> skipped; a: queued -fail-> failed; job: pending -> failed
+        = job failed (expired), a failed (expired), b skipped
+    "#]],
+    );
+    check(
+        "a[allow_failure approve] -> b, expires:60s",
+        "next",
+        expect![[r#"
+        submit       | a: pending -hold-> held; job: pending -> held
+        +60s check job | b: pending -skip-> skipped; a: held -cancel-> cancelled; job: held -> failed
+        = job failed (expired), a cancelled (expired), b skipped
+    "#]],
+    );
 }
 
 #[test]
@@ -296,7 +320,7 @@ fn a_held_job_expires_as_failed() {
         "next",
         expect![[r#"
         submit       | a: pending -hold-> held; job: pending -> held
-        +60s check job | a: held -cancel-> cancelled; b: pending -skip-> skipped; job: held -> failed
+        +60s check job | b: pending -skip-> skipped; a: held -cancel-> cancelled; job: held -> failed
         = job failed (expired), a cancelled (expired), b skipped
     "#]],
     );
@@ -309,7 +333,7 @@ fn a_waiting_job_expires_as_failed() {
         "next",
         expect![[r#"
         submit       | a: pending -wait-> waiting
-        +60s check job | a: waiting -cancel-> cancelled; b: pending -skip-> skipped; job: pending -> failed
+        +60s check job | b: pending -skip-> skipped; a: waiting -cancel-> cancelled; job: pending -> failed
         = job failed (expired), a cancelled (expired), b skipped
     "#]],
     );
