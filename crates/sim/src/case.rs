@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::check::Finding;
-use crate::faults::{self, Fault};
+use crate::faults::{self, Fault, FaultKind};
 use crate::setup::{self, HostSetup, RetentionPlan, Scale, Setup};
 use crate::story::Story;
 use crate::workload::{JobPlan, SchedulePlan};
@@ -65,7 +65,15 @@ impl Case {
         let retention = RetentionPlan::roll(seed);
         let queue_secs = setup::roll_queue_secs(seed);
         let (what, servers, hosts) = (String::new(), setup.servers, setup.hosts);
-        Case { seed, what, servers, hosts, jobs, schedules, retention, queue_secs, faults }
+        Case { seed, what, servers, hosts, jobs, schedules, retention, queue_secs, faults }.with_holders()
+    }
+
+    /// Whoever cuts off those who have a slot wants somebody to have one.
+    fn with_holders(mut self) -> Case {
+        if self.faults.iter().any(|fault| matches!(fault.kind, FaultKind::CutHolder { .. })) {
+            JobPlan::ensure_groups(&mut self.jobs, self.seed);
+        }
+        self
     }
 
     /// The same with some faults of this kind.
@@ -76,7 +84,7 @@ impl Case {
             case.faults.extend(faults::roll_only(seed, &setup, &[kind], FAULTS_WITH));
             case.faults.sort_by_key(|fault| fault.at);
         }
-        case
+        case.with_holders()
     }
 
     /// Runs it, up to the event `until`. A panic anywhere in it is a finding.

@@ -298,12 +298,16 @@ pub(crate) fn job_end(plan: &JobPlan, ends: &[(End, Option<&str>)], job: &JobSto
     if job.cancelled && ends.iter().any(|(end, _)| *end == End::Cancelled) {
         return End::Cancelled;
     }
+    // That it never started is the job's own failure, whatever its steps may do.
+    if ends.iter().any(|(_, code)| *code == Some("expired")) {
+        return End::Failed;
+    }
     let counts = |wanted: End| {
         let mut all = plan.steps.iter().zip(ends);
         all.find(|(step, (end, _))| *end == wanted && !step.allow_failure).map(|(_, (_, code))| *code)
     };
     match (counts(End::Failed), counts(End::Cancelled)) {
-        (Some(_), _) | (None, Some(Some("expired" | "internal"))) => End::Failed,
+        (Some(_), _) | (None, Some(Some("internal"))) => End::Failed,
         (None, Some(_)) => End::Cancelled,
         (None, None) => End::Success,
     }

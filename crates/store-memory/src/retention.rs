@@ -83,9 +83,7 @@ pub(crate) fn weight(tables: &Tables, job: JobId) -> Cleared {
 }
 
 pub(crate) fn doom(tables: &mut Tables, jobs: &[(JobId, u64)], now: Time) -> Result<Vec<JobId>, StoreError> {
-    // With the events go their numbers, and no number is given twice.
-    let last = tables.last_event();
-    tables.counters.put(EVENTS_COUNTER, Counter(last));
+    keep_numbers(tables);
     let mut gone = Vec::new();
     for (id, version) in jobs {
         countable(*version)?;
@@ -107,7 +105,14 @@ pub(crate) fn doom(tables: &mut Tables, jobs: &[(JobId, u64)], now: Time) -> Res
     Ok(gone)
 }
 
+/// With the events go their numbers, and no number is given twice. Another server may add some to a job that is doomed already.
+fn keep_numbers(tables: &mut Tables) {
+    let last = tables.last_event();
+    tables.counters.put(EVENTS_COUNTER, Counter(last));
+}
+
 pub(crate) fn clear_doomed(tables: &mut Tables, piece: Piece) -> Cleared {
+    keep_numbers(tables);
     let (mut cleared, mut left) = (Cleared::default(), piece);
     loop {
         let first = tables.doomed.iter().next().map(|(job, _)| *job);

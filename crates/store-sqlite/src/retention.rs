@@ -113,6 +113,7 @@ pub(crate) fn doom(tx: &Transaction<'_>, jobs: &[(JobId, u64)], now: Time) -> Re
 }
 
 pub(crate) fn clear_doomed(tx: &Transaction<'_>, piece: Piece) -> Result<Cleared, Failure> {
+    put_counter(tx, EVENTS_COUNTER, last_event(tx)?)?;
     let (mut cleared, mut left) = (Cleared::default(), piece);
     loop {
         let job = tx.prepare_cached(sql::FIRST_DOOMED)?.query_row([], |row| values::maybe_job(row, 0))?;

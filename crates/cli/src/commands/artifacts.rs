@@ -68,6 +68,12 @@ pub(crate) async fn run(client: &Client, args: &ArtifactsArgs) -> Result<Exit, C
         let hint = format!("`bowline artifacts {}` lists what there is", args.id);
         return Err(CliError::usage_hint("no file is meant by that", hint));
     }
+    let is_folder = |step: &str| pack::manifest::is_inner_path(step) && !step.contains(['/', '\\']);
+    if several && let Some(file) = chosen.iter().find(|file| !is_folder(&file.step)) {
+        // No step of ours has such a name: a server that gives one wants a file where it does not belong.
+        let message = format!("step `{}` cannot be the name of a folder", file.step.escape_debug());
+        return Err(CliError::usage_hint(message, "name one step to fetch its files alone"));
+    }
     let root = args.output.clone().unwrap_or_else(|| PathBuf::from("."));
     let mut progress = Progress::new(&chosen);
     // All that a step left comes as one stream, in the order of the list; else each file is asked for.

@@ -1,5 +1,7 @@
 //! What a run would take away, without taking anything: beside the writer, for `--dry-run`.
 
+use std::collections::BTreeSet;
+
 use engine::{AttemptId, JobId};
 use store::{OldJob, Reader, StoreError};
 
@@ -28,7 +30,7 @@ fn jobs(
     tally: &mut Tally,
 ) -> Result<(), StoreError> {
     let Some(before) = cutoffs.jobs else { return Ok(()) };
-    let (mut after, mut family) = (None, Vec::<OldJob>::new());
+    let (mut after, mut family, mut going) = (None, Vec::<OldJob>::new(), BTreeSet::new());
     loop {
         let page = reader.old_jobs(after, JobId::lowest_at(before), LOOK_JOBS)?;
         let is_last = page.len() < LOOK_JOBS;
@@ -38,7 +40,12 @@ fn jobs(
                 && job.as_ref().is_none_or(|job| !family.iter().any(|kin| plan::are_kin(kin.id, job.id)));
             if ends {
                 let whole = std::mem::take(&mut family);
-                weigh(reader, &whole, plan::judge(&whole, before, in_hand), tally)?;
+                let rules = plan::Rules { before, in_hand, goes_first: &|old| going.contains(&old) };
+                let verdict = plan::judge(&whole, &rules);
+                if verdict.is_ok() {
+                    going.extend(whole.iter().map(|job| job.id));
+                }
+                weigh(reader, &whole, verdict, tally)?;
             }
             family.extend(job);
         }

@@ -121,6 +121,11 @@ pub fn was_deleted(reader: &dyn Reader, job: JobId) -> Result<bool, StoreError> 
     Ok(kin.is_empty())
 }
 
+/// The id after this one.
+fn above(id: uuid::Uuid) -> JobId {
+    JobId(uuid::Uuid::from_u128(id.as_u128().saturating_add(1)))
+}
+
 /// The id before this one.
 fn below(id: uuid::Uuid) -> Option<JobId> {
     id.as_u128().checked_sub(1).map(|before| JobId(uuid::Uuid::from_u128(before)))

@@ -38,20 +38,32 @@ pub(super) fn count(kept: &mut Kept, keep: Keep, jobs: usize) {
     }
 }
 
-/// Whether a family, all of it that is on record, may go; or why it stays.
-pub fn judge(family: &[OldJob], before: Time, in_hand: &dyn Fn(JobId) -> bool) -> Result<(), Keep> {
-    family.iter().try_for_each(|job| judge_one(job, family, before, in_hand))
+/// What a judgement wants to know besides the rows.
+#[derive(Clone, Copy)]
+pub struct Rules<'a> {
+    /// What ended from then on is too young.
+    pub before: Time,
+    /// Whether a connected worker has something of a job.
+    pub in_hand: &'a dyn Fn(JobId) -> bool,
+    /// Whether a job that is on record goes before the one that is judged.
+    pub goes_first: &'a dyn Fn(JobId) -> bool,
 }
 
-fn judge_one(job: &OldJob, family: &[OldJob], before: Time, in_hand: &dyn Fn(JobId) -> bool) -> Result<(), Keep> {
-    let is_kin = |other: JobId| family.iter().any(|kin| kin.id == other);
+/// Whether a family, all of it that is on record, may go; or why it stays.
+pub fn judge(family: &[OldJob], rules: &Rules<'_>) -> Result<(), Keep> {
+    family.iter().try_for_each(|job| judge_one(job, rules))
+}
+
+fn judge_one(job: &OldJob, rules: &Rules<'_>) -> Result<(), Keep> {
+    let &Rules { before, in_hand, goes_first } = rules;
+    let has_gone = |old: JobId| are_kin(job.id, old) || goes_first(old);
     let is_old = |at: Option<Time>| at.is_some_and(|at| at < before);
     let doubtful = job.in_doubt && !planted::is(Bug::PrunedInDoubt);
     let reasons = [
         (job.open, Keep::Open),
         (!is_old(job.ended_at) || job.last_event_at.is_some_and(|at| at >= before), Keep::Young),
         (job.carried_on, Keep::CarriedOn),
-        (job.continues.is_some_and(|old| !is_kin(old)), Keep::Continues),
+        (job.continues.is_some_and(|old| !has_gone(old)), Keep::Continues),
         (doubtful, Keep::InDoubt),
         (job.log_open, Keep::LogOpen),
         (job.undelivered, Keep::Undelivered),
@@ -103,11 +115,17 @@ mod tests {
             (OldJob { log_open: true, ..old(2) }, Err(Keep::LogOpen)),
             (OldJob { undelivered: true, ..old(2) }, Err(Keep::Undelivered)),
         ];
+        let rules = Rules { before: Time(100), in_hand: &nobody, goes_first: &nobody };
         for (job, expected) in cases {
-            assert_eq!(judge(&[old(1), job.clone(), old(3)], Time(100), &nobody), expected, "{job:?}");
+            assert_eq!(judge(&[old(1), job.clone(), old(3)], &rules), expected, "{job:?}");
         }
-        assert_eq!(judge(&[old(1)], Time(50), &nobody), Err(Keep::Young), "what ended just then is not older");
-        assert_eq!(judge(&[old(1)], Time(100), &|job| job == old(1).id), Err(Keep::InHand));
+        let then = Rules { before: Time(50), ..rules };
+        assert_eq!(judge(&[old(1)], &then), Err(Keep::Young), "what ended just then is not older");
+        let in_hand = Rules { in_hand: &|job| job == old(1).id, ..rules };
+        assert_eq!(judge(&[old(1)], &in_hand), Err(Keep::InHand));
+        let after = Rules { goes_first: &|job| Some(job) == elsewhere, ..rules };
+        let next = OldJob { continues: elsewhere, ..old(2) };
+        assert_eq!(judge(&[next], &after), Ok(()), "the one that it goes on for goes first");
     }
 
     #[test]

@@ -6,10 +6,10 @@ use engine::{AttemptId, JobId, Time, WorkerId};
 use store::rows::WorkerRow;
 use store::{OldJob, OldLog, Piece, Reader, Store, StoreError};
 
-use super::{Cutoffs, Tally, add, plan, raise_mark};
+use super::{Cutoffs, Tally, above, add, below, plan, raise_mark};
 
-/// Jobs that are looked at in one step.
-pub(super) const LOOK_JOBS: usize = 100;
+/// Jobs that are looked at in one step. Each may have ten thousand attempts, whose logs are asked for.
+pub(super) const LOOK_JOBS: usize = 20;
 
 /// Logs that are looked at in one step.
 pub(super) const LOOK_LOGS: usize = 50;
@@ -83,7 +83,7 @@ impl Run {
             add(&mut self.tally, cleared);
             self.clearing = cleared.more;
         } else if !self.condemned.is_empty() {
-            self.doom(store, now, &mut step)?;
+            self.doom(store, now, in_hand, &mut step)?;
         } else {
             match &mut self.phase {
                 Phase::Jobs(after) => {
@@ -138,19 +138,47 @@ impl Run {
 
     fn judge(&mut self, before: Time, in_hand: &dyn Fn(JobId) -> bool) {
         let family = std::mem::take(&mut self.family);
-        match plan::judge(&family, before, in_hand) {
+        // The older one of those that go on for each other stands first in the table, and goes first.
+        let goes_first = |old: JobId| self.condemned.iter().any(|(id, _)| *id == old);
+        match plan::judge(&family, &plan::Rules { before, in_hand, goes_first: &goes_first }) {
             Ok(()) => self.condemned.extend(family.iter().map(|job| (job.id, job.version))),
             Err(keep) => plan::count(&mut self.tally.kept, keep, family.len()),
         }
     }
 
-    fn doom(&mut self, store: &mut dyn Store, now: Time, step: &mut Step) -> Result<(), StoreError> {
-        if let Some(before) = self.cutoffs.jobs {
-            raise_mark(store, before)?;
-        }
+    /// Long may have passed since they were judged, and what was said of one of them since then leaves its version as it is: each
+    /// family is judged again.
+    fn doom(
+        &mut self,
+        store: &mut dyn Store,
+        now: Time,
+        in_hand: &dyn Fn(JobId) -> bool,
+        step: &mut Step,
+    ) -> Result<(), StoreError> {
+        let Some(before) = self.cutoffs.jobs else { return Ok(()) };
+        raise_mark(store, before)?;
         let some: Vec<(JobId, u64)> = self.condemned.iter().take(DOOMED_PER_STEP).copied().collect();
-        step.jobs = store.doom(&some, now)?;
+        let rules = plan::Rules { before, in_hand, goes_first: &|_| false };
+        let (mut sure, mut spared) = (Vec::with_capacity(some.len()), None);
+        for family in some.chunk_by(|one, next| plan::are_kin(one.0, next.0)) {
+            let ((first, _), (last, _)) = (family[0], family[family.len() - 1]);
+            let rows = store.reader().old_jobs(below(first.0), above(last.0), family.len() + 1)?;
+            match plan::judge(&rows, &rules) {
+                Ok(()) => sure.extend(family),
+                Err(keep) => {
+                    plan::count(&mut self.tally.kept, keep, family.len());
+                    spared = Some(last);
+                }
+            }
+        }
+        step.jobs = store.doom(&sure, now)?;
         self.condemned.drain(..some.len());
+        // What is left of a family that stays was to follow in the next step.
+        while let Some((next, _)) = self.condemned.front()
+            && spared.is_some_and(|spared| plan::are_kin(spared, *next))
+        {
+            self.condemned.pop_front();
+        }
         self.tally.jobs += step.jobs.len() as u64;
         self.clearing = true;
         Ok(())

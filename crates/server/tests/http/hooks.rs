@@ -73,10 +73,10 @@ async fn a_signed_call_starts_the_task_with_its_body() {
 async fn who_cannot_sign_starts_nothing() {
     let site = Site::shipping().await;
     let unset = site.call("{}").send().await.is_error(503, "unavailable");
-    assert_eq!(unset["message"], "the secret `SHIP_KEY` is not set on the server");
+    assert_eq!(unset["message"], "calls cannot be checked now", "a stranger is told of no secret");
     site.set_secret(0o644);
     let open = site.call("{}").send().await.is_error(503, "unavailable");
-    assert!(open["hint"].as_str().is_some_and(|hint| hint.contains("chmod 600")), "{open}");
+    assert_eq!(open["hint"], "the server's log says why");
     site.set_secret(0o600);
     let forged = site.request("POST", "/hooks/ship").header("x-bowline-signature", &signature("guess", "{}"));
     forged.body(b"{}".to_vec()).send().await.is_error(401, "unauthorized");

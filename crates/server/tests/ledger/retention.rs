@@ -10,7 +10,7 @@ use protocol::link::{
 };
 use protocol::log::{BlockEncoder, LineEnd, Stream};
 use server::ledger::{Again, Command, PruneOrder, RetryOrder};
-use server::retention::{Kept, RetentionRules, Tally};
+use server::retention::{Cutoffs, Kept, RetentionRules, Run, Tally};
 use store::Store;
 use store::read::LogState;
 use tokio::sync::oneshot;
@@ -256,11 +256,30 @@ fn the_older_of_two_that_go_on_for_each_other_goes_first_and_is_known_by_name() 
     idle(&mut desk, &mut w);
     // Heard of when the second was made: it is as old as that.
     later(&mut desk, HOUR * 2);
-    // The younger one goes with the next run, when the older one is off the record.
-    assert_eq!(desk.prune(HOUR).jobs, 1);
-    assert!(!is_there(&desk, first) && is_there(&desk, second));
-    assert_eq!(desk.prune(HOUR).jobs, 1);
-    assert!(!is_there(&desk, second));
+    assert_eq!(desk.prune(HOUR).jobs, 2, "both with one run, and the older one first");
+    assert!(!is_there(&desk, first) && !is_there(&desk, second));
+}
+
+/// A run takes its time: what was said of a job since it was judged counts.
+#[test]
+fn a_job_that_is_spoken_of_while_a_run_is_under_way_stays() {
+    let mut desk = Desk::new();
+    let mut w = desk.worker("w", "script", 1);
+    let (quiet, _) = ended(&mut desk, &mut w, 1);
+    let (first, _) = ended(&mut desk, &mut w, 1);
+    later(&mut desk, DAY);
+    let now = desk.core().now();
+    let mut run = Run::new(Cutoffs { jobs: Some(now - HOUR), ..Cutoffs::default() });
+    let mut gone = Vec::new();
+    // What is left of earlier runs, then a look at all jobs: they are condemned, and none has gone.
+    for _ in 0..2 {
+        gone.extend(run.step(desk.core().store_mut(), now, &|_| false).expect("a step").jobs);
+    }
+    assert_eq!(gone, []);
+    let order = RetryOrder { job: first, from_failed: false, confirm_dead: false, by: "ann".to_owned(), input: None };
+    desk.again(Again::Retry(order)).expect("it goes on");
+    while !run.step(desk.core().store_mut(), now, &|_| false).expect("a step").done {}
+    assert!(!is_there(&desk, quiet) && is_there(&desk, first));
 }
 
 #[test]

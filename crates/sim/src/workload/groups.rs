@@ -44,9 +44,20 @@ fn is_queue(when_full: &WhenFull) -> bool {
 impl JobPlan {
     /// Puts some of the jobs into one of two groups, in some of the worlds.
     pub(super) fn roll_groups(jobs: &mut [JobPlan], dice: &mut Dice) {
-        if !dice.chance(0.3) {
-            return;
+        if dice.chance(0.3) {
+            JobPlan::share_groups(jobs, dice);
         }
+    }
+
+    /// Where there are none yet: what happens to those who have a slot wants somebody to have one.
+    pub(crate) fn ensure_groups(jobs: &mut [JobPlan], seed: u64) {
+        if jobs.iter().all(|job| job.group.is_none()) {
+            JobPlan::share_groups(jobs, &mut Dice::new(seed, "groups to cut"));
+            JobPlan::roll_when_full(jobs, &mut Dice::new(seed, "full groups"));
+        }
+    }
+
+    fn share_groups(jobs: &mut [JobPlan], dice: &mut Dice) {
         for job in jobs {
             let group = if dice.chance(0.6) { ("ga", 1) } else { ("gb", 2) };
             if dice.chance(0.4) {

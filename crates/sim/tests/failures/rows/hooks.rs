@@ -15,6 +15,8 @@ pub(crate) fn rows() -> Vec<Row> {
             "the server is killed when the job has just ended and its `on_success` webhook is not delivered; back after 45 s",
             returns(followed(when(Moment::Over), On::Success).fault(killed(SHORT.as_secs())), SHORT),
         )
+        // Its worker may or may not have heard that the end is on record.
+        .either()
         .rule("the webhook is written with the end, and tried until somebody takes it"),
         Row::new(
             "notice-server-away",

@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
 use protocol::attempt::Ticket;
-use protocol::folder::{LOG_FOLDER, WORK_FOLDER};
+use protocol::folder::{LOG_FOLDER, OUTPUT_FILE, WORK_FOLDER};
 use tokio::sync::mpsc as tokio_mpsc;
 use uuid::Uuid;
 
@@ -119,6 +119,8 @@ impl Sweeper {
         if fs::read_dir(&work).is_ok_and(|mut entries| entries.next().is_some()) {
             remove(&work);
         }
+        // The record has what was in it, masked; the file itself may hold secrets where a runner died before it was through.
+        let _ = fs::remove_file(folder.join(OUTPUT_FILE));
         let path = self.places.kept_attempt(ticket);
         if let Err(error) = fs::rename(&folder, &path) {
             tracing::warn!(folder = %folder.display(), %error, "an attempt that is done cannot be put away");
