@@ -127,3 +127,50 @@ impl StepIx {
         self.0 as usize
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::definition::STEPS_MAX;
+
+    const JOB: JobId = JobId(Uuid::from_u128(0x0190_0000_0000_7000_8000_0000_0000_0001));
+
+    /// Two things under one id would be one thing: the second would never be begun or told.
+    #[test]
+    fn whatever_a_job_brings_about_has_an_id_of_its_own() {
+        let kinds = [NoticeKind::JobLate, NoticeKind::StepLate, NoticeKind::QueueOld, NoticeKind::ScheduleMissed];
+        let places = [0, 1, 2, STEPS_MAX - 1].map(StepIx::of);
+        let numbers = [0, 1, 2, HOOKS_MAX - 1];
+        let mut ids = vec![JOB];
+        for number in numbers {
+            ids.push(JOB.hook(number as usize));
+            ids.extend(places.map(|step| JOB.child(step, number)));
+            for kind in kinds {
+                ids.push(JOB.notice(kind, None, number as usize));
+                ids.extend(places.map(|step| JOB.notice(kind, Some(step), number as usize)));
+            }
+        }
+        assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len());
+        assert!(ids.iter().all(|id| JOB.may_be_kin(*id)));
+    }
+
+    /// It would have the id of another step's notice.
+    #[test]
+    #[should_panic(expected = "a task has few hooks")]
+    fn a_hook_too_many_has_no_id() {
+        JOB.notice(NoticeKind::JobLate, None, HOOKS_MAX as usize);
+    }
+
+    #[test]
+    fn a_family_is_as_old_as_its_first_job() {
+        let made = Time(1_700_000_000_000_000);
+        let first = JobId::lowest_at(made);
+        for job in [first, first.child(StepIx(3), 1), first.hook(0)] {
+            assert!(!job.is_from_before(made), "{job}");
+            assert!(job.is_from_before(made + Duration::from_millis(1)), "{job}");
+        }
+    }
+}
