@@ -2,6 +2,7 @@
 
 use engine::attempt::AttemptState;
 use engine::deadline::{Action, Owner};
+use engine::definition::WhenFull;
 use engine::state::Ground;
 use engine::table::Verb;
 use engine::{FailureKind, JobState, StateName, WorkerId};
@@ -109,6 +110,8 @@ fn failures() {
         (FailureKind::Secret, "secret"),
         (FailureKind::UnknownTask, "unknown_task"),
         (FailureKind::InvalidInput, "invalid_input"),
+        (FailureKind::GroupFull, "group_full"),
+        (FailureKind::GroupDeadlock, "group_deadlock"),
         (FailureKind::Resolved, "resolved"),
         (FailureKind::Internal, "internal"),
     ];
@@ -118,6 +121,13 @@ fn failures() {
     }
     assert_eq!(FailureKind::from_code("exit_code", None), None, "an exit code has a number");
     assert_eq!(FailureKind::from_code("bad_luck", None), None);
+}
+
+/// What becomes of a job whose concurrency group is full, as its task file has it.
+#[test]
+fn full_groups() {
+    let words = [WhenFull::Queue, WhenFull::Reject, WhenFull::CancelOldest].map(WhenFull::word);
+    assert_eq!(words, ["queue", "reject", "cancel_oldest"]);
 }
 
 /// Why a step was repeated, for people.

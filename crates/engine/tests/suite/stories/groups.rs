@@ -3,10 +3,15 @@
 use std::time::Duration;
 
 use engine::deadline::{Action, LOOK_AGAIN, Owner};
-use engine::{JobState, StepIx};
+use engine::definition::{Concurrency, Definition, DefinitionParts, WhenFull};
+use engine::{GROUP_NAME_MAX, JobId, JobState, StepIx, group_of};
 use expect_test::expect;
+use serde_json::{Value, json};
+use uuid::Uuid;
 
 use crate::support::script::{check, world};
+use crate::support::task::task;
+use crate::support::toy::Toy;
 use crate::support::world::START;
 
 #[test]
@@ -116,19 +121,68 @@ fn what_runs_has_its_slot() {
 
 #[test]
 fn while_it_waits_its_group_owns_it() {
-    let waiting = world("a -> b, timeout:10s, group:release", "");
+    let waiting = world("a -> b, timeout:10s, expect:5s, group:release", "");
     let header = &waiting.job.header;
     assert_eq!(header.state, JobState::Pending);
     assert!(waiting.job.awaits_slot());
-    assert_eq!(header.timeout_at, None, "its clock stands still");
+    assert_eq!((header.timeout_at, header.expect_at), (None, None), "its clock stands still");
     let check = header.check.expect("it is open");
     assert_eq!((check.owner, check.at, check.action), (Owner::Group, START + LOOK_AGAIN, Action::LookAgain));
     let owner = |ix: u32| waiting.job.step(StepIx(ix)).check.map(|check| check.owner);
     assert_eq!((owner(0), owner(1)), (Some(Owner::Group), Some(Owner::Needs)));
 
-    let admitted = world("a -> b, timeout:10s, group:release", "pass 1h; admit");
+    let admitted = world("a -> b, timeout:10s, expect:5s, group:release", "pass 1h; admit");
     let start = START + Duration::from_secs(3600);
     assert_eq!(admitted.job.header.admitted_at, Some(start));
     assert_eq!(admitted.job.header.timeout_at, Some(start + Duration::from_secs(10)), "it counts from here");
+    assert_eq!(admitted.job.header.expect_at, Some(start + Duration::from_secs(5)), "and so does this");
     assert_eq!(admitted.job.header.check.map(|check| check.owner), Some(Owner::Steps));
+}
+
+/// The group of a job with this input, or why there is none.
+fn group(written: &str, templated: bool, input: &Value) -> Result<String, String> {
+    let task = task("a");
+    let concurrency = Concurrency { group: written.into(), templated, limit: 1, when_full: WhenFull::Queue };
+    let parts = DefinitionParts {
+        name: task.name.clone(),
+        timeout: None,
+        expires: None,
+        expect: None,
+        priority: 0,
+        concurrency: Some(concurrency),
+        hooks: Vec::new(),
+        steps: task.steps().to_vec(),
+    };
+    let definition = Definition::new(parts).expect("one step is a sound graph");
+    let group = group_of(&definition, input, JobId(Uuid::from_u128(1)), &Toy)?;
+    Ok(group.expect("the task has a group").to_string())
+}
+
+#[test]
+fn its_name_is_taken_as_it_is_written_or_from_the_input() {
+    assert_eq!(group("{input}", false, &json!("prod")), Ok("{input}".to_owned()), "it is no template");
+    assert_eq!(group("shop-{input}", true, &json!(7)), Ok("shop-7".to_owned()));
+    for (input, name) in [(json!("prod"), "prod"), (json!(" prod\n"), "prod"), (json!(7), "7"), (json!(true), "true")] {
+        assert_eq!(group("{input}", true, &input), Ok(name.to_owned()), "{input}");
+    }
+}
+
+#[test]
+fn a_name_that_is_none_is_refused() {
+    let problem = |input: Value| match group("{input}", true, &input) {
+        Ok(_) => None,
+        Err(problem) => Some(problem.replace("the concurrency group of task `demo`: ", "")),
+    };
+    for input in [json!(null), json!(["prod"]), json!({ "name": "prod" })] {
+        assert_eq!(problem(input).as_deref(), Some("its name is no text"));
+    }
+    assert_eq!(problem(json!(" ")).as_deref(), Some("its name is empty"));
+    assert_eq!(problem(json!("x".repeat(GROUP_NAME_MAX - 1))), None);
+    assert_eq!(problem(json!("x".repeat(GROUP_NAME_MAX))), None);
+    let told = problem(json!("x".repeat(GROUP_NAME_MAX + 1)));
+    assert_eq!(told.as_deref(), Some("its name has more than 200 bytes"));
+    let told = problem(json!("a\nb"));
+    assert_eq!(told.as_deref(), Some("its name has a line break or another control character in it"));
+    let told = group("{bad}", true, &json!(1));
+    assert_eq!(told, Err("the concurrency group of task `demo`: `bad` is not there".to_owned()));
 }

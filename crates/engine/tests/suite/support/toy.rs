@@ -42,13 +42,20 @@ impl Evaluator for Toy {
         Ok(RunBody { program: Program::Command { argv }, ..body.clone() })
     }
 
-    /// The same places as in a program.
+    /// The same places as in a program, and what is known of the job's end; the input alone stays what it is.
     fn fill(&self, with: &Value, _uses: &[StepIx], scope: &Scope<'_>) -> Result<Value, String> {
         let Value::String(text) = with else { return Ok(with.clone()) };
         if text.contains("{bad}") {
             return Err("`bad` is not there".to_owned());
         }
+        if text == "{input}" {
+            return Ok(scope.input.clone());
+        }
+        let text = text.replace("{input}", &scope.input.to_string());
         let item = scope.item.unwrap_or(&Value::Null).to_string();
+        let functions = [(scope.success, "success()"), (scope.failure, "failure()"), (scope.cancelled, "cancelled()")];
+        let holds: Vec<&str> = functions.into_iter().filter_map(|(holds, name)| holds.then_some(name)).collect();
+        let text = text.replace("{holds}", &holds.join(" "));
         let state = scope.outcome.map_or("", |outcome| outcome.state.word());
         let error = scope.outcome.and_then(|outcome| outcome.error).map_or("", |error| error.kind.code());
         let step = scope.outcome.and_then(|outcome| outcome.step).unwrap_or_default();
