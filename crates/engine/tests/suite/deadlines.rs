@@ -3,11 +3,12 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use engine::deadline::Rules;
-use engine::{Clocks, Heard};
+use engine::deadline::{Action, Rules};
+use engine::{Clocks, Event, Heard};
 use expect_test::{Expect, expect};
 
 use crate::support::script::world;
+use crate::support::world::START;
 
 #[expect(clippy::needless_pass_by_value, reason = "`expect!` makes a value, and a call reads better without `&`")]
 fn check(stories: &[(&str, &str)], expected: Expect) {
@@ -56,6 +57,32 @@ fn of_a_queued_step() {
             a | offer a; next; offer a; next; pass 2s; check a | dispatcher, 8s: decide_unmatched
         "#]],
     );
+}
+
+/// A notice has its time in the row like everything else, so that somebody looks then.
+#[test]
+fn of_a_step_that_waits_too_long() {
+    for (story, due) in [("", Some(900)), ("pass 100s", Some(900)), ("deaf 60s 0s", Some(960)), ("offer a", None)] {
+        let mut world = world("a[unmatched:wait]", story);
+        let a = world.step_named("a");
+        world.rules = Rules { queue_notice: Some(Duration::from_secs(900)), ..Rules::default() };
+        world.play(&Event::Check { step: a }).expect("a look");
+        let check = world.job.step(a).check.expect("not final");
+        let at = (check.action == Action::GiveNotice).then(|| check.at.since(START).as_secs());
+        assert_eq!(at, due, "{story}");
+    }
+}
+
+#[test]
+fn of_a_job_that_is_expected() {
+    for (graph, action, seconds) in [
+        ("a, expect:60s", Action::GiveNotice, 60),
+        ("a, expect:60s, timeout:90s", Action::GiveNotice, 60),
+        ("a, expect:60s, timeout:30s", Action::CancelForTimeout, 30),
+    ] {
+        let check = world(graph, "").job.header.check.expect("not final");
+        assert_eq!((check.action, check.at), (action, START + Duration::from_secs(seconds)), "{graph}");
+    }
 }
 
 #[test]
@@ -126,7 +153,7 @@ fn nothing_is_lost_before_it_began() {
         let step = world.step_named("a");
         let (ticket, epoch) = (world.ticket(step), world.epoch_of(step));
         let since = Heard(world.heard().0 - 500_000_000);
-        world.play(&engine::Event::ServerLost { ticket, epoch, since }).expect("it runs");
+        world.play(&Event::ServerLost { ticket, epoch, since }).expect("it runs");
         let due = world.next_check().expect("its window");
         assert_eq!(due, world.now + Duration::from_secs(left), "{story}");
     }

@@ -1,10 +1,14 @@
 //! What follows on a job's end.
 
+use std::sync::Arc;
+
 use engine::JobState;
-use engine::event::HookOrder;
+use engine::definition::ChildTask;
+use engine::event::{Birth, HookOrder};
 use expect_test::expect;
 
 use crate::support::script::{changes_of, check, event, world};
+use crate::support::task::child_task;
 
 #[test]
 fn each_end_has_its_own() {
@@ -38,6 +42,17 @@ fn each_end_has_its_own() {
             = job cancelled (cancelled), a cancelled (cancelled)
         "#]],
     );
+}
+
+/// What follows may ask how the job ended, in the words of conditions.
+#[test]
+fn an_end_is_just_one_of_the_three() {
+    let graph = "a, on_success:{holds}, on_error:{holds}, on_cancel:{holds}";
+    for (story, holds) in [("go a; end a 0", "success()"), ("go a; end a 1", "failure()"), ("cancel", "cancelled()")] {
+        let ended = changes_of(graph, story);
+        let [HookOrder::Begin(birth)] = ended.hooks.as_slice() else { panic!("one job follows: {story}") };
+        assert_eq!(*birth.input, holds, "{story}");
+    }
 }
 
 #[test]
@@ -107,8 +122,15 @@ fn nothing_follows_on_a_hook() {
         (birth.id, birth.hook_of, birth.parent),
         (world("a", "").job.id.hook(0), Some(world("a", "").job.id), None)
     );
-    let mut hook = world("a, on_error:x", "go a");
-    hook.job.hook_of = birth.hook_of;
+    // Its own task has a hook too.
+    let mut hook = world("a, on_error:x", "");
+    let task = Arc::new(ChildTask { definition: hook.job.definition.clone(), ..child_task([8; 32]) });
+    let (job, _) = engine::bear(&Birth { task, ..birth.clone() }, &hook.ctx());
+    hook.job = job;
+    for verb in ["offer", "accept"] {
+        let event = event(&mut hook, &[verb, "a"]);
+        hook.play(&event).expect("it begins like any job");
+    }
     let end = event(&mut hook, &["end", "a", "1"]);
     let changes = hook.ask(&end).expect("it ends");
     assert_eq!((changes.header.state, changes.hooks), (JobState::Failed, Vec::new()));

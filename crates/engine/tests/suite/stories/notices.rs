@@ -101,12 +101,33 @@ fn a_queue_that_is_too_old_is_noticed_once_and_deaf_time_does_not_count() {
     assert_eq!(told, [("2s", "has waited for a worker for longer than 15m".to_owned())]);
 }
 
+/// It waits for a worker's answer, or for its own time: neither is for want of a worker.
+#[test]
+fn a_step_that_nobody_could_take_now_is_not_too_old_in_the_queue() {
+    let noticed = |story: &str| {
+        let mut world = world("a[unmatched:wait]", story);
+        world.rules = Rules { queue_notice: Some(duration("20s")), ..Rules::default() };
+        let a = world.step_named("a");
+        let changes = world.play(&Event::Check { step: a }).expect("a look");
+        changes.notices.iter().any(|notice| notice.kind == NoticeKind::QueueOld)
+    };
+    assert!(!noticed("pass 19s"));
+    assert!(noticed("pass 20s"));
+    assert!(!noticed("pass 20s; offer a"));
+    assert!(!noticed("offer a; next; offer a; next"), "it is to be offered again in a second");
+    assert!(noticed("offer a; next; offer a; next; pass 1s"));
+    assert!(noticed("offer a; next; offer a; next; pass 2s"));
+    assert!(!noticed("pass 20s; go a"));
+}
+
 /// Thousands that are late together are one trouble.
 #[test]
 fn a_job_has_only_so_many_notices_that_are_carried() {
-    let all = |verb: &str| (0..101).map(|n| format!("{verb} a[{n}]")).collect::<Vec<String>>().join("; ");
-    let story = format!("{}; pass 60s; {}", all("go"), all("check"));
-    let last = changes_of("a[each:101 expect:60s], on_notice:http://z", &story);
-    assert!(last.hooks.is_empty() && last.notices[0].kept_quiet, "{last:?}");
-    assert_eq!(last.header.notices, 101);
+    let all = |verb: &str, count| (0..count).map(|n| format!("{verb} a[{n}]")).collect::<Vec<String>>().join("; ");
+    for (count, carried) in [(99, true), (100, true), (101, false)] {
+        let story = format!("{}; pass 60s; {}", all("go", count), all("check", count));
+        let last = changes_of("a[each:101 expect:60s], on_notice:http://z", &story);
+        assert_eq!((last.hooks.len() == 1, !last.notices[0].kept_quiet), (carried, carried), "{count}: {last:?}");
+        assert_eq!(last.header.notices, count);
+    }
 }
