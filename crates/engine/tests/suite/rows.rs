@@ -27,6 +27,7 @@ fn told(row: &Attempt) -> String {
         row.exit_code.map(|code| format!("exit {code}")),
         row.signal.map(|signal| format!("signal {signal}")),
         row.error.as_ref().map(|error| error.kind.code().to_owned()),
+        row.cleanup.as_ref().map(|cleanup| format!("cleanup {:?}", cleanup.state()).to_lowercase()),
         (row.usage.cpu_ms > 0).then(|| format!("{} ms, {} bytes", row.usage.cpu_ms, row.usage.memory_bytes_max)),
     ];
     parts.into_iter().flatten().collect::<Vec<String>>().join(", ")
@@ -68,6 +69,8 @@ fn of_an_end() {
             ("a[timeout:60s]", "go a; end a timeout"),
             ("a", "go a; cancel; end a 0"),
             ("a", "go a; cancel; end a cancelled"),
+            ("a[cleanup:20s]", "go a; cancel; end a cleaned"),
+            ("a[cleanup:20s]", "go a; cancel; end a uncleaned"),
             ("a[effects:none]", "go a; end a worker"),
             ("a", "go a; lost a; end a 0"),
         ],
@@ -81,6 +84,8 @@ fn of_an_end() {
             a[timeout:60s] | go a; end a timeout | #1 ended on link 1, confirmed, at 0s, signal 15, step_timeout, 40 ms, 9000 bytes
             a | go a; cancel; end a 0 | #1 ended on link 1, confirmed, at 0s, exit 0, 40 ms, 9000 bytes
             a | go a; cancel; end a cancelled | #1 ended on link 1, confirmed, at 0s, signal 15, cancelled, 40 ms, 9000 bytes
+            a[cleanup:20s] | go a; cancel; end a cleaned | #1 ended on link 1, confirmed, at 0s, signal 15, cancelled, cleanup success, 40 ms, 9000 bytes
+            a[cleanup:20s] | go a; cancel; end a uncleaned | #1 ended on link 1, confirmed, at 0s, signal 15, cancelled, cleanup failed, 40 ms, 9000 bytes
             a[effects:none] | go a; end a worker | #1 ended on link 1, confirmed, at 0s, signal 15, worker_lost, 40 ms, 9000 bytes
             a | go a; lost a; end a 0 | #1 ended on link 1, confirmed, at 0s, exit 0, 40 ms, 9000 bytes
         "#]],

@@ -1,5 +1,6 @@
 //! A step that is cleaned up after: an order to stop has its time as well, and nothing depends on how it ended.
 
+use engine::attempt::{Cleanup, CleanupCut, CleanupState, Outcome};
 use expect_test::expect;
 
 use crate::support::script::check;
@@ -124,4 +125,37 @@ fn a_timeout_is_retried_when_its_cleanup_is_over() {
             = job running, a queued (step_timeout) after 1 executions
         "#]],
     );
+}
+
+/// For people: who killed it, and why, says more than the signal by which it died.
+#[test]
+fn what_went_wrong_with_it_is_said() {
+    let died = Outcome::Signaled { signal: 9, oom: false };
+    let no_program = || Outcome::SpawnFailed("no such file".to_owned());
+    let ends = [
+        (None, Outcome::Exited(0), CleanupState::Success, None),
+        (None, Outcome::Exited(3), CleanupState::Failed, Some("it exited with code 3")),
+        (None, died.clone(), CleanupState::Failed, Some("it was ended by signal 9")),
+        (None, Outcome::Signaled { signal: 9, oom: true }, CleanupState::Failed, Some("it was killed: out of memory")),
+        (None, no_program(), CleanupState::Failed, Some("it could not be started: no such file")),
+        (
+            Some(CleanupCut::Budget),
+            died.clone(),
+            CleanupState::TimedOut,
+            Some("it took longer than it may, and was killed"),
+        ),
+        (
+            Some(CleanupCut::Killed),
+            died.clone(),
+            CleanupState::Killed,
+            Some("it was killed: the step was to end at once"),
+        ),
+        (Some(CleanupCut::LeaseExpired), died, CleanupState::Killed, Some("it was killed: the step's lease was over")),
+        // What never ran was killed by nobody.
+        (Some(CleanupCut::Killed), no_program(), CleanupState::Failed, Some("it could not be started: no such file")),
+    ];
+    for (cut, outcome, state, problem) in ends {
+        let cleanup = Cleanup { outcome, cut, duration_ms: 5 };
+        assert_eq!((cleanup.state(), cleanup.problem().as_deref()), (state, problem), "{cleanup:?}");
+    }
 }

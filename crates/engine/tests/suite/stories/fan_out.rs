@@ -1,6 +1,7 @@
 //! Steps that are done once for each item of a list.
 
 use engine::attempt::Report;
+use engine::definition::FETCHED_MAX;
 use engine::{Event, StateName, StepIx};
 use expect_test::expect;
 use serde_json::Value;
@@ -352,4 +353,20 @@ fn an_item_that_was_cancelled_by_hand_cancels_the_step() {
         = job failed (exit_code), a failed (exit_code), a[0] cancelled (cancelled), a[1] failed (exit_code)
     "#]],
     );
+}
+
+/// All that a step fetches travels in one message; each item of a list counts.
+#[test]
+fn a_step_fetches_the_files_of_only_so_many() {
+    let fetching = |items: usize| {
+        let world = world(
+            &format!("a[each:{items} argv:{{bad}}], c -> b, a -failed-> b[if:always() fetch:a fetch:c]"),
+            "go c; end c 0",
+        );
+        let step = world.job.step(world.step_named("b"));
+        (step.state.name(), step.error.as_ref().map(ToString::to_string))
+    };
+    assert_eq!(fetching(FETCHED_MAX - 1), (StateName::Queued, None));
+    let told = "Step failed: it fetches the artifacts of 2001 steps, and the most is 2000 (artifacts)";
+    assert_eq!(fetching(FETCHED_MAX), (StateName::Failed, Some(told.to_owned())));
 }

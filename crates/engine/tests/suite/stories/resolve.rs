@@ -392,6 +392,28 @@ fn of_a_fan_out_only_what_did_not_end_well_is_done_again() {
     );
 }
 
+/// The files of a fan-out are those of its items, so that these stand as well where it stands; else its own row is enough.
+#[test]
+fn items_that_left_files_go_on_with_their_step() {
+    let story = "go a[0]; end a[0] files; go a[1]; end a[1] files; go b; end b 1";
+    goes_on(
+        "a[each:2] -> b",
+        story,
+        Continuation::FromFailed,
+        true,
+        expect![[r#"job pending, a success [{"sha":"abc"},{"sha":"abc"}], b queued"#]],
+    );
+    goes_on(
+        "a[each:2 leaves:out] -> b[fetch:a]",
+        story,
+        Continuation::FromFailed,
+        true,
+        expect![[
+            r#"job pending, a success [{"sha":"abc"},{"sha":"abc"}], b queued, a[0] success {"sha":"abc"}, a[1] success {"sha":"abc"}"#
+        ]],
+    );
+}
+
 fn resolved(how: &str) -> Continuation {
     Continuation::Resolved(Box::new(resolve(StepIx(0), AttemptId(Uuid::nil()), how, false)))
 }

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use engine::StepIx;
 use engine::definition::{
-    ChildBody, ChildTask, Concurrency, Condition, Definition, DefinitionParts, Effects, Ends, FanOut, Hook, HookWork,
-    Inputs, Items, Mail, Need, Occasion, OnDisconnect, Outside, Patience, Program, Protection, RunBody, StepDef,
-    StopPolicy, Webhook, WhenFull, Work,
+    ChildBody, ChildTask, Concurrency, Condition, Definition, DefinitionParts, Effects, Ends, FanOut, Fetch, Hook,
+    HookWork, Inputs, Items, KeepRule, KeepWhen, Mail, Need, Occasion, OnDisconnect, Outside, Patience, Program,
+    Protection, RunBody, StepDef, StopPolicy, Webhook, WhenFull, Work,
 };
 use engine::retry::{RetryOn, RetryPolicy};
 use serde_json::Value;
@@ -153,6 +153,11 @@ fn set(step: &mut StepDef, key: &str, value: &str, named: Option<StepIx>) {
             step.work = Work::Run(Arc::new(RunBody { cleanup: Some(program), ..body("true") }));
             step.stop.cleanup = duration(value);
         }
+        "leaves" => {
+            let rule = KeepRule { paths: vec![value.to_owned()], when: KeepWhen::Success, optional: false };
+            step.work = Work::Run(Arc::new(RunBody { artifacts: Some(rule), ..body("true") }));
+        }
+        "fetch" => step.fetch.push(Fetch { step: named.expect("a step that was named before"), to: None }),
         "reviewers" => step.protection.reviewers = value.parse().expect("a number of people"),
         "four_eyes" => step.protection.four_eyes = true,
         "message" => step.protection.message = Some(value.into()),
