@@ -27,6 +27,7 @@ struct Fleet {
     supply: MatchView,
     loose_ends: Vec<LooseEnd>,
     runner_seen: Option<Time>,
+    carries_files: bool,
     line: Option<LineView>,
 }
 
@@ -55,6 +56,10 @@ impl Roster for Fleet {
 
     fn runner_seen(&self, _step: StepIx) -> Option<Time> {
         self.runner_seen
+    }
+
+    fn carries_files(&self, _step: StepIx) -> bool {
+        self.carries_files
     }
 
     fn line(&self) -> Option<LineView> {

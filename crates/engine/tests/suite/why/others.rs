@@ -6,7 +6,8 @@ use expect_test::expect;
 use uuid::Uuid;
 
 use super::{Fleet, check, told};
-use crate::support::script::world;
+use crate::support::script::{event, world};
+use crate::support::world::World;
 
 #[test]
 fn items_wait_for_their_turn() {
@@ -187,4 +188,73 @@ fn a_job_in_line_for_its_group() {
     .assert_eq(&told_of(Some(LineView { before: 2, holders })));
     let next = told_of(Some(LineView { before: 0, holders: Vec::new() }));
     assert!(next.contains("nobody has a slot now; it is the next in line"), "{next}");
+}
+
+/// Three are enough to see who; of more only the number matters.
+#[test]
+fn many_who_have_a_slot_are_counted() {
+    let world = world("a, group:release", "");
+    for (count, more) in [(2, None), (3, None), (4, Some("and 1 more;")), (9, Some("and 6 more;"))] {
+        let job = |n: u128| HolderView { job: JobId(Uuid::from_u128(n)), doubt: None };
+        let line = Some(LineView { before: 0, holders: (1..=count).map(job).collect() });
+        let told = why(&world.job, &Fleet { line, ..Fleet::default() }, &world.clocks()).summary;
+        let named = told.matches("job 00000000-").count() as u128;
+        assert_eq!(named, count.min(3), "{told}");
+        match more {
+            Some(more) => assert!(told.contains(more), "{told}"),
+            None => assert!(!told.contains(" more;"), "{told}"),
+        }
+    }
+}
+
+/// Files may take long to carry, and the runner is silent then.
+#[test]
+fn a_worker_that_carries_files_is_said_to() {
+    let fleet = Fleet { carries_files: true, ..Fleet::default() };
+    let told = |story: &str| {
+        let world = world("a", story);
+        why(&world.job, &fleet, &world.clocks()).steps[0].reason.contains("its worker is fetching or storing its files")
+    };
+    assert!(told("go a"));
+    assert!(!told("offer a") && !told("go a; lost a") && !told("go a; end a 0"));
+}
+
+/// What was noticed is said for as long as it is so.
+#[test]
+fn what_takes_longer_than_expected_is_said_to() {
+    let late = "takes longer than expected: 1m";
+    let step = |graph: &str, story: &str| {
+        let world = world(graph, story);
+        why(&world.job, &Fleet::default(), &world.clocks()).steps[0].reason.contains(late)
+    };
+    assert!(step("a[expect:60s]", "go a; next"));
+    assert!(step("a[expect:60s]", "go a; next; lost a"));
+    assert!(step("a[expect:60s child:x]", "next"));
+    assert!(!step("a[expect:60s]", "go a; pass 59s"));
+    assert!(!step("a[expect:60s]", "go a; next; end a 0"));
+    assert!(!step("a[expect:60s retry:2 delay:1s]", "go a; next; end a 1"), "that attempt is over");
+
+    let job = |story: &str| {
+        let world = world("a, expect:60s", story);
+        why(&world.job, &Fleet::default(), &world.clocks()).summary.ends_with("It takes longer than expected: 1m.")
+    };
+    assert!(job("go a; next"));
+    assert!(!job("go a; pass 59s"));
+    assert!(!job("go a; next; end a 0"));
+}
+
+#[test]
+fn what_waited_too_long_is_said_to() {
+    let mut world = world("a[unmatched:wait]", "pass 60s");
+    world.rules.queue_notice = Some(std::time::Duration::from_secs(60));
+    let told = |world: &World| {
+        let reason = why(&world.job, &Fleet::default(), &world.clocks()).steps[0].reason.clone();
+        reason.ends_with("; it has waited for longer than the server's limit for notices")
+    };
+    assert!(!told(&world), "nobody has noticed yet");
+    for (words, expected) in [(["check", "a"], true), (["offer", "a"], true), (["accept", "a"], false)] {
+        let event = event(&mut world, &words);
+        world.play(&event).expect("it may");
+        assert_eq!(told(&world), expected, "after {words:?}");
+    }
 }
