@@ -31,6 +31,9 @@ pub struct Secret {
     pub set_at: Option<Timestamp>,
     #[serde(default)]
     pub set_by: Option<String>,
+    /// Why it cannot be used as it is, if so; of those in files and in the environment.
+    #[serde(default)]
+    pub problem: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -3,7 +3,7 @@
 use std::error::Error as _;
 use std::io;
 
-use api::ErrorBody;
+use api::{ErrorBody, ErrorCode};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -14,7 +14,7 @@ pub enum Error {
     #[error("lost the connection to the server at {server}: {reason}")]
     Broken { server: String, reason: String },
     /// The token is missing, unknown, expired or of too low a role.
-    #[error("the server at {server} refused the token: {}", .error.message)]
+    #[error("the server at {server} refused {}: {}", refused(.error), .error.message)]
     Refused { server: String, error: ErrorBody },
     /// The server understood, and says no.
     #[error("{}", .error.message)]
@@ -29,6 +29,7 @@ impl Error {
     pub fn hint(&self) -> Option<String> {
         match self {
             Error::Unreachable { .. } => Some("is the server running? start one with `bowline up`".to_owned()),
+            Error::Refused { error, .. } if is_forbidden(error) => error.hint.clone(),
             Error::Refused { .. } => Some(
                 "give a valid token with --token or BOWLINE_TOKEN; `bowline up` writes the first one to admin.token in its data folder"
                     .to_owned(),
@@ -63,6 +64,15 @@ impl Error {
             Error::Unreachable { .. } | Error::Broken { .. } | Error::BadAnswer { .. } => None,
         }
     }
+}
+
+/// The token is good, and does not allow this.
+fn is_forbidden(error: &ErrorBody) -> bool {
+    error.code == ErrorCode::Forbidden.word()
+}
+
+fn refused(error: &ErrorBody) -> &'static str {
+    if is_forbidden(error) { "this" } else { "the token" }
 }
 
 /// The system's words without its number: "connection refused".

@@ -71,6 +71,10 @@ fn parse_line(line: &[u8], values: &mut BTreeMap<String, Value>) -> Result<(), S
     if line.starts_with('{') {
         let object: BTreeMap<String, Value> =
             serde_json::from_str(line).map_err(|error| format!("is not a JSON object: {error}"))?;
+        if let Some(number) = inexact_integer(line) {
+            let digits = number.len();
+            return Err(format!("has a whole number of {digits} digits, which would be rounded: write it as a text"));
+        }
         values.extend(object);
         return Ok(());
     }
@@ -81,6 +85,38 @@ fn parse_line(line: &[u8], values: &mut BTreeMap<String, Value>) -> Result<(), S
         }
         _ => Err("is neither key=value nor a JSON object".to_owned()),
     }
+}
+
+/// A whole number, of text that is JSON, that has no exact place in 64 bits. It would become a fraction without a word.
+fn inexact_integer(json: &str) -> Option<&str> {
+    let mut rest = json;
+    while let Some(at) = rest.find(|c: char| c == '"' || c == '-' || c.is_ascii_digit()) {
+        rest = &rest[at..];
+        if let Some(text) = rest.strip_prefix('"') {
+            rest = after_text(text);
+            continue;
+        }
+        let end =
+            rest.find(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '-' | '+' | '.')).unwrap_or(rest.len());
+        let (number, after) = rest.split_at(end);
+        let is_whole = !number.contains(['.', 'e', 'E']);
+        if is_whole && number.parse::<i64>().is_err() && number.parse::<u64>().is_err() {
+            return Some(number.trim_start_matches('-'));
+        }
+        rest = after;
+    }
+    None
+}
+
+/// What follows on a text whose first quote is passed.
+fn after_text(text: &str) -> &str {
+    let mut escaped = false;
+    let end = text.bytes().position(|byte| {
+        let ends = byte == b'"' && !escaped;
+        escaped = byte == b'\\' && !escaped;
+        ends
+    });
+    end.map_or("", |end| &text[end + 1..])
 }
 
 #[cfg(test)]
@@ -106,6 +142,19 @@ mod tests {
         check(b"a=1\nnonsense\n=x\n", &json!({"a": "1"}), Some("output line 2 is neither key=value nor a JSON object"));
         check(b"\xff=1\nb=2", &json!({"b": "2"}), Some("output line 1 is not valid UTF-8"));
         check(b"{\"a\": }", &json!({}), Some("output line 1 is not a JSON object: expected value at line 1 column 7"));
+    }
+
+    #[test]
+    fn a_whole_number_is_kept_or_refused_and_never_rounded() {
+        check(b"{\"a\": [18446744073709551615, -9223372036854775808]}", &json!({"a": [u64::MAX, i64::MIN]}), None);
+        check(
+            b"{\"a\": \"12345678901234567890123 \\\" 99999999999999999999999\"}",
+            &json!({"a": "12345678901234567890123 \" 99999999999999999999999"}),
+            None,
+        );
+        check(b"{\"a\": 1.5e300, \"b\": -0}", &json!({"a": 1.5e300, "b": -0.0}), None);
+        let why = "output line 1 has a whole number of 23 digits, which would be rounded: write it as a text";
+        check(b"{\"a\": {\"b\": [1, -12345678901234567890123]}}", &json!({}), Some(why));
     }
 
     #[test]

@@ -101,7 +101,9 @@ fn told(secret: &Secret) -> String {
 async fn list(client: &Client, json: bool) -> Result<Exit, CliError> {
     let row = |secret: &Secret| {
         let by = secret.set_by.clone().unwrap_or_else(|| "-".to_owned());
-        vec![secret.name.clone(), secret.source.word().to_owned(), when(secret.set_at), by]
+        let source = secret.source.word();
+        let source = secret.problem.as_ref().map_or(source.to_owned(), |why| format!("{source}, not used: {why}"));
+        vec![secret.name.clone(), source, when(secret.set_at), by]
     };
     put_page(&client.secrets().await?, json, &["name", "from", "set", "by"], row, "no secrets")
 }

@@ -58,7 +58,7 @@ pub(super) async fn set(
     tracing::info!(secret = name, by = %caller.name, "a secret was set");
     let wanted = name.clone();
     let place = app.read(move |app| Ok(app.secrets.shadowed_by(&wanted))).await?.unwrap_or(Place::Store);
-    Ok(answer(StatusCode::OK, &secret(Listed { name, place, set })))
+    Ok(answer(StatusCode::OK, &secret(Listed { name, place, set, problem: None })))
 }
 
 pub(super) async fn remove(
@@ -145,5 +145,6 @@ fn secret(listed: Listed) -> Secret {
         },
         set_at: set_at.map(Timestamp::from),
         set_by,
+        problem: listed.problem,
     }
 }

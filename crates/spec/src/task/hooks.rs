@@ -104,7 +104,10 @@ fn address<'n>(node: &'n Node, sink: &mut Sink) -> Option<&'n str> {
     }
     let url = values::filled_text("webhook", node, sink)?;
     let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
-    let good = |rest: &str| !rest.is_empty() && !rest.starts_with('/') && !rest.contains(char::is_whitespace);
+    let good = |rest: &str| {
+        let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        !host.is_empty() && host.contains('[') == host.contains(']') && !rest.contains(char::is_whitespace)
+    };
     if !rest.is_some_and(good) {
         let message = "`webhook` must be an address that begins with https:// or http://";
         sink.add(Finding::error(Code::BadValue, node.span, message));

@@ -73,6 +73,8 @@ pub struct Listed {
     pub place: Place,
     /// Of those in the store.
     pub set: Option<(Time, String)>,
+    /// Why no step can have it.
+    pub problem: Option<String>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -186,11 +188,12 @@ impl Secrets {
         let mut found: BTreeMap<String, Listed> = BTreeMap::new();
         for row in self.reader.secrets()? {
             let set = Some((row.set_at, row.set_by));
-            found.insert(row.name.clone(), Listed { name: row.name, place: Place::Store, set });
+            found.insert(row.name.clone(), Listed { name: row.name, place: Place::Store, set, problem: None });
         }
         for (names, place) in [(self.file_names(), Place::File), (variable_names(), Place::Environment)] {
             for name in names.into_iter().filter(|name| is_secret_name(name) && name != OWN_KEY) {
-                found.insert(name.clone(), Listed { name, place, set: None });
+                let problem = self.get(&name).err().map(|error| error.to_string());
+                found.insert(name.clone(), Listed { name, place, set: None, problem });
             }
         }
         Ok(found.into_values().collect())
@@ -324,11 +327,16 @@ mod tests {
         let mut home = Home::new(&MemoryDatabase::default());
         home.set("KEY", "of the store").expect("the first makes a key");
         assert_eq!(home.secrets.get("KEY").expect("stored"), b"of the store");
-        let stored = Listed { name: "KEY".to_owned(), place: Place::Store, set: Some((Time(7), "ada".to_owned())) };
+        let stored = Listed {
+            name: "KEY".to_owned(),
+            place: Place::Store,
+            set: Some((Time(7), "ada".to_owned())),
+            problem: None,
+        };
         assert_eq!((home.secrets.list().expect("a read"), home.secrets.shadowed_by("KEY")), (vec![stored], None));
         home.write("KEY", "of the file");
         assert_eq!(home.secrets.get("KEY").expect("in a file"), b"of the file");
-        let file = Listed { name: "KEY".to_owned(), place: Place::File, set: None };
+        let file = Listed { name: "KEY".to_owned(), place: Place::File, set: None, problem: None };
         assert_eq!(
             (home.secrets.list().expect("a read"), home.secrets.shadowed_by("KEY")),
             (vec![file], Some(Place::File))
