@@ -30,6 +30,8 @@ pub struct Limits {
     pub bytes_max: u64,
 }
 
+/// What is wrong goes to the job's error, and from there to everybody: it names what the task says, and no name that a step has made, in
+/// which there may be a secret.
 #[derive(Debug, Error)]
 pub enum CollectError {
     #[error("`{0}` matches no file")]
@@ -38,22 +40,25 @@ pub enum CollectError {
     ManyFiles(usize),
     #[error("they have {bytes} bytes, and a step may leave {max}")]
     Large { bytes: u64, max: u64 },
-    #[error("`{0}` is a link that leads out of the working folder")]
+    #[error("`{0}` matches a link that leads out of the working folder")]
     Escapes(String),
-    #[error("the name of {0:?} is not UTF-8, or too long")]
-    BadName(PathBuf),
+    #[error("`{0}` matches a file whose name is not UTF-8, or too long")]
+    BadName(String),
     #[error("the search went through more than {NAMES_MAX} names")]
     Endless,
-    #[error("cannot read {path:?}: {source}")]
-    Io { path: PathBuf, source: io::Error },
+    #[error("cannot read the folder that the step worked in, {path:?}: {source}")]
+    NoFolder { path: PathBuf, source: io::Error },
+    #[error("what `{glob}` matches cannot be read: {source}")]
+    Io { glob: String, source: io::Error },
 }
 
 /// Looks for the files below `root` and says what they are.
 pub fn collect(root: &Path, rule: &Rule, limits: Limits) -> Result<Manifest, CollectError> {
     let limits = Limits { files_max: limits.files_max.min(FILES_MAX), ..limits };
-    let root = fs::canonicalize(root).map_err(|source| CollectError::Io { path: root.to_owned(), source })?;
-    let mut search = Search { root: &root, found: BTreeMap::new(), names: 0, limits };
+    let root = fs::canonicalize(root).map_err(|source| CollectError::NoFolder { path: root.to_owned(), source })?;
+    let mut search = Search { root: &root, glob: "", found: BTreeMap::new(), names: 0, limits };
     for glob in &rule.globs {
+        search.glob = glob.text();
         let before = search.found.len();
         let seen = search.look(&root, "", Some((glob, &glob.start())))?;
         if seen == 0 && search.found.len() == before && !rule.optional {
@@ -66,13 +71,15 @@ pub fn collect(root: &Path, rule: &Rule, limits: Limits) -> Result<Manifest, Col
     }
     let mut files = Vec::with_capacity(search.found.len());
     for (path, file) in search.found {
-        let (size, sha256) = hash(&file.place).map_err(|source| CollectError::Io { path: file.place, source })?;
+        let (size, sha256) = hash(&file.place).map_err(|source| CollectError::Io { glob: file.glob, source })?;
         files.push(FileEntry { path, size, sha256, executable: file.executable });
     }
     Ok(Manifest::new(files))
 }
 
 struct Found {
+    /// What it was found by.
+    glob: String,
     /// Where it really lies.
     place: PathBuf,
     size: u64,
@@ -81,6 +88,8 @@ struct Found {
 
 struct Search<'a> {
     root: &'a Path,
+    /// What is looked for at the moment.
+    glob: &'a str,
     found: BTreeMap<String, Found>,
     names: usize,
     limits: Limits,
@@ -89,7 +98,8 @@ struct Search<'a> {
 impl Search<'_> {
     /// How many files of the folder are meant. Without a glob all are. Folders that are links are not entered.
     fn look(&mut self, folder: &Path, inner: &str, glob: Option<(&Glob, &[usize])>) -> Result<usize, CollectError> {
-        let failed = |source| CollectError::Io { path: folder.to_owned(), source };
+        let text = self.glob;
+        let failed = |source| CollectError::Io { glob: text.to_owned(), source };
         let mut seen = 0;
         for entry in fs::read_dir(folder).map_err(failed)? {
             let entry = entry.map_err(failed)?;
@@ -111,10 +121,10 @@ impl Search<'_> {
                 continue;
             }
             let path = entry.path();
-            let name = name.ok_or_else(|| CollectError::BadName(path.clone()))?;
+            let name = name.ok_or_else(|| CollectError::BadName(text.to_owned()))?;
             let inner = if inner.is_empty() { name.to_owned() } else { format!("{inner}/{name}") };
             if inner.len() > PATH_BYTES_MAX {
-                return Err(CollectError::BadName(path));
+                return Err(CollectError::BadName(text.to_owned()));
             }
             let kind = entry.file_type().map_err(failed)?;
             if kind.is_dir() {
@@ -129,16 +139,19 @@ impl Search<'_> {
 
     /// Whether it is a file; sockets and the like are none. A link counts as what it leads to.
     fn take(&mut self, path: PathBuf, inner: String, is_link: bool) -> Result<bool, CollectError> {
-        let place = if is_link { self.follow(&path, &inner)? } else { Some(path) };
+        let place = if is_link { self.follow(&path)? } else { Some(path) };
         let Some(place) = place else { return Ok(false) };
         let metadata = match fs::symlink_metadata(&place) {
             Ok(metadata) => metadata,
-            Err(source) => return Err(CollectError::Io { path: place, source }),
+            // Removed since its name was read.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(source) => return Err(self.cannot_read(source)),
         };
         if !metadata.is_file() {
             return Ok(false);
         }
-        let found = Found { place, size: metadata.len(), executable: is_executable(&metadata) };
+        let found =
+            Found { glob: self.glob.to_owned(), place, size: metadata.len(), executable: is_executable(&metadata) };
         self.found.insert(inner, found);
         if self.found.len() > self.limits.files_max {
             return Err(CollectError::ManyFiles(self.limits.files_max));
@@ -147,13 +160,17 @@ impl Search<'_> {
     }
 
     /// Where a link leads. None: nowhere, or to a folder.
-    fn follow(&self, path: &Path, inner: &str) -> Result<Option<PathBuf>, CollectError> {
+    fn follow(&self, path: &Path) -> Result<Option<PathBuf>, CollectError> {
         match fs::canonicalize(path) {
-            Ok(place) if !place.starts_with(self.root) => Err(CollectError::Escapes(inner.to_owned())),
+            Ok(place) if !place.starts_with(self.root) => Err(CollectError::Escapes(self.glob.to_owned())),
             Ok(place) => Ok(Some(place)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(source) => Err(CollectError::Io { path: path.to_owned(), source }),
+            Err(source) => Err(self.cannot_read(source)),
         }
+    }
+
+    fn cannot_read(&self, source: io::Error) -> CollectError {
+        CollectError::Io { glob: self.glob.to_owned(), source }
     }
 }
 
@@ -242,7 +259,28 @@ mod tests {
         assert_eq!(paths(&manifest), ["inside", "real/file"]);
         symlink("/etc/passwd", root.path().join("outside")).expect("writable");
         let error = collect(root.path(), &rule(&["out*"]), LIMITS).expect_err("it leads out");
-        assert!(matches!(error, CollectError::Escapes(path) if path == "outside"));
+        assert_eq!(error.to_string(), "`out*` matches a link that leads out of the working folder");
+    }
+
+    /// A step may have put a secret into a name.
+    #[test]
+    fn no_error_tells_a_name_that_the_step_made() {
+        use std::os::unix::ffi::OsStrExt;
+        let root = tree(&[("made/s3cret/closed", "x")]);
+        symlink("/etc/passwd", root.path().join("made/s3cret/link")).expect("writable");
+        let told = |root: &Path| collect(root, &rule(&["made"]), LIMITS).expect_err("it cannot be kept").to_string();
+        assert!(!told(root.path()).contains("s3cret"), "{}", told(root.path()));
+        fs::remove_file(root.path().join("made/s3cret/link")).expect("mine");
+        fs::write(root.path().join("made").join(std::ffi::OsStr::from_bytes(b"s3cret\xff")), "").expect("writable");
+        assert!(!told(root.path()).contains("s3cret"), "{}", told(root.path()));
+    }
+
+    #[test]
+    fn what_goes_while_it_is_looked_for_is_not_there() {
+        let root = tree(&[("a", "1")]);
+        let mut search = Search { root: root.path(), glob: "*", found: BTreeMap::new(), names: 0, limits: LIMITS };
+        let taken = search.take(root.path().join("gone"), "gone".to_owned(), false);
+        assert!(matches!(taken, Ok(false)), "{taken:?}");
     }
 
     #[test]

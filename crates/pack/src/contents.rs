@@ -46,7 +46,7 @@ impl Contents {
     fn next_file(&mut self) -> io::Result<bool> {
         let Some((path, size)) = self.files.pop() else { return Ok(false) };
         let file = File::open(self.root.join(&path))
-            .map_err(|error| io::Error::new(error.kind(), format!("cannot read {path}: {error}")))?;
+            .map_err(|error| io::Error::new(error.kind(), format!("one of the files cannot be read: {error}")))?;
         self.open = Some((file, size));
         Ok(true)
     }

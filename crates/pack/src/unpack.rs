@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use sha2::{Digest, Sha256};
 use thiserror::Error;
@@ -11,6 +12,8 @@ use crate::layout::{Layout, PackError};
 use crate::manifest::{FileEntry, SetId, hex, is_inner_path};
 
 const READ_BYTES: usize = 256 * 1024;
+/// Files that this process has begun to write.
+static WRITTEN: AtomicU64 = AtomicU64::new(0);
 
 #[derive(Debug, Error)]
 pub enum UnpackError {
@@ -44,7 +47,9 @@ pub fn place_file(root: &Path, file: &FileEntry, bytes: &mut impl Read) -> Resul
     let folder = make_folders(root, &file.path)?;
     let name = target.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let short: String = name.chars().take(60).collect();
-    let temporary = folder.join(format!(".{short}.{}.part", std::process::id()));
+    // Nobody else writes to it, not even another attempt of this very process in the same folder.
+    let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
+    let temporary = folder.join(format!(".{short}.{}-{number}.part", std::process::id()));
     let written = write(&temporary, file, bytes);
     if written.is_err() {
         let _ = fs::remove_file(&temporary);
@@ -84,7 +89,6 @@ fn make_folders(root: &Path, path: &str) -> Result<PathBuf, UnpackError> {
 
 fn write(temporary: &Path, file: &FileEntry, bytes: &mut impl Read) -> Result<(), UnpackError> {
     let failed = |source| UnpackError::Io { path: temporary.to_owned(), source };
-    let _ = fs::remove_file(temporary);
     let mut options = fs::OpenOptions::new();
     options.write(true).create_new(true);
     set_mode(&mut options, file.executable);
@@ -181,5 +185,35 @@ mod tests {
         unpack(&mut pack.as_slice(), id, to.path()).expect("good");
         assert_eq!(fs::read_to_string(elsewhere.path().join("victim")).expect("there"), "kept");
         assert_eq!(fs::read_to_string(to.path().join("bin/app")).expect("there"), "#!/bin/sh");
+    }
+
+    /// In a folder that is not their own, two attempts may fetch the same files at once.
+    #[test]
+    fn two_that_write_the_same_file_at_once_do_not_meet() {
+        let from = some_files();
+        let (pack, id) = packed(from.path());
+        let layout = Layout::read(&mut pack.as_slice(), id).expect("good");
+        let app = &layout.manifest.files[0];
+        let to = tempfile::tempdir().expect("a folder");
+        /// Another one comes and goes while the first has read half.
+        struct Half<'a> {
+            bytes: &'a [u8],
+            meanwhile: Option<Box<dyn FnOnce() + 'a>>,
+        }
+        impl Read for Half<'_> {
+            fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+                if let Some(meanwhile) = self.meanwhile.take() {
+                    let read = self.bytes.read(&mut buffer[..4])?;
+                    meanwhile();
+                    return Ok(read);
+                }
+                self.bytes.read(buffer)
+            }
+        }
+        let other = || drop(place_file(to.path(), app, &mut &b"#!/bin/sh"[..]).expect("good"));
+        let mut first = Half { bytes: b"#!/bin/sh", meanwhile: Some(Box::new(other)) };
+        place_file(to.path(), app, &mut first).expect("nobody took it away");
+        assert_eq!(fs::read_to_string(to.path().join("bin/app")).expect("there"), "#!/bin/sh");
+        assert_eq!(fs::read_dir(to.path().join("bin")).expect("there").count(), 1);
     }
 }
