@@ -266,6 +266,14 @@ pub enum KeepWhen {
 }
 
 impl StepDef {
+    /// Whether files are stored after it has been stopped.
+    pub fn always_leaves_files(&self) -> bool {
+        match &self.work {
+            Work::Run(body) => body.artifacts.as_ref().is_some_and(|rule| rule.when == KeepWhen::Always),
+            Work::Approve | Work::Child(_) => false,
+        }
+    }
+
     /// How long its cleanup may take; none if it has no cleanup.
     pub fn cleanup(&self) -> Option<Duration> {
         match &self.work {

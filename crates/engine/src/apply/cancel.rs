@@ -17,6 +17,8 @@ use super::draft::Draft;
 /// What a stop may take beyond its grace and its cleanup: messages, the kill, the rest of the output of both, the exit
 /// record.
 pub const STOP_MARGIN: Duration = Duration::from_secs(10);
+/// And for the files that a step leaves however it ends. Its worker gives them up ten seconds earlier, and reports.
+const STORE_AFTER_STOP: Duration = Duration::from_secs(60);
 
 impl Draft<'_> {
     pub(super) fn cancel_asked(&mut self, by: &str, force: bool) -> Result<(), Rejection> {
@@ -128,7 +130,10 @@ impl Draft<'_> {
         let def = self.def(ix);
         let time = match mode {
             StopMode::Graceful if planted::is(Bug::CleanupNotAwaited) => def.stop.grace,
-            StopMode::Graceful => def.stop.grace + def.cleanup().unwrap_or_default(),
+            StopMode::Graceful => {
+                let storing = if def.always_leaves_files() { STORE_AFTER_STOP } else { Duration::ZERO };
+                def.stop.grace + def.cleanup().unwrap_or_default() + storing
+            }
             // By force nothing is waited for, and nothing is cleaned up.
             StopMode::Kill => Duration::ZERO,
         };
@@ -147,7 +152,7 @@ impl Draft<'_> {
         }
     }
 
-    /// Grace, cleanup and margin are over without a word. The verdict stands; without a lease the attempt stays unconfirmed.
+    /// Grace, cleanup, files and margin are over without a word. The verdict stands; without a lease the attempt stays unconfirmed.
     pub(super) fn force_cancel(&mut self, ix: StepIx, reason: &str) -> Result<(), Rejection> {
         let State::Cancelling(cancelling) = self.step(ix).state else {
             return Err(Rejection::NotNow { state: self.step(ix).state.name(), wanted: "cancel" });

@@ -1,9 +1,10 @@
 //! A step that is cleaned up after: an order to stop has its time as well, and nothing depends on how it ended.
 
+use engine::State;
 use engine::attempt::{Cleanup, CleanupCut, CleanupState, Outcome};
 use expect_test::expect;
 
-use crate::support::script::check;
+use crate::support::script::{check, world};
 
 #[test]
 fn an_order_to_stop_waits_for_grace_and_cleanup() {
@@ -158,4 +159,18 @@ fn what_went_wrong_with_it_is_said() {
         let cleanup = Cleanup { outcome, cut, duration_ms: 5 };
         assert_eq!((cleanup.state(), cleanup.problem().as_deref()), (state, problem), "{cleanup:?}");
     }
+}
+
+/// Its worker stores them before it reports. Those that only count after a good end are not waited for.
+#[test]
+fn an_order_to_stop_waits_for_files_that_are_left_in_any_case() {
+    for (files, waits) in [("always", 75), ("success", 15)] {
+        let task = format!("a[files:{files} grace:5s timeout:60s retry:2 on:timeout delay:1s]");
+        let world = world(&task, "go a; pass 61s; check a");
+        let State::Cancelling(cancelling) = &world.job.steps[0].state else { panic!("it was told to stop") };
+        assert_eq!(cancelling.deadline.since(world.now).as_secs(), waits, "{files}");
+    }
+    let world = world("a[files:always grace:5s]", "go a; force");
+    let State::Cancelling(cancelling) = &world.job.steps[0].state else { panic!("it was told to stop") };
+    assert_eq!(cancelling.deadline.since(world.now).as_secs(), 10, "by force nobody waits for files");
 }

@@ -148,6 +148,11 @@ fn set(step: &mut StepDef, key: &str, value: &str, named: Option<StepIx>) {
         "allow_failure" => step.allow_failure = true,
         "stop" => step.on_disconnect = OnDisconnect::Stop,
         "grace" => step.stop.grace = duration(value),
+        "files" => {
+            let when = if value == "always" { KeepWhen::Always } else { KeepWhen::Success };
+            let rule = KeepRule { paths: vec!["out".to_owned()], when, optional: false };
+            step.work = Work::Run(Arc::new(RunBody { artifacts: Some(rule), ..body("true") }));
+        }
         "cleanup" => {
             let program = Program::Command { argv: vec!["undo".to_owned()] };
             step.work = Work::Run(Arc::new(RunBody { cleanup: Some(program), ..body("true") }));
