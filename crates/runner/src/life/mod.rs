@@ -74,6 +74,8 @@ struct Terms {
     durable: bool,
     has_caretaker: bool,
     ends_with_worker: bool,
+    /// Its worker stores them when it has ended.
+    leaves_files: bool,
     /// The names of what it must be given before it starts.
     secrets: Vec<String>,
 }
@@ -93,7 +95,8 @@ enum Stage {
     Recording,
     Reporting {
         end: Box<End>,
-        leave_at: Duration,
+        /// None: only with leave, or when its worker is gone.
+        leave_at: Option<Duration>,
     },
     Gone,
 }
@@ -110,6 +113,7 @@ impl Life {
             durable: attempt.effects != Effects::None,
             has_caretaker: local.caretaker.is_some(),
             ends_with_worker: local.ends_with_worker,
+            leaves_files: attempt.artifacts.is_some(),
             secrets: attempt.secrets.clone(),
         };
         Life {
@@ -156,7 +160,7 @@ impl Life {
             Stage::Reporting { .. } if self.alone => {
                 Some(self.solitude.deadline().map_or(Duration::ZERO, |_| self.look_at))
             }
-            Stage::Reporting { leave_at, .. } => Some(*leave_at),
+            Stage::Reporting { leave_at, .. } => *leave_at,
             Stage::Starting { .. } | Stage::Recording | Stage::Gone => return None,
         };
         own.into_iter().chain(self.solitude.deadline()).min()
@@ -344,7 +348,9 @@ impl Life {
     fn recorded(&mut self, end: Box<End>, now: Duration) {
         if let Stage::Recording = self.stage {
             self.out.push(Action::Send(FromRunner::Ended { end: (*end).clone() }));
-            self.stage = Stage::Reporting { end, leave_at: now.saturating_add(BYE_WAIT) };
+            // While its worker stores what it leaves, it stays: should the worker go, somebody must wake the next.
+            let leave_at = (!self.terms.leaves_files).then(|| now.saturating_add(BYE_WAIT));
+            self.stage = Stage::Reporting { end, leave_at };
         }
     }
 
@@ -384,10 +390,13 @@ impl Life {
 
     /// Leaves when the end was heard, or when nobody listens and a caretaker was woken, if there is to be one: whoever
     /// leaves last sees to it that somebody reads the record.
-    fn tick_reporting(&mut self, leave_at: Duration, now: Duration) {
+    fn tick_reporting(&mut self, leave_at: Option<Duration>, now: Duration) {
         let tried = self.keep_vigil(now);
-        let until = if self.alone { self.solitude.deadline().filter(|_| !tried) } else { Some(leave_at) };
-        if until.is_none_or(|until| until <= now) {
+        let leaves = match self.alone {
+            true => self.solitude.deadline().filter(|_| !tried).is_none_or(|until| until <= now),
+            false => leave_at.is_some_and(|at| at <= now),
+        };
+        if leaves {
             self.leave();
         } else {
             self.look_if_wanted(now);

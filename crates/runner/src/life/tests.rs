@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use protocol::attempt::{
-    AttemptSpec, CleanupPlan, Effects, End, EndResult, OnDisconnect, Program, SPEC_FORMAT, StopMode, StopPlan,
-    StopReason, Ticket,
+    ArtifactRule, AttemptSpec, CleanupPlan, Effects, End, EndResult, KeepWhen, OnDisconnect, Program, SPEC_FORMAT,
+    StopMode, StopPlan, StopReason, Ticket,
 };
 use protocol::folder::{Claim, FOLDER_FORMAT, FolderSpec, FromRunner, Local, Ownership, RunnerPhase, RunnerRules};
 use protocol::folder::{Tally, ToRunner};
@@ -473,4 +473,23 @@ fn what_nobody_asked_for_is_not_given() {
     let mut story = Story::waiting(&spec());
     assert_eq!(story.hear(ToRunner::Secrets { values: values(&["A"]) }), []);
     assert_eq!(story.hear(GO), [Action::Claim { durable: true }]);
+}
+
+/// Its worker stores them. Should that die, nobody else is left to wake the next one.
+#[test]
+fn while_its_files_are_stored_it_stays_with_its_worker() {
+    assert!(!Story::reporting(&with_caretaker()).pass(600).is_empty(), "without files it does not wait for long");
+    let mut spec = with_caretaker();
+    let paths = vec!["out".to_owned()];
+    spec.attempt.artifacts = Some(ArtifactRule { paths, when: KeepWhen::Success, optional: false, bytes_max: 1 });
+    let mut story = Story::reporting(&spec);
+    assert_eq!(story.pass(3600), []);
+    assert_eq!(story.hear(ToRunner::Bye), [Action::Leave]);
+
+    let mut story = Story::reporting(&spec);
+    story.pass(600);
+    story.give(Input::Disconnected);
+    let alone = story.pass(60);
+    let deeds: Vec<&Action> = alone.iter().map(|(_, action)| action).filter(|a| **a != Action::LookIfWanted).collect();
+    assert_eq!(deeds, [&Action::WakeCaretaker, &Action::Leave]);
 }
