@@ -54,9 +54,14 @@ pub enum Input {
         ticket: Ticket,
         outcome: Result<ArtifactSet, String>,
     },
-    /// What was ordered with either goes on: some bytes more.
+    /// What was ordered with either goes on: some bytes more than ever before.
     FilesMoved {
         ticket: Ticket,
+    },
+    /// For so long it has only waited for others to be done.
+    FilesWaited {
+        ticket: Ticket,
+        waited: Duration,
     },
     /// The answer to [`Action::Recall`]: what was kept is held again.
     Recalled {

@@ -6,12 +6,15 @@
 //! ```
 //!
 //! Somebody else carries the bytes, and tries again for as long as it takes. The agent decides when that is enough: with a
-//! link, and without a single byte of progress for [`PATIENCE`]. Without a link nothing could be reported anyway.
+//! link, and without a single byte of progress for [`PATIENCE`]; or, where the step was told to stop, after
+//! [`AFTER_STOP`], since the server waits for that. Without a link nothing could be reported anyway.
 
 use std::time::Duration;
 
 use planted::Bug;
-use protocol::attempt::{ArtifactRule, ArtifactSet, Artifacts, AttemptSpec, End, EndResult, KeepWhen, Ticket};
+use protocol::attempt::{
+    ArtifactRule, ArtifactSet, Artifacts, AttemptSpec, End, EndResult, KeepWhen, StopMode, Ticket,
+};
 
 use super::Agent;
 use super::event::Action;
@@ -19,8 +22,11 @@ use super::held::{Held, Phase};
 
 /// How long nothing may move, while there is a link, before the step fails for it.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// Servers keep a set that nobody names for a day; one that was seen there longer ago than this is asked for again.
-const SEEN_FOR: Duration = Duration::from_secs(6 * 3600);
+/// How long a step that was told to stop may take to leave its files. The server waits for a minute beyond the rest.
+const AFTER_STOP: Duration = Duration::from_secs(50);
+/// A server that needs the room keeps a set that nobody names for two hours; one that was seen there longer ago than this is asked
+/// for again.
+const SEEN_FOR: Duration = Duration::from_secs(1800);
 
 /// What an attempt has to do with files of others and for others.
 #[derive(Debug, Default)]
@@ -28,6 +34,8 @@ pub(super) struct Files {
     rule: Option<KeepWhen>,
     fetch: Fetch,
     keep: Keep,
+    /// Until then they must be stored, since the step was told to stop.
+    until: Option<Duration>,
 }
 
 #[derive(Debug, Default, PartialEq)]
@@ -69,11 +77,11 @@ impl Files {
 
     pub(super) fn found(rule: Option<&ArtifactRule>, fetches: bool) -> Self {
         let fetch = if fetches { Fetch::Wanted } else { Fetch::Nothing };
-        Files { rule: rule.map(|rule| rule.when), fetch, keep: Keep::Nothing }
+        Files { rule: rule.map(|rule| rule.when), fetch, keep: Keep::Nothing, until: None }
     }
 
     /// The attempt has ended like this: whether it leaves anything.
-    fn ended(&mut self, end: &End) {
+    pub(super) fn ended(&mut self, end: &End) {
         let well = end.result == EndResult::Exited { code: 0 } && end.stopped.is_none() && end.output_error.is_none();
         let began = !matches!(end.result, EndResult::SpawnFailed { .. });
         let leaves = match self.rule {
@@ -125,9 +133,18 @@ impl Files {
 
     fn patience_ends(&self) -> Option<Duration> {
         match (&self.fetch, &self.keep) {
-            (Fetch::UnderWay { moved_at }, _) | (_, Keep::UnderWay { moved_at }) => Some(*moved_at + PATIENCE),
+            (Fetch::UnderWay { moved_at }, _) => Some(*moved_at + PATIENCE),
+            (_, Keep::UnderWay { moved_at }) => {
+                let patience = *moved_at + PATIENCE;
+                Some(self.until.map_or(patience, |until| until.min(patience)))
+            }
             _ => None,
         }
+    }
+
+    /// It was told to stop, by a server that waits for its files: they have this long from now on, and no longer if that is said again.
+    fn hurry(&mut self, now: Duration) {
+        self.until.get_or_insert(now + AFTER_STOP);
     }
 }
 
@@ -192,6 +209,9 @@ impl Agent {
         }
         if held.files.keep == Keep::Wanted && link_stands {
             held.files.keep = Keep::UnderWay { moved_at: now };
+            if matches!(&held.phase, Phase::Ended { end } if end.stopped.is_some()) {
+                held.files.hurry(now);
+            }
             self.out.push(Action::Store { ticket });
         }
         !held.files.is_storing()
@@ -202,10 +222,12 @@ impl Agent {
         if !matches!(held.files.keep, Keep::UnderWay { .. }) {
             return;
         }
+        held.files.until = None;
         held.files.keep = match outcome {
             Ok(set) => Keep::Done { set, seen_at: now },
             Err(why) => Keep::Failed { why },
         };
+        self.say_bye(ticket);
         self.say_report(ticket, now);
     }
 
@@ -213,6 +235,23 @@ impl Agent {
     pub(super) fn files_moved(&mut self, ticket: Ticket, now: Duration) {
         if let Some(moved_at) = self.held.get_mut(&ticket).and_then(|held| held.files.moved_at()) {
             *moved_at = now;
+        }
+    }
+
+    /// Time that was spent on waiting for others is no silence.
+    pub(super) fn files_waited(&mut self, ticket: Ticket, waited: Duration, now: Duration) {
+        if let Some(moved_at) = self.held.get_mut(&ticket).and_then(|held| held.files.moved_at()) {
+            *moved_at = (*moved_at + waited).min(now);
+        }
+    }
+
+    /// The attempt was told to stop, and has ended: what it leaves in any case may still come, if nobody is in a hurry.
+    pub(super) fn stop_storing(&mut self, ticket: Ticket, mode: StopMode, now: Duration) {
+        let Some(held) = self.held.get_mut(&ticket).filter(|held| held.files.is_storing()) else { return };
+        if mode == StopMode::Graceful && held.files.rule == Some(KeepWhen::Always) {
+            held.files.hurry(now);
+        } else {
+            self.give_up_files(ticket, "the step was told to stop before they were stored", now);
         }
     }
 
@@ -228,6 +267,7 @@ impl Agent {
         } else if held.files.is_storing() {
             held.files.keep = Keep::Failed { why: why.to_owned() };
             self.out.push(Action::StopFiles { ticket });
+            self.say_bye(ticket);
             self.say_report(ticket, now);
         }
     }
@@ -251,7 +291,13 @@ impl Agent {
             .map(|(ticket, _)| *ticket)
             .collect();
         for ticket in tickets {
-            let why = format!("nothing of it moved for {} s", PATIENCE.as_secs());
+            let hurried = self.held.get(&ticket).and_then(|held| held.files.until).is_some_and(|until| now >= until);
+            let why = match hurried {
+                true => {
+                    format!("the step was told to stop, and they were not stored within {} s", AFTER_STOP.as_secs())
+                }
+                false => format!("nothing of it moved for {} s", PATIENCE.as_secs()),
+            };
             self.give_up_files(ticket, &why, now);
         }
     }

@@ -95,6 +95,14 @@ impl Agent {
         }
     }
 
+    /// Nobody comes after this worker: an end without its files is better than none.
+    fn end_without_files(&mut self, now: Duration) {
+        let storing = self.held.iter().filter(|(_, held)| held.files.is_storing()).map(|(ticket, _)| *ticket);
+        for ticket in storing.collect::<Vec<_>>() {
+            self.give_up_files(ticket, "the worker was stopped before they were stored", now);
+        }
+    }
+
     /// A caretaker ends with the last of what it looks after. Results that no server takes for long are left to the
     /// next worker.
     fn end_caretaking(&mut self, now: Duration) {
@@ -123,7 +131,7 @@ impl Agent {
             self.stop(StopLevel::Leave, ExitReason::OnceDone, now);
         }
         self.end_caretaking(now);
-        let Some(leaving) = &mut self.leaving else { return };
+        let Some(leaving) = &self.leaving else { return };
         if leaving.done {
             return;
         }
@@ -136,12 +144,17 @@ impl Agent {
             if self.held.values().any(|held| held.is_active()) {
                 return;
             }
+            if self.hello.ephemeral || self.hello.no_reconnect {
+                self.end_without_files(now);
+            }
+            let Some(leaving) = &mut self.leaving else { return };
             let until = *leaving.last_words_until.get_or_insert(now + LAST_WORDS_PATIENCE);
             let unanswered = self.held.values().any(|held| !held.settled);
             if self.out.link_stands && unanswered && now < until {
                 return;
             }
         }
+        let Some(leaving) = &mut self.leaving else { return };
         leaving.done = true;
         let reason = leaving.reason.clone();
         self.out.push(Action::Exit(reason));

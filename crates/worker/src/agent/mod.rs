@@ -110,6 +110,7 @@ impl Agent {
             Input::Fetched { ticket, outcome } => self.fetched(ticket, outcome, now),
             Input::Stored { ticket, outcome } => self.stored(ticket, outcome, now),
             Input::FilesMoved { ticket } => self.files_moved(ticket, now),
+            Input::FilesWaited { ticket, waited } => self.files_waited(ticket, waited, now),
             Input::Recalled { found } => self.recalled(found),
             Input::Stop(level) => self.stop(level, ExitReason::Stopped, now),
             Input::HandOver => self.stop(StopLevel::Leave, ExitReason::HandedOver, now),

@@ -89,20 +89,29 @@ impl Agent {
 
     fn ended(&mut self, ticket: Ticket, end: Box<End>, now: Duration) {
         let Some(held) = self.held.get_mut(&ticket) else { return };
-        self.out.push(Action::Bye { ticket });
         if !held.is_active() {
-            return;
+            return self.say_bye(ticket);
         }
         let last_seq = Some(end.log_last_seq);
         held.log_reached(end.log_last_seq);
         self.pace.step_took(end.duration_ms);
+        held.files.ended(&end);
         held.phase = Phase::Ended { end };
         held.secrets = None;
+        self.say_bye(ticket);
         self.say_report(ticket, now);
         self.out.push(Action::LogEnded { ticket, last_seq });
         if planted::is(Bug::ForgottenOnReport) {
             self.held.remove(&ticket);
             self.out.push(Action::Forget { ticket });
+        }
+    }
+
+    /// Lets the runner of an attempt that has ended go. While the files are being stored it stays: should this worker go meanwhile, it
+    /// wakes the next one.
+    pub(super) fn say_bye(&mut self, ticket: Ticket) {
+        if self.held.get(&ticket).is_some_and(|held| !held.is_active() && !held.files.is_storing()) {
+            self.out.push(Action::Bye { ticket });
         }
     }
 

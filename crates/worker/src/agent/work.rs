@@ -170,7 +170,7 @@ impl Agent {
             Phase::Unreadable => {
                 tracing::warn!(attempt = %ticket.attempt, "told to stop a step whose folder cannot be read; it is left alone");
             }
-            Phase::Ended { .. } => self.give_up_files(ticket, "the step was told to stop before they were stored", now),
+            Phase::Ended { .. } => self.stop_storing(ticket, mode, now),
             Phase::Lost { .. } => {}
         }
     }
@@ -179,7 +179,12 @@ impl Agent {
     pub(super) fn forget(&mut self, ticket: Ticket) {
         let Some(held) = self.held.get(&ticket) else { return };
         match held.phase {
-            Phase::Ended { .. } => self.let_go(ticket, Action::Forget { ticket }),
+            Phase::Ended { .. } => {
+                if held.files.is_storing() {
+                    self.out.push(Action::Bye { ticket });
+                }
+                self.let_go(ticket, Action::Forget { ticket });
+            }
             Phase::Lost { loss: Loss::Void, .. } => self.let_go(ticket, Action::Discard { ticket }),
             Phase::Lost { .. } => self.let_go(ticket, Action::Forget { ticket }),
             Phase::Preparing { .. } | Phase::Waiting | Phase::Voiding { .. } => {

@@ -86,8 +86,16 @@ async fn ask(
     }
 }
 
-/// `GET` into a file that may have the beginning already.
-pub(super) async fn download(carrier: &Carrier, set: &str, file: &Path) -> Result<(), Setback> {
+/// What became of a download.
+#[derive(Debug)]
+pub(super) enum Download {
+    Whole,
+    /// The server knows nothing of it.
+    NotThere,
+}
+
+/// `GET` into a file that may have the beginning already. `before`: bytes that other sets brought.
+pub(super) async fn download(carrier: &Carrier, set: &str, file: &Path, before: u64) -> Result<Download, Setback> {
     let reach = &*carrier.reach;
     let failed = |error: std::io::Error| Setback::Passing(format!("cannot write {}: {error}", file.display()));
     let mut options = tokio::fs::OpenOptions::new();
@@ -105,15 +113,15 @@ pub(super) async fn download(carrier: &Carrier, set: &str, file: &Path) -> Resul
         StatusCode::PARTIAL_CONTENT => {}
         StatusCode::OK if have == 0 => {}
         // From there on there is nothing: it is whole, or it is another one.
-        StatusCode::RANGE_NOT_SATISFIABLE => return Ok(()),
+        StatusCode::RANGE_NOT_SATISFIABLE => return Ok(Download::Whole),
         StatusCode::OK => {
             tokio::fs::remove_file(file).await.map_err(failed)?;
-            return Err(Setback::Passing("the server sends it from its beginning".to_owned()));
+            return Err(Setback::Anew("the server sends it from its beginning".to_owned()));
         }
-        StatusCode::NOT_FOUND => return Err(Setback::ForGood("the server does not have them any more".to_owned())),
+        StatusCode::NOT_FOUND => return Ok(Download::NotThere),
         status => return Err(setback(status, &read_text(response).await?)),
     }
-    let mut body = response.into_body();
+    let (mut body, mut place) = (response.into_body(), before + have);
     while !body.is_end_stream() {
         let frame = timeout(PIECE_TIMEOUT, body.frame()).await;
         let frame = frame.map_err(|_| Setback::Passing("the server stopped sending".to_owned()))?;
@@ -121,10 +129,13 @@ pub(super) async fn download(carrier: &Carrier, set: &str, file: &Path) -> Resul
         let frame = frame.map_err(|error| Setback::Passing(format!("the connection broke: {error}")))?;
         if let Ok(data) = frame.into_data() {
             output.write_all(&data).await.map_err(failed)?;
-            carrier.moved().await;
+            // Until then it is only in memory, and a full disk has not been noticed.
+            output.flush().await.map_err(failed)?;
+            place += data.len() as u64;
+            carrier.news.reached(place);
         }
     }
-    output.flush().await.map_err(failed)
+    Ok(Download::Whole)
 }
 
 fn request(reach: &Reach, address: &Address, method: Method, path: &str) -> http::request::Builder {

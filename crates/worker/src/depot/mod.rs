@@ -1,8 +1,8 @@
 //! Carries files between attempts' folders and servers, over HTTP beside the link: out of the way of messages and logs.
 //!
-//! Each order is a task of its own, a few at a time. It tries again for as long as nobody tells it to stop, from where it
-//! was: a server knows how much it has, and what was fetched so far lies in the attempt's folder. Whether something went on is told
-//! with every piece; the agent decides how long that may take.
+//! Each order is a task of its own, and a few have their try at a time. It tries again for as long as nobody tells it to stop, from
+//! where it was: a server knows how much it has, and what was fetched so far lies in the attempt's folder. What gets further than
+//! anything before it is told as it comes; the agent decides how long it may stand still. What has to begin anew does so a few times only.
 //!
 //! In reading order: this file (orders and tries), `store` (bringing files to a server), `fetch` (getting them), `http`.
 
@@ -11,11 +11,13 @@ mod http;
 mod store;
 
 use std::collections::HashMap;
+use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use protocol::attempt::{ArtifactSet, Ticket};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::AbortHandle;
 use tokio::time::sleep;
 
@@ -26,6 +28,10 @@ use crate::state::Places;
 
 /// Attempts whose files are carried at once: more would only share the same network and disk.
 const AT_ONCE: usize = 4;
+/// How often one that waits for its turn says so: well within the agent's patience.
+const WAIT_TOLD_EVERY: Duration = Duration::from_secs(60);
+/// So often it may begin anew before it is hopeless.
+const RESTARTS_MAX: u32 = 3;
 
 /// The handle; what is under way ends with it.
 pub(crate) struct Depot {
@@ -41,6 +47,8 @@ pub(crate) struct Depot {
 enum Setback {
     /// Another try may do better.
     Passing(String),
+    /// Another try may do better, but nothing of this one is of use to it.
+    Anew(String),
     /// None will.
     ForGood(String),
 }
@@ -81,18 +89,12 @@ impl Depot {
     fn begin(&mut self, ticket: Ticket, work: impl Future<Output = ()> + Send + 'static) {
         self.stop(ticket);
         self.under_way.retain(|_, task| !task.is_finished());
-        let turns = self.turns.clone();
-        let task = tokio::spawn(async move {
-            // Closed only with the process.
-            let _turn = turns.acquire_owned().await;
-            work.await;
-        });
-        self.under_way.insert(ticket, task.abort_handle());
+        self.under_way.insert(ticket, tokio::spawn(work).abort_handle());
     }
 
     fn carrier(&self, ticket: Ticket) -> Carrier {
-        let folder = self.places.attempt(ticket);
-        Carrier { ticket, folder, reach: self.reach.clone(), news: self.news.clone() }
+        let news = News { ticket, sender: self.news.clone(), furthest: Arc::default() };
+        Carrier { folder: self.places.attempt(ticket), reach: self.reach.clone(), turns: self.turns.clone(), news }
     }
 }
 
@@ -104,58 +106,107 @@ impl Drop for Depot {
 
 /// One order.
 struct Carrier {
-    ticket: Ticket,
     /// The attempt's.
     folder: std::path::PathBuf,
     reach: Arc<Reach>,
-    news: mpsc::Sender<Input>,
+    turns: Arc<Semaphore>,
+    news: News,
+}
+
+/// What the agent hears of an order.
+#[derive(Clone)]
+struct News {
+    ticket: Ticket,
+    sender: mpsc::Sender<Input>,
+    /// How far any try has got.
+    furthest: Arc<AtomicU64>,
+}
+
+/// What the tries of one order know of those before them.
+#[derive(Debug, Default)]
+struct Tries {
+    backoff: Backoff,
+    restarts: u32,
 }
 
 impl Carrier {
     async fn store(&self) -> Result<ArtifactSet, String> {
-        let mut backoff = Backoff::default();
+        let (mut tries, mut offered) = (Tries::default(), None);
         loop {
-            match store::store(self).await {
+            let turn = self.turn().await;
+            let tried = store::store(self, &mut offered).await;
+            drop(turn);
+            match tried {
                 Ok(set) => return Ok(set),
-                Err(setback) => self.after(setback, &mut backoff).await?,
+                Err(setback) => self.after(setback, &mut tries).await?,
             }
         }
     }
 
     async fn fetch(&self) -> Result<(), String> {
-        let mut backoff = Backoff::default();
+        let (mut tries, mut done) = (Tries::default(), fetch::Done::default());
         loop {
-            match fetch::fetch(self).await {
+            let turn = self.turn().await;
+            let tried = fetch::fetch(self, &mut done).await;
+            drop(turn);
+            match tried {
                 Ok(()) => return Ok(()),
-                Err(setback) => self.after(setback, &mut backoff).await?,
+                Err(setback) => self.after(setback, &mut tries).await?,
+            }
+        }
+    }
+
+    /// Waits until few enough others are at it. Whoever waits is not stuck, and says so.
+    async fn turn(&self) -> Option<OwnedSemaphorePermit> {
+        let mut turn = pin!(self.turns.clone().acquire_owned());
+        loop {
+            tokio::select! {
+                // Closed only with the process.
+                turn = &mut turn => return turn.ok(),
+                () = sleep(WAIT_TOLD_EVERY) => {
+                    let ticket = self.news.ticket;
+                    self.tell(Input::FilesWaited { ticket, waited: WAIT_TOLD_EVERY }).await;
+                }
             }
         }
     }
 
     /// Waits for the next try; an error if there is none.
-    async fn after(&self, setback: Setback, backoff: &mut Backoff) -> Result<(), String> {
-        let attempt = self.ticket.attempt;
-        match setback {
+    async fn after(&self, setback: Setback, tries: &mut Tries) -> Result<(), String> {
+        let attempt = self.news.ticket.attempt;
+        let why = match setback {
             Setback::ForGood(why) => {
                 tracing::warn!(%attempt, %why, "files of an attempt cannot be carried");
-                Err(why)
+                return Err(why);
             }
-            Setback::Passing(why) => {
-                tracing::warn!(%attempt, %why, "files of an attempt cannot be carried yet");
-                sleep(backoff.next(machine::random_fraction()).min(RETRY_MAX)).await;
-                Ok(())
+            Setback::Anew(why) => {
+                tries.restarts += 1;
+                if tries.restarts >= RESTARTS_MAX {
+                    tracing::warn!(%attempt, %why, "files of an attempt cannot be carried");
+                    return Err(format!("{why}, and that {RESTARTS_MAX} times"));
+                }
+                why
             }
-        }
-    }
-
-    /// Something went on.
-    async fn moved(&self) {
-        self.tell(Input::FilesMoved { ticket: self.ticket }).await;
+            Setback::Passing(why) => why,
+        };
+        tracing::warn!(%attempt, %why, "files of an attempt cannot be carried yet");
+        sleep(tries.backoff.next(machine::random_fraction()).min(RETRY_MAX)).await;
+        Ok(())
     }
 
     /// Nobody is left to hear it where the worker leaves.
     async fn tell(&self, input: Input) {
-        let _ = self.news.send(input).await;
+        let _ = self.news.sender.send(input).await;
+    }
+}
+
+impl News {
+    /// So many bytes are where they belong. It is news where none of the tries had got so far.
+    fn reached(&self, place: u64) {
+        if self.furthest.fetch_max(place, Ordering::Relaxed) < place {
+            // A full queue has news enough.
+            let _ = self.sender.try_send(Input::FilesMoved { ticket: self.ticket });
+        }
     }
 }
 
@@ -169,3 +220,6 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Setback> +
         Err(error) => Err(Setback::Passing(error.to_string())),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,14 +1,14 @@
 //! Brings the files that an attempt leaves to a server.
 
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use pack::{Contents, Glob, Limits, Manifest, Rule, collect};
+use pack::{CollectError, Contents, Glob, Limits, Manifest, Rule, collect};
 use protocol::attempt::{ArtifactRule, ArtifactSet, EndResult};
 use protocol::folder::ARTIFACTS_FILE;
-use runner::folder_io;
+use runner::folder_io::{self, FolderError};
 use tokio::sync::mpsc;
 
 use super::http::{Answer, announce, put};
@@ -28,8 +28,8 @@ struct Parcel {
     set: ArtifactSet,
 }
 
-/// One try: from what the server has on.
-pub(super) async fn store(carrier: &Carrier) -> Result<ArtifactSet, Setback> {
+/// One try: from what the server has on. `offered`: the set that the tries before have found.
+pub(super) async fn store(carrier: &Carrier, offered: &mut Option<String>) -> Result<ArtifactSet, Setback> {
     // What was stored before the worker was restarted, or before the database forgot, is only asked for.
     let folder = carrier.folder.clone();
     if let Some(set) = blocking(move || Ok(read_note(&folder))).await?
@@ -40,17 +40,27 @@ pub(super) async fn store(carrier: &Carrier) -> Result<ArtifactSet, Setback> {
     }
     let folder = carrier.folder.clone();
     let parcel = blocking(move || find(&folder)).await?;
-    carrier.moved().await;
+    if let Some(before) = offered.replace(parcel.set.id.clone())
+        && before != parcel.set.id
+    {
+        return Err(Setback::Anew("the files change while they are being stored".to_owned()));
+    }
+    // To find and hash them is a beginning, once.
+    carrier.news.reached(1);
     let mut answer = announce(&carrier.reach, &parcel.set.id, parcel.text.clone()).await?;
     loop {
         let have = match answer {
             Answer::Have(have) if have.stored => break,
             Answer::Have(have) => have.bytes,
-            Answer::NotThere => return Err(Setback::Passing("the server lost what it had of it".to_owned())),
+            Answer::NotThere => {
+                return Err(Setback::Anew(
+                    "the server did not keep what it was sent, or it was not what was found".to_owned(),
+                ));
+            }
         };
+        carrier.news.reached(1 + have);
         let length = REQUEST_BYTES.min(parcel.set.bytes.saturating_sub(have));
         answer = send(carrier, &parcel, have, length).await?;
-        carrier.moved().await;
     }
     let (folder, set) = (carrier.folder.clone(), parcel.set.clone());
     blocking(move || write_note(&folder, &set)).await?;
@@ -59,9 +69,8 @@ pub(super) async fn store(carrier: &Carrier) -> Result<ArtifactSet, Setback> {
 
 /// The files that the attempt leaves, as they are now.
 fn find(folder: &Path) -> Result<Parcel, Setback> {
-    let for_good = |error: &dyn std::fmt::Display| Setback::ForGood(error.to_string());
-    let spec = folder_io::read_spec(folder).map_err(|error| for_good(&error))?;
-    let recorded = folder_io::read_record(folder).map_err(|error| for_good(&error))?;
+    let spec = folder_io::read_spec(folder).map_err(unreadable)?;
+    let recorded = folder_io::read_record(folder).map_err(unreadable)?;
     let Some(rule) = &spec.attempt.artifacts else {
         return Err(Setback::ForGood("nothing is to be stored".to_owned()));
     };
@@ -70,11 +79,35 @@ fn find(folder: &Path) -> Result<Parcel, Setback> {
     let root = spec.attempt.working_folder(folder);
     let rule_found = search_rule(rule, !well)?;
     let limits = Limits { files_max: pack::FILES_MAX, bytes_max: rule.bytes_max };
-    let manifest = collect(&root, &rule_found, limits).map_err(|error| for_good(&error))?;
+    let manifest = collect(&root, &rule_found, limits).map_err(not_found)?;
     let (text, id) = manifest.encode();
     let files = u32::try_from(manifest.files.len()).unwrap_or(u32::MAX);
     let set = ArtifactSet { id: id.to_string(), files, bytes: manifest.bytes() };
     Ok(Parcel { root, manifest, text, set })
+}
+
+/// A disk that hesitates, or no file left to open, says nothing about the folder.
+fn unreadable(error: FolderError) -> Setback {
+    match error {
+        FolderError::Io { ref source, .. } if may_pass(source) => Setback::Passing(error.to_string()),
+        error => Setback::ForGood(error.to_string()),
+    }
+}
+
+fn not_found(error: CollectError) -> Setback {
+    match error {
+        // A file that was there a moment ago: it is looked for again.
+        CollectError::Io { ref source, .. } if source.kind() == ErrorKind::NotFound || may_pass(source) => {
+            Setback::Passing(error.to_string())
+        }
+        CollectError::NoFolder { ref source, .. } if may_pass(source) => Setback::Passing(error.to_string()),
+        error => Setback::ForGood(error.to_string()),
+    }
+}
+
+/// Whether another try may find what this one did not.
+fn may_pass(error: &std::io::Error) -> bool {
+    !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied | ErrorKind::NotADirectory)
 }
 
 fn search_rule(rule: &ArtifactRule, optional: bool) -> Result<Rule, Setback> {
@@ -91,35 +124,40 @@ async fn send(carrier: &Carrier, parcel: &Parcel, from: u64, length: u64) -> Res
     let contents = contents.map_err(|error| Setback::Passing(error.to_string()))?;
     let (pieces, queue) = mpsc::channel(WAITING_PIECES);
     let news = carrier.news.clone();
-    let ticket = carrier.ticket;
-    let reading = tokio::task::spawn_blocking(move || {
-        read(contents.take(length), &pieces, || {
-            // A full queue has news enough.
-            let _ = news.try_send(crate::agent::Input::FilesMoved { ticket });
-        });
-    });
+    let reading =
+        tokio::task::spawn_blocking(move || read(contents.take(length), &pieces, |sent| news.reached(1 + from + sent)));
     let answer = put(&carrier.reach, &parcel.set.id, from, length, queue).await;
-    // It ends with its queue.
-    let _ = reading.await;
-    answer
+    // It ends with its queue. Where it could not read, that is the reason, whatever became of the request.
+    match reading.await {
+        Ok(Err(error)) if error.kind() == ErrorKind::UnexpectedEof => Err(Setback::Anew(error.to_string())),
+        Ok(Err(error)) => Err(Setback::Passing(error.to_string())),
+        Ok(Ok(())) | Err(_) => answer,
+    }
 }
 
-fn read(mut contents: impl Read, pieces: &mpsc::Sender<std::io::Result<Bytes>>, moved: impl Fn()) {
+/// Tells how many bytes have found a place in the queue.
+fn read(
+    mut contents: impl Read,
+    pieces: &mpsc::Sender<std::io::Result<Bytes>>,
+    reached: impl Fn(u64),
+) -> std::io::Result<()> {
+    let mut sent = 0;
     loop {
         let mut piece = vec![0; PIECE_BYTES];
         let read = match contents.read(&mut piece) {
-            Ok(0) => return,
+            Ok(0) => return Ok(()),
             Ok(read) => read,
             Err(error) => {
-                let _ = pieces.blocking_send(Err(error));
-                return;
+                let _ = pieces.blocking_send(Err(std::io::Error::from(error.kind())));
+                return Err(error);
             }
         };
         piece.truncate(read);
         if pieces.blocking_send(Ok(piece.into())).is_err() {
-            return;
+            return Ok(());
         }
-        moved();
+        sent += read as u64;
+        reached(sent);
     }
 }
 

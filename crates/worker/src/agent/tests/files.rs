@@ -142,10 +142,10 @@ fn a_worker_that_was_restarted_stores_what_it_finds() {
     story.give(Input::LinkUp);
     let welcomed = story.hear(welcome(vec![verdict(1, VerdictKind::SendResult, 0)]));
     assert!(welcomed.contains(&store()) && reported(&welcomed).is_none(), "{welcomed:?}");
-    // A server keeps what nobody names for a day: after hours without one it is asked again.
+    // A server keeps what nobody names for some hours: after half of one without a word it is asked again.
     story.give(stored(Ok(set())));
     story.give(Input::LinkDown);
-    story.pass(7 * 3600);
+    story.pass(3600);
     story.give(Input::LinkUp);
     let welcomed = story.hear(welcome(vec![verdict(1, VerdictKind::SendResult, 0)]));
     assert!(welcomed.contains(&store()) && reported(&welcomed).is_none(), "{welcomed:?}");
@@ -179,4 +179,88 @@ fn a_step_that_cannot_have_its_files_ends_on_record() {
         told.iter().any(|action| matches!(action, Action::Go { cannot: Some(why), .. } if why == "gone")),
         "{told:?}"
     );
+}
+
+#[test]
+fn waiting_for_a_turn_is_no_silence_and_no_progress() {
+    let mut story = running(KeepWhen::Success);
+    story.runner(1, ends(0));
+    for _ in 0..30 {
+        assert_eq!(reported(&story.pass(60)), None, "others have their turn");
+        story.give(Input::FilesWaited { ticket: ticket(1), waited: Duration::from_secs(60) });
+    }
+    // What was silent before the wait still counts.
+    assert_eq!(reported(&story.pass(400)), None);
+    story.pass(60);
+    story.give(Input::FilesWaited { ticket: ticket(1), waited: Duration::from_secs(60) });
+    assert!(matches!(reported(&story.pass(210)), Some(Some(Artifacts::Failed(why))) if why.contains("600 s")));
+}
+
+/// The runner ends a step by its timeout, and a moment later the server orders the same as the second guard.
+#[test]
+fn an_order_to_stop_does_not_take_what_a_stopped_step_leaves_in_any_case() {
+    let stopped = || FromRunner::Ended { end: End { stopped: Some(StopReason::Timeout), ..end(0) } };
+    let mut story = running(KeepWhen::Always);
+    assert!(story.runner(1, stopped()).contains(&store()));
+    story.pass(1);
+    assert_eq!(story.hear(stop(1)), [], "they are on their way");
+    assert_eq!(reported(&story.give(stored(Ok(set())))), Some(Some(Artifacts::Stored(set()))));
+
+    // The server waits for a minute. However much moves, that is all, and repeating the order does not add to it.
+    let mut story = running(KeepWhen::Always);
+    story.runner(1, stopped());
+    for _ in 0..4 {
+        story.pass(10);
+        story.hear(stop(1));
+        assert_eq!(reported(&story.give(Input::FilesMoved { ticket: ticket(1) })), None);
+    }
+    let given_up = story.pass(11);
+    assert!(given_up.contains(&Action::StopFiles { ticket: ticket(1) }), "{given_up:?}");
+    assert!(matches!(reported(&given_up), Some(Some(Artifacts::Failed(why))) if why.contains("50 s")));
+}
+
+#[test]
+fn a_cancel_while_files_are_stored_leaves_them_time_where_they_are_wanted_in_any_case() {
+    let mut story = running(KeepWhen::Always);
+    story.runner(1, ends(3));
+    story.pass(300);
+    assert_eq!(story.hear(stop(1)), []);
+    assert_eq!(reported(&story.pass(40)), None);
+    assert_eq!(reported(&story.give(stored(Ok(set())))), Some(Some(Artifacts::Stored(set()))));
+    // By force nothing is waited for.
+    let mut story = running(KeepWhen::Always);
+    story.runner(1, ends(3));
+    let killed = story.hear(ServerMessage::Stop {
+        ticket: ticket(1),
+        mode: StopMode::Kill,
+        reason: StopReason::Cancelled,
+        grace_ms: 0,
+    });
+    assert!(matches!(reported(&killed), Some(Some(Artifacts::Failed(_)))), "{killed:?}");
+}
+
+/// It is the one that wakes a caretaker, should this worker die.
+#[test]
+fn the_runner_stays_until_its_files_are_stored() {
+    let bye = Action::Bye { ticket: ticket(1) };
+    let mut story = running(KeepWhen::Success);
+    assert!(!story.runner(1, ends(0)).contains(&bye));
+    assert!(!story.runner(1, ends(0)).contains(&bye), "however often it says so");
+    assert!(story.give(stored(Ok(set()))).contains(&bye));
+    assert!(running(KeepWhen::Success).runner(1, ends(3)).contains(&bye), "nothing is left to wait for");
+    let mut story = running(KeepWhen::Success);
+    story.runner(1, ends(0));
+    assert!(story.pass(601).contains(&bye), "given up");
+}
+
+#[test]
+fn a_worker_that_nobody_follows_reports_without_the_files() {
+    let mut story = running(KeepWhen::Success);
+    story.agent.hello.ephemeral = true;
+    story.runner(1, ends(0));
+    let left = story.give(Input::Stop(StopLevel::EndSteps));
+    assert!(matches!(reported(&left), Some(Some(Artifacts::Failed(_)))), "{left:?}");
+    let mut story = running(KeepWhen::Success);
+    story.runner(1, ends(0));
+    assert_eq!(reported(&story.give(Input::Stop(StopLevel::EndSteps))), None, "the next worker stores them");
 }
