@@ -1,5 +1,6 @@
 //! Figures for operators, in the Prometheus text format at `/metrics`.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use prometheus_client::encoding::text::encode;
@@ -52,6 +53,8 @@ pub struct Metrics {
     pub retention_failures: Counter,
     /// How far retention has got.
     pub retention: Mutex<Progress>,
+    /// The ledger is not sure of its rows: nothing is to be deleted by what they say.
+    in_doubt: AtomicBool,
     pub slots_in_doubt: Gauge,
     pub notices: Counter,
     /// Of stored sets of artifacts, and those that are coming; asked of the depot when somebody looks.
@@ -177,6 +180,7 @@ impl Default for Metrics {
             last_retention_ms,
             retention_failures,
             retention: Mutex::default(),
+            in_doubt: AtomicBool::default(),
             slots_in_doubt,
             notices,
             artifact_bytes,
@@ -222,6 +226,14 @@ impl Metrics {
     pub fn retention(&self) -> Progress {
         // A panic while it was held cannot have left it half-changed.
         *self.retention.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn is_in_doubt(&self) -> bool {
+        self.in_doubt.load(Ordering::Relaxed)
+    }
+
+    pub fn set_in_doubt(&self, in_doubt: bool) {
+        self.in_doubt.store(in_doubt, Ordering::Relaxed);
     }
 
     /// A step of retention has got this far.

@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 
 use crate::access::{Access, AccessError, AdminTokenError, NewToken, Secrets};
 use crate::app::App;
-use crate::artifacts::{self, Depot, DepotLimits};
+use crate::artifacts::{self, Depot, DepotLimits, InstallationError, SweepTerms};
 use crate::bus::Bus;
 use crate::clock::Clock;
 use crate::ledger::{self, Core, CoreConfig, Definitions, MassLoss, SweepRules};
@@ -52,12 +52,14 @@ pub enum StartError {
     #[error("cannot use the folder of artifacts {path}: {source}")]
     Artifacts { path: String, source: std::io::Error },
     #[error(transparent)]
+    Installation(#[from] InstallationError),
+    #[error(transparent)]
     AdminToken(#[from] AdminTokenError),
 }
 
 /// Starts on `store`. `data` holds `admin.token`; `preset` is the first admin token, if the operator chose it.
 pub async fn start<S: Store + 'static>(
-    store: S,
+    mut store: S,
     config: &ServerConfig,
     data: &Path,
     tasks: Option<&Path>,
@@ -68,7 +70,8 @@ pub async fn start<S: Store + 'static>(
     let listener = TcpListener::bind(&config.listen).await.map_err(listen)?;
     let address = listener.local_addr().map_err(listen)?;
 
-    let artifacts = Arc::new(open_depot(config, data)?);
+    let (artifacts, is_ours) = open_depot(config, data, &artifacts::id_of(&mut store)?)?;
+    let artifacts = Arc::new(artifacts);
     let (bus, metrics, definitions) = (Bus::default(), Arc::new(Metrics::default()), Arc::new(Definitions::default()));
     let mut seed = [0; 32];
     getrandom::fill(&mut seed)?;
@@ -103,7 +106,8 @@ pub async fn start<S: Store + 'static>(
     secrets.ensure_own_key().map_err(StartError::Key)?;
     let mail = config.mail.clone();
     tokio::spawn(courier::run(parcels, ledger.clone(), secrets.clone(), mail, shutdown.clone()));
-    tokio::spawn(artifacts::keep_swept(artifacts.clone(), reader.clone(), shutdown.clone()));
+    let terms = SweepTerms { ledger: ledger.clone(), reader: reader.clone(), metrics: metrics.clone(), is_ours };
+    tokio::spawn(artifacts::keep_swept(artifacts.clone(), terms, shutdown.clone()));
     let app = Arc::new(App {
         ledger,
         reader,
@@ -127,10 +131,17 @@ pub async fn start<S: Store + 'static>(
     Ok(Server { address, admin_token, app, stop, serving, ledger: thread })
 }
 
-fn open_depot(config: &ServerConfig, data: &Path) -> Result<Depot, StartError> {
+/// And whether it belongs to the database with this id.
+fn open_depot(config: &ServerConfig, data: &Path, installation: &str) -> Result<(Depot, bool), StartError> {
     let limits = DepotLimits { bytes_max: config.artifacts.max_bytes, set_bytes_max: config.artifacts.max_step_bytes };
     let path = config.artifacts.path.as_ref().map_or_else(|| data.join("artifacts"), std::path::PathBuf::from);
-    Depot::open(&path, limits).map_err(|source| StartError::Artifacts { path: path.display().to_string(), source })
+    let opened = Depot::open(&path, limits).and_then(|depot| Ok((depot.belongs_to(installation)?, depot)));
+    let (is_ours, depot) =
+        opened.map_err(|source| StartError::Artifacts { path: path.display().to_string(), source })?;
+    if !is_ours {
+        tracing::error!(path = %path.display(), "the folder of artifacts belongs to another installation: nothing will be removed from it");
+    }
+    Ok((depot, is_ours))
 }
 
 impl Server {

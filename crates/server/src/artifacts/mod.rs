@@ -7,24 +7,26 @@
 //!
 //! A set is named by the hash of its manifest, so the same files are stored once, whoever leaves them. A part becomes a pack
 //! by being renamed when its bytes are verified and synced. Nothing here changes a job: a step names its set in its row, with
-//! its end, and what no row names for a day is swept away ([`sweep`]).
+//! its end, and what no row names for a day, or for two hours where room is wanted, is swept away ([`sweep`]).
 //!
 //! Called by the HTTP side, on threads that may wait for the disk.
 
+mod installation;
 mod sweep;
 mod upload;
 
 use std::collections::{HashMap, HashSet};
-use std::fs::{self, File, FileTimes};
+use std::fs::{self, File, FileTimes, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use pack::{Layout, Manifest, ManifestError, PackError, SetId};
 use protocol::artifacts::Have;
 
-pub use sweep::{SWEEP_EVERY, Swept, keep_swept};
+pub use installation::{InstallationError, id_of};
+pub use sweep::{SWEEP_EVERY, SweepTerms, Swept, keep_swept};
 pub use upload::Upload;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,6 +61,21 @@ struct Books {
     coming: HashMap<SetId, u64>,
     /// Sets to which somebody is writing at this moment.
     busy: HashSet<SetId>,
+    /// A set was refused since stored ones take all the room: the next sweep need not wait for its hour.
+    room_wanted: bool,
+}
+
+/// Nobody else writes to the set while it lives.
+#[derive(Debug)]
+struct Hold<'d> {
+    depot: &'d Depot,
+    id: SetId,
+}
+
+impl Drop for Hold<'_> {
+    fn drop(&mut self) {
+        self.depot.books().busy.remove(&self.id);
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -69,6 +86,10 @@ pub enum DepotError {
         "the artifacts have {bytes} bytes, and of the {max} that all may have (`artifacts.max_bytes`) {used} are taken"
     )]
     Full { bytes: u64, used: u64, max: u64 },
+    #[error(
+        "the artifacts have {bytes} bytes, and others that are on their way want the rest of the {max} that all may have"
+    )]
+    Crowded { bytes: u64, max: u64 },
     #[error("the manifest cannot be taken: {0}")]
     Manifest(#[from] ManifestError),
     #[error("nothing is known of this set; say first what it holds")]
@@ -90,13 +111,13 @@ pub enum DepotError {
 impl Depot {
     /// Uses the folder, which is made if it is not there.
     pub fn open(root: &Path, limits: DepotLimits) -> io::Result<Depot> {
-        make_folder(root)?;
+        make_folder(root, true)?;
         let depot = Depot { root: root.to_owned(), limits, books: Mutex::default(), known: Mutex::default() };
         depot.recount()?;
         Ok(depot)
     }
 
-    /// How much of the set is here. One that is here stays for at least a day from now on.
+    /// How much of the set is here. One that is here stays for at least two hours from now on, and for a day where there is room.
     pub fn have(&self, id: SetId) -> Result<Have, DepotError> {
         if let Some(bytes) = self.touch(id)? {
             return Ok(Have { bytes, stored: true });
@@ -118,18 +139,59 @@ impl Depot {
             Err(DepotError::Unknown) => {}
             known => return known,
         }
+        let hold = self.hold(id)?;
+        // It may have come while nobody was held up.
+        match self.have(id) {
+            Err(DepotError::Unknown) => {}
+            known => return known,
+        }
         let head = Layout::head(text);
         self.reserve(id, head.len() as u64 + bytes, bytes)?;
-        let written = self.write_part(id, &head);
-        if written.is_err() {
-            self.books().coming.remove(&id);
-            let _ = fs::remove_file(self.path(id, PART));
+        match self.write_part(id, &head) {
+            Ok(()) => {}
+            // Another server, or whoever was here before us, was first.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => return self.have_of_others(id),
+            Err(error) => {
+                self.books().coming.remove(&id);
+                let _ = fs::remove_file(self.path(id, PART));
+                return Err(error.into());
+            }
         }
-        written?;
+        drop(hold);
         if bytes == 0 {
             return self.upload(id, 0)?.finish();
         }
         Ok(Have { bytes: 0, stored: false })
+    }
+
+    fn have_of_others(&self, id: SetId) -> Result<Have, DepotError> {
+        match self.have(id) {
+            Err(DepotError::Unknown) => {
+                // Its beginning is being written, or was lost with the power.
+                let path = self.path(id, PART);
+                let touched = fs::metadata(&path).and_then(|metadata| metadata.modified());
+                let age = touched.ok().and_then(|touched| SystemTime::now().duration_since(touched).ok());
+                if age.is_some_and(|age| age >= UNREADABLE_FOR) {
+                    fs::remove_file(path)?;
+                    self.books().coming.remove(&id);
+                }
+                Err(DepotError::Busy)
+            }
+            Ok(have) => {
+                if have.stored {
+                    self.books().coming.remove(&id);
+                }
+                Ok(have)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn hold(&self, id: SetId) -> Result<Hold<'_>, DepotError> {
+        if !self.books().busy.insert(id) {
+            return Err(DepotError::Busy);
+        }
+        Ok(Hold { depot: self, id })
     }
 
     /// A way to add bytes from the `from`th on; nobody else can meanwhile.
@@ -144,13 +206,28 @@ impl Depot {
             Err(error) if error.kind() == ErrorKind::NotFound => return Err(DepotError::Unknown),
             Err(error) => return Err(error.into()),
         };
+        let length = file.metadata()?.len();
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, layout)) = known.iter().find(|(known, _)| *known == id) {
-            return Ok((file, layout.clone()));
+        let layout = match known.iter().find(|(known, _)| *known == id) {
+            Some((_, layout)) => layout.clone(),
+            None => match Layout::read(&mut file, id) {
+                Ok(layout) => Arc::new(layout),
+                Err(PackError::Io(error)) if error.kind() == ErrorKind::UnexpectedEof => {
+                    return Err(self.drop_broken(id, length, "it ends before its list does"));
+                }
+                // It may be one that a newer version understands.
+                Err(error) => return Err(DepotError::Damaged(error)),
+            },
+        };
+        if length != layout.bytes() {
+            known.retain(|(known, _)| *known != id);
+            let why = format!("it has {length} bytes instead of {}", layout.bytes());
+            return Err(self.drop_broken(id, length, &why));
         }
-        let layout = Arc::new(Layout::read(&mut file, id).map_err(DepotError::Damaged)?);
-        known.truncate(KNOWN_MAX - 1);
-        known.insert(0, (id, layout.clone()));
+        if known.iter().all(|(known, _)| *known != id) {
+            known.truncate(KNOWN_MAX - 1);
+            known.insert(0, (id, layout.clone()));
+        }
         Ok((file, layout))
     }
 
@@ -159,27 +236,63 @@ impl Depot {
         self.books().stored
     }
 
+    /// A pack that never becomes a good one again: without it, somebody may bring the set anew.
+    fn drop_broken(&self, id: SetId, length: u64, why: &str) -> DepotError {
+        tracing::error!(set = %id, %why, "a stored set of artifacts is broken, and is removed");
+        match fs::remove_file(self.path(id, PACK)) {
+            Ok(()) => {
+                let mut books = self.books();
+                books.stored.sets = books.stored.sets.saturating_sub(1);
+                books.stored.bytes = books.stored.bytes.saturating_sub(length);
+                DepotError::Unknown
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => DepotError::Unknown,
+            Err(error) => error.into(),
+        }
+    }
+
     /// Bytes of stored sets, and of those that are coming.
     pub fn used(&self) -> u64 {
         self.books().used()
     }
 
+    /// Where all room is taken, what nobody has added to for a while makes way first.
     fn reserve(&self, id: SetId, room: u64, bytes: u64) -> Result<(), DepotError> {
-        let mut books = self.books();
-        let used = books.used();
-        if used.saturating_add(room) > self.limits.bytes_max {
-            return Err(DepotError::Full { bytes, used, max: self.limits.bytes_max });
+        if self.take_room(id, room) {
+            return Ok(());
         }
-        books.coming.insert(id, room);
-        Ok(())
+        if self.drop_idle_parts(SystemTime::now())? > 0 && self.take_room(id, room) {
+            return Ok(());
+        }
+        let max = self.limits.bytes_max;
+        let mut books = self.books();
+        if books.stored_bytes.saturating_add(room) <= max {
+            return Err(DepotError::Crowded { bytes, max });
+        }
+        books.room_wanted = true;
+        Err(DepotError::Full { bytes, used: books.used(), max })
+    }
+
+    fn take_room(&self, id: SetId, room: u64) -> bool {
+        let mut books = self.books();
+        let fits = books.used().saturating_add(room) <= self.limits.bytes_max;
+        if fits {
+            books.coming.insert(id, room);
+        }
+        fits
     }
 
     fn write_part(&self, id: SetId, head: &[u8]) -> io::Result<()> {
         let path = self.path(id, PART);
         if let Some(folder) = path.parent() {
-            make_folder(folder)?;
+            match make_folder(folder, false) {
+                // Or a set in it could be gone after a power cut.
+                Ok(()) => File::open(&self.root)?.sync_all()?,
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
         }
-        let mut file = File::create(path)?;
+        let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
         file.write_all(head)
     }
 
@@ -223,9 +336,13 @@ impl Depot {
 
 /// A list of twenty thousand files takes a few megabytes.
 const KNOWN_MAX: usize = 8;
+/// The beginning of a part is written in one go; one that cannot be read for so long never will be.
+const UNREADABLE_FOR: Duration = Duration::from_secs(60);
 
 const PACK: &str = "pack";
 const PART: &str = "part";
+/// Behind either: it is about to be removed.
+const GONE: &str = "gone";
 
 impl Books {
     fn used(&self) -> u64 {
@@ -234,9 +351,9 @@ impl Books {
 }
 
 /// What steps leave is nobody else's business.
-fn make_folder(folder: &Path) -> io::Result<()> {
+fn make_folder(folder: &Path, with_parents: bool) -> io::Result<()> {
     use std::os::unix::fs::DirBuilderExt;
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
+    fs::DirBuilder::new().recursive(with_parents).mode(0o700).create(folder)
 }
 
 #[cfg(test)]

@@ -2,18 +2,19 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek, SeekFrom};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 
 use pack::{Layout, PackError, SetId, verify};
 use protocol::artifacts::Have;
 
-use super::{Depot, DepotError, PACK, PART};
+use super::{Depot, DepotError, Hold, PACK, PART};
 
 /// Ends when it is dropped; what was written stays, and the next sender goes on from there.
 #[derive(Debug)]
 pub struct Upload<'d> {
     depot: &'d Depot,
     id: SetId,
+    _hold: Hold<'d>,
     file: File,
     layout: Layout,
     /// The place of the next byte among those of the files.
@@ -22,15 +23,9 @@ pub struct Upload<'d> {
 
 impl<'d> Upload<'d> {
     pub(super) fn begin(depot: &'d Depot, id: SetId, from: u64) -> Result<Upload<'d>, DepotError> {
-        if !depot.books().busy.insert(id) {
-            return Err(DepotError::Busy);
-        }
-        let opened = open(depot, id, from);
-        if opened.is_err() {
-            depot.books().busy.remove(&id);
-        }
-        let (file, layout) = opened?;
-        Ok(Upload { depot, id, file, layout, at: from })
+        let hold = depot.hold(id)?;
+        let (file, layout) = open(depot, id, from)?;
+        Ok(Upload { depot, id, _hold: hold, file, layout, at: from })
     }
 
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), DepotError> {
@@ -60,6 +55,11 @@ impl<'d> Upload<'d> {
         }
         self.file.sync_all()?;
         let (part, pack) = (self.depot.path(self.id, PART), self.depot.path(self.id, PACK));
+        // What lies there by now may be another server's, begun anew: only what was verified gets the name.
+        let (ours, there) = (self.file.metadata()?, fs::metadata(&part)?);
+        if (ours.dev(), ours.ino()) != (there.dev(), there.ino()) || there.len() != self.layout.bytes() {
+            return Err(DepotError::Busy);
+        }
         fs::rename(&part, &pack)?;
         if let Some(folder) = pack.parent() {
             File::open(folder)?.sync_all()?;
@@ -76,12 +76,6 @@ impl<'d> Upload<'d> {
     fn verify(&mut self) -> Result<(), PackError> {
         self.file.seek(SeekFrom::Start(self.layout.offset))?;
         verify(&self.layout.manifest, &mut (&self.file).take(self.layout.manifest.bytes()))
-    }
-}
-
-impl Drop for Upload<'_> {
-    fn drop(&mut self) {
-        self.depot.books().busy.remove(&self.id);
     }
 }
 

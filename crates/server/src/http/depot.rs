@@ -11,7 +11,7 @@ use http::{HeaderMap, StatusCode};
 use http_body_util::BodyExt as _;
 use pack::{MANIFEST_BYTES_MAX, SetId};
 use serde::Deserialize;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 
 use crate::app::App;
 use crate::artifacts::{Depot, DepotError};
@@ -24,6 +24,9 @@ use super::pieces;
 
 /// Frames that wait for the disk; a sender that is faster is slowed down.
 const WAITING_FRAMES: usize = 8;
+/// Uploads at once. Each has a thread that waits for its sender; others have to do with what is left of those.
+const UPLOADS_MAX: usize = 64;
+static UPLOADS: Semaphore = Semaphore::const_new(UPLOADS_MAX);
 /// A sender that says nothing for so long has gone.
 const FRAME_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -61,6 +64,10 @@ pub(super) async fn put(
     body: Body,
 ) -> Result<Response, ApiError> {
     let id = admit(&app, &headers, &set).await?;
+    let Ok(_place) = UPLOADS.try_acquire() else {
+        let message = format!("{UPLOADS_MAX} sets of artifacts are being sent already");
+        return Err(ApiError::new(ErrorCode::TooManyRequests, message));
+    };
     let (frames, queue) = mpsc::channel(WAITING_FRAMES);
     let depot = app.artifacts.clone();
     let writing = tokio::task::spawn_blocking(move || write(&depot, id, from, queue));
@@ -146,6 +153,7 @@ fn refused(error: &DepotError) -> ApiError {
         DepotError::Manifest(_) | DepotError::TooMuch => ErrorCode::BadRequest,
         DepotError::Unknown | DepotError::Differs(_) => ErrorCode::NotFound,
         DepotError::Gap { .. } | DepotError::Busy => ErrorCode::Conflict,
+        DepotError::Crowded { .. } => ErrorCode::Unavailable,
         DepotError::Damaged(_) | DepotError::Io(_) => {
             tracing::warn!(%error, "artifacts could not be stored or read");
             ErrorCode::Unavailable

@@ -58,6 +58,7 @@ impl<S: Store> Core<S> {
     /// Returns whether it did anything.
     pub fn tidy(&mut self, busy: bool) -> bool {
         let now = self.tick.now;
+        self.metrics.set_in_doubt(self.is_unsettled());
         if self.keeper.run.is_none() && now >= self.keeper.next_run && !self.config.retention.keeps_all() {
             self.begin_run(now);
         }

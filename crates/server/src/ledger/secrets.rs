@@ -13,7 +13,7 @@ use crate::dispatch::LinkId;
 
 use super::core::Core;
 
-/// The database is away: nobody can say.
+/// The database is away, or a file cannot be read now: nobody can say.
 pub(super) struct Unknown;
 
 impl<S: Store> Core<S> {
@@ -27,6 +27,11 @@ impl<S: Store> Core<S> {
             Ok(_) => Ok(None),
             Err(SecretError::Store { source: source @ StoreError::Unavailable { .. }, .. }) => {
                 self.cache.missed(&source);
+                Err(Unknown)
+            }
+            // No file left to open, a disk that hesitates: the next look may find it.
+            Err(error) if error.may_pass() => {
+                tracing::warn!(attempt = %ticket.attempt, %error, "a step's secrets cannot be read now");
                 Err(Unknown)
             }
             Err(error) => Ok(Some(format!("{} (server at {})", error.in_full(), self.config.address))),

@@ -107,6 +107,24 @@ impl SecretError {
         }
     }
 
+    /// Whether it says nothing about the secret itself, but only about the disk or the process at this moment.
+    pub fn may_pass(&self) -> bool {
+        let source = match self {
+            SecretError::Unreadable { source, .. }
+            | SecretError::Sealed { source: SealError::KeyUnreadable { source, .. }, .. } => source,
+            _ => return false,
+        };
+        // One that the system did not give is our own word on what lies there: no regular file, say.
+        source.raw_os_error().is_some()
+            && !matches!(
+                source.kind(),
+                io::ErrorKind::PermissionDenied
+                    | io::ErrorKind::NotFound
+                    | io::ErrorKind::NotADirectory
+                    | io::ErrorKind::IsADirectory
+            )
+    }
+
     /// What to do about it.
     pub fn hint(&self) -> String {
         match self {
@@ -251,6 +269,19 @@ mod tests {
     use store_memory::MemoryDatabase;
 
     use super::*;
+
+    #[test]
+    fn trouble_of_the_moment_says_nothing_about_a_secret() {
+        let unreadable = |source| SecretError::Unreadable { name: "A".to_owned(), source };
+        for (number, passes) in [(5, true), (24, true), (116, true), (13, false), (2, false), (21, false)] {
+            assert_eq!(unreadable(io::Error::from_raw_os_error(number)).may_pass(), passes, "{number}");
+        }
+        assert!(!unreadable(io::Error::other("it is not a regular file")).may_pass());
+        let file = PathBuf::from("key");
+        let key = SealError::KeyUnreadable { file, source: io::Error::from_raw_os_error(24) };
+        assert!(SecretError::Sealed { name: "A".to_owned(), source: key }.may_pass());
+        assert!(!SecretError::NotSet { name: "A".to_owned() }.may_pass());
+    }
 
     struct Home {
         data: tempfile::TempDir,
