@@ -266,7 +266,7 @@ impl Depot {
         }
         let max = self.limits.bytes_max;
         let mut books = self.books();
-        if books.stored_bytes.saturating_add(room) <= max {
+        if books.stored.bytes.saturating_add(room) <= max {
             return Err(DepotError::Crowded { bytes, max });
         }
         books.room_wanted = true;
