@@ -574,9 +574,10 @@ impl World {
     pub(crate) fn runner_gone(&mut self, at: usize, pid: u32) {
         let host = &mut self.hosts[at];
         let Some(runner) = host.runners.remove(&pid) else { return };
-        if let Some(folder) = host.disk.attempts.get_mut(&runner.ticket)
-            && folder.runner == Some(pid)
-        {
+        // Its folder may have been put away meanwhile: it was told to go a moment before.
+        let disk = &mut host.disk;
+        let folders = [disk.attempts.get_mut(&runner.ticket), disk.kept.get_mut(&runner.ticket)];
+        for folder in folders.into_iter().flatten().filter(|folder| folder.runner == Some(pid)) {
             folder.runner = None;
         }
         host.forget_if_lifeless(runner.ticket);
