@@ -22,7 +22,7 @@ use super::command::{EventError, LinkSender};
 use super::core::Core;
 use super::notice::{self, Word};
 use super::reconcile::{Reported, Sent, missing};
-use super::round::Round;
+use super::round::{NO_FENCE, Round};
 use super::secrets::Unknown;
 
 /// One connected worker, as the ledger sees it.
@@ -343,7 +343,7 @@ impl<S: Store> Core<S> {
 
     /// What is not on record, and could not be adopted, is over: its slot is free, and its worker need not hold it out to
     /// us any longer. It keeps it for a day even so.
-    fn stranger_is_over(&mut self, link: LinkId, ticket: Ticket, round: &mut Round) {
+    pub(super) fn stranger_is_over(&mut self, link: LinkId, ticket: Ticket, round: &mut Round) {
         if self.is_certainly_unknown(AttemptId(ticket.attempt)) {
             self.over(self.links.get(&link).map(|l| l.worker), ticket, round);
             round.outgoing.push((None, link, ServerMessage::Forget { number: 0, ticket }));
@@ -358,8 +358,11 @@ impl<S: Store> Core<S> {
     /// It is over, whatever its step has made of it: its slot is free, and its row may say so.
     fn over(&mut self, worker: Option<WorkerId>, ticket: Ticket, round: &mut Round) {
         let attempt = AttemptId(ticket.attempt);
-        round.confirmed.push((attempt, Fence(ticket.fence)));
-        if let Some(place) = self.place(attempt) {
+        let place = self.place(attempt);
+        let fence =
+            if ticket.fence == NO_FENCE { place.and_then(|place| self.fence_of(attempt, place.job)) } else { None };
+        round.confirmed.push((attempt, Fence(fence.unwrap_or(ticket.fence))));
+        if let Some(place) = place {
             self.doubt_is_over(place.job);
         }
         if let Some(worker) = worker {
@@ -369,6 +372,12 @@ impl<S: Store> Core<S> {
                 }
             });
         }
+    }
+
+    /// A worker that could not read its own record of an attempt has no fence for it; the row has.
+    fn fence_of(&mut self, attempt: AttemptId, job: JobId) -> Option<u64> {
+        let tried = self.store.reader().attempts(job).inspect_err(|error| self.cache.missed(error)).ok()?;
+        tried.iter().find(|row| row.id == attempt).map(|row| row.fence)
     }
 
     fn epoch_of(&self, link: LinkId) -> Epoch {

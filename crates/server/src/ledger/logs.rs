@@ -1,5 +1,6 @@
 //! Log blocks on their way to the store: continued where they left off, never twice, acknowledged after the commit.
 
+use engine::verdict::Held;
 use engine::{AttemptId, WorkerId};
 use planted::Bug;
 use protocol::attempt::Ticket;
@@ -133,6 +134,11 @@ impl<S: Store> Core<S> {
     fn log_is_strange(&mut self, link: LinkId, ticket: Ticket, round: &mut Round) {
         let message = ServerMessage::StaleDispatch { ticket, about: "log".to_owned() };
         round.outgoing.push((None, link, message));
+        // One that has said its end waits for nothing else: its job was deleted meanwhile, maybe by another server.
+        let word = self.links.get(&link).and_then(|known| known.words.get(&AttemptId(ticket.attempt)));
+        if word.is_some_and(|word| word.held == Held::Ended) {
+            self.stranger_is_over(link, ticket, round);
+        }
     }
 
     fn acknowledge(&mut self, link: LinkId, ticket: Ticket, seq: u64, round: &mut Round) {

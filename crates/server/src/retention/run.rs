@@ -158,12 +158,12 @@ impl Run {
         let Some(before) = self.cutoffs.jobs else { return Ok(()) };
         raise_mark(store, before)?;
         let some: Vec<(JobId, u64)> = self.condemned.iter().take(DOOMED_PER_STEP).copied().collect();
-        let rules = plan::Rules { before, in_hand, goes_first: &|_| false };
-        let (mut sure, mut spared) = (Vec::with_capacity(some.len()), None);
+        let (mut sure, mut spared) = (Vec::<(JobId, u64)>::with_capacity(some.len()), None);
         for family in some.chunk_by(|one, next| plan::are_kin(one.0, next.0)) {
             let ((first, _), (last, _)) = (family[0], family[family.len() - 1]);
             let rows = store.reader().old_jobs(below(first.0), above(last.0), family.len() + 1)?;
-            match plan::judge(&rows, &rules) {
+            let goes_first = |old: JobId| sure.iter().any(|(id, _)| *id == old);
+            match plan::judge(&rows, &plan::Rules { before, in_hand, goes_first: &goes_first }) {
                 Ok(()) => sure.extend(family),
                 Err(keep) => {
                     plan::count(&mut self.tally.kept, keep, family.len());

@@ -183,6 +183,23 @@ fn a_worker_that_cannot_read_its_record_is_believed_by_the_attempts_name() {
     assert!(desk.attempts(job)[0].confirmed);
 }
 
+/// Given up before it came back: what it says then is the proof that nothing of it runs.
+#[test]
+fn a_worker_that_cannot_read_its_record_proves_an_attempt_over_by_its_name() {
+    let mut desk = Desk::new();
+    let (w, job, spec) = started(&mut desk);
+    desk.hang_up(&w);
+    desk.pass(Duration::from_secs(150));
+    desk.check(job, "failed: failed");
+    assert!(!desk.attempts(job)[0].confirmed);
+    let ticket = Ticket { fence: 0, ..spec.ticket };
+    let unread = protocol::link::HeldAttempt { ticket, unsure: true, ..held(&spec, HeldState::Running) };
+    let back = desk.connect(w.worker, "w", "script", 1, vec![unread]);
+    let detail = "its folder was removed".to_owned();
+    desk.says(&back, vec![WorkerMessage::Lost { ticket, loss: Loss::RunnerLost, detail }]);
+    assert!(desk.attempts(job)[0].confirmed);
+}
+
 /// The ticket on record has a fence, under which that worker would look for nothing.
 #[test]
 fn a_worker_that_cannot_read_its_record_is_told_to_stop_by_the_name_that_it_knows() {

@@ -338,6 +338,26 @@ fn of_several_servers_the_eldest_does_it_and_nobody_takes_anything_for_lost() {
     ended(cluster.desk(1), &mut w, 0);
 }
 
+/// Its log never became whole, and was closed. The server that deletes the job does not have its worker.
+#[test]
+fn whoever_still_has_the_log_of_a_job_that_another_server_deleted_may_forget_it() {
+    let mut cluster = Cluster::new(2);
+    let mut w = cluster.desk(1).worker("w", "script", 1);
+    let job = cluster.desk(1).submit(ONE);
+    let spec = cluster.desk(1).start(&mut w);
+    cluster.desk(1).ends(&w, spec.ticket, 0);
+    cluster.pass(Duration::from_secs(200));
+    assert_eq!(cluster.desk(0).prune(NOW).jobs, 1);
+    cluster.pass(Duration::from_secs(60));
+    assert!(!is_there(cluster.desk(1), job));
+    w.take();
+    log(cluster.desk(1), &w, spec.ticket, 3);
+    let forgets =
+        |message: &ServerMessage| matches!(message, ServerMessage::Forget { ticket, .. } if *ticket == spec.ticket);
+    let words = w.take();
+    assert!(words.iter().any(forgets), "{words:?}");
+}
+
 /// It ended and went while this server was frozen, and its events went with it: nobody says so.
 #[test]
 fn what_another_server_has_deleted_unheard_is_forgotten() {

@@ -25,6 +25,8 @@ pub(crate) struct Row {
     pub settings: Vec<&'static str>,
     /// Chance decides which of several ways it goes.
     pub either: bool,
+    /// It takes a day, which two worlds tell as well as four.
+    pub long: bool,
     /// Tests in which real processes go through it.
     pub real: Vec<&'static str>,
 }
@@ -32,7 +34,7 @@ pub(crate) struct Row {
 impl Row {
     pub(crate) fn new(id: &'static str, case: &'static str, script: Script) -> Row {
         let (alike, settings, real) = (Vec::new(), Vec::new(), Vec::new());
-        Row { id, case, script, rule: "", alike, settings, either: false, real }
+        Row { id, case, script, rule: "", alike, settings, either: false, long: false, real }
     }
 
     pub(crate) fn rule(mut self, rule: &'static str) -> Row {
@@ -53,6 +55,11 @@ impl Row {
 
     pub(crate) fn either(mut self) -> Row {
         self.either = true;
+        self
+    }
+
+    pub(crate) fn long(mut self) -> Row {
+        self.long = true;
         self
     }
 

@@ -42,6 +42,7 @@ pub(crate) fn rows() -> Vec<Row> {
             "the first job's machine loses power for good",
             in_line().fault(FaultKind::CutPower { host: 0, time: FOR_GOOD }).after(secs(1200)).asks_why(),
         )
+        .long()
         .rule(DAY),
         Row::new(
             "group-holder-lost-idempotent",

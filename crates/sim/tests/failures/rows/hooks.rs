@@ -1,5 +1,8 @@
 //! What follows on a job's end or on a notice, when the server that is to see to it is away.
 
+use std::time::Duration;
+
+use sim::Ambush;
 use sim::faults::FaultKind;
 use sim::scenario::{Moment, Script};
 use sim::workload::{HookPlan, HookWork, On};
@@ -12,11 +15,9 @@ pub(crate) fn rows() -> Vec<Row> {
     vec![
         Row::new(
             "hook-server-killed",
-            "the server is killed when the job has just ended and its `on_success` webhook is not delivered; back after 45 s",
-            returns(followed(when(Moment::Over), On::Success).fault(killed(SHORT.as_secs())), SHORT),
+            "the job has ended, and the server is killed right after it has committed that: its `on_success` webhook is not delivered; back after 45 s",
+            returns(followed(when(Moment::Ended), On::Success).fault(dies_after_it(SHORT)), SHORT),
         )
-        // Its worker may or may not have heard that the end is on record.
-        .either()
         .rule("the webhook is written with the end, and tried until somebody takes it"),
         Row::new(
             "notice-server-away",
@@ -41,6 +42,11 @@ pub(crate) fn rows() -> Vec<Row> {
 
 fn killed(secs: u64) -> FaultKind {
     FaultKind::KillServer { server: 0, down: crate::row::secs(secs) }
+}
+
+/// With its next commit, which is that of the end.
+fn dies_after_it(down: Duration) -> FaultKind {
+    FaultKind::AmbushServer { server: 0, ambush: Ambush::DieAfter, down }
 }
 
 fn followed(script: Script, on: On) -> Script {
