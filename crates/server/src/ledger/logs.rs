@@ -200,8 +200,11 @@ impl<S: Store> Core<S> {
                 round.outgoing.push((None, link, ServerMessage::LogAck { ticket, seq: last_seq, dropped: true }));
                 false
             }
-            // The rows cannot be read: it is decided anew when they can.
-            None => false,
+            // Its job was deleted by another server; or the rows cannot be read, and it is decided anew when they can.
+            None => {
+                self.stranger_is_over(link, ticket, round);
+                false
+            }
         }
     }
 
