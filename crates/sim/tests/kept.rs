@@ -37,6 +37,8 @@ kept! {
     files_of_a_folder_read_later => "files-of-a-folder-read-later",
     due_before_its_pause => "due-before-its-pause",
     a_key_that_went_with_its_job => "a-key-that-went-with-its-job",
+    over_by_a_name_alone => "over-by-a-name-alone",
+    a_log_whose_job_was_deleted => "a-log-whose-job-was-deleted",
     a_lease_that_became_a_timeout => "a-lease-that-became-a-timeout",
     offers_that_stayed => "offers-that-stayed",
     an_end_that_nobody_heard => "an-end-that-nobody-heard",
