@@ -17,6 +17,7 @@ pub mod jobs;
 pub mod listing;
 pub mod logs;
 pub mod outbox;
+pub mod races;
 pub mod retention;
 pub mod servers;
 pub mod triggers;
@@ -128,6 +129,19 @@ macro_rules! conformance_tests {
             retention::what_belongs_to_no_job_goes_a_few_at_a_time,
             retention::a_worker_that_has_nothing_departs,
             retention::what_was_begun_goes_on_after_a_crash,
+            races::of_two_who_move_a_job_one_wins,
+            races::of_two_who_begin_the_same_job_one_wins,
+            races::of_two_who_submit_with_one_key_one_wins,
+            races::of_two_who_go_on_for_a_job_one_wins,
+            races::of_two_who_admit_one_wins,
+            races::of_two_who_fire_a_trigger_one_wins,
+            races::of_two_who_greet_a_worker_one_wins,
+            races::of_two_who_mark_one_wins,
+            races::of_two_who_enroll_one_wins,
+            races::two_who_append_the_same_lines_add_them_once,
+            races::two_who_want_the_same_jobs_wait_for_each_other,
+            races::numbers_are_given_once,
+            races::who_follows_the_numbers_misses_nothing,
             servers::every_start_is_a_generation,
             servers::a_server_shows_that_it_lives_and_says_that_it_goes,
             servers::a_mark_that_another_server_overtook_is_left_out_alone,

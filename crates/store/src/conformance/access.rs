@@ -333,11 +333,11 @@ pub(super) fn enrolled(store: &mut dyn Store, n: u64) {
     assert_eq!(store.enroll(&hash(n), &new_worker(n), after(n)).expect("a write"), Enrolled::Yes);
 }
 
-fn new_worker(n: u64) -> NewWorker {
+pub(super) fn new_worker(n: u64) -> NewWorker {
     NewWorker { id: worker_id(n), name: format!("w{n}"), credential_hash: hash(n), state_id: id(500 + n) }
 }
 
-fn token(n: u64, kind: &str) -> TokenRow {
+pub(super) fn token(n: u64, kind: &str) -> TokenRow {
     TokenRow {
         id: id(n),
         kind: kind.to_owned(),

@@ -136,7 +136,7 @@ pub fn two_servers_race_and_one_of_them_wins(fixture: &mut dyn Fixture) {
     assert!(blocks[1] >= blocks[0] + 10, "{blocks:?}");
 }
 
-fn server(n: u64, at: Time) -> ServerRow {
+pub(super) fn server(n: u64, at: Time) -> ServerRow {
     ServerRow {
         id: ServerId(id(n)),
         generation: 0,

@@ -1,0 +1,311 @@
+//! Two servers that do the same at the same time: exactly one of them wins, and the other learns of it.
+//!
+//! Each case lets two stores on one database go at once, a few times over, since a race that is lost every time is none.
+
+use std::collections::BTreeSet;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use engine::{Epoch, Event, Heard, JobId, Time};
+
+use super::Fixture;
+use super::access::{enrolled, hello, new_worker, token};
+use super::scene::{FIRST, Life, T0, after, attempt_id, grouped, id, job_id, plain, worker_id};
+use super::servers::server;
+use super::triggers::{trigger, written};
+use crate::read::LogState;
+use crate::rows::{HearingRow, IdempotencyRow, LineageRow, ServerId, WorkerHello};
+use crate::{Admission, Batch, Enrolled, LogAppend, Mark, Store, StoreError, TriggerWrite};
+
+const ROUNDS: u64 = 12;
+
+/// Two servers on one database; none where there can be only one.
+struct Servers {
+    stores: [Box<dyn Store>; 2],
+}
+
+impl Servers {
+    fn open(fixture: &mut dyn Fixture) -> Option<Servers> {
+        let one = fixture.open();
+        let Some(other) = fixture.open_beside() else {
+            assert!(!one.is_shared(), "a store that others may share can be opened twice");
+            return None;
+        };
+        Some(Servers { stores: [one, other] })
+    }
+
+    fn one(&mut self) -> &mut dyn Store {
+        &mut *self.stores[0]
+    }
+
+    /// Both at once; which of them is said by a number.
+    fn race<T: Send>(&mut self, run: impl Fn(&mut dyn Store, u64) -> T + Sync) -> [T; 2] {
+        let start = Barrier::new(2);
+        let racer = |store: &mut dyn Store, n| {
+            start.wait();
+            run(store, n)
+        };
+        let [one, other] = &mut self.stores;
+        std::thread::scope(|scope| {
+            let first = scope.spawn(|| racer(&mut **one, 0));
+            let second = racer(&mut **other, 1);
+            [first.join().expect("no panic"), second]
+        })
+    }
+
+    /// Both commit; what became of each.
+    fn commit(&mut self, batch: impl Fn(u64) -> Batch + Sync) -> [Result<crate::Committed, StoreError>; 2] {
+        self.race(|store, n| store.commit(&batch(n)))
+    }
+}
+
+/// How many of both took all of their batch.
+fn winners(outcomes: &[Result<crate::Committed, StoreError>; 2]) -> usize {
+    let whole = |outcome: &Result<crate::Committed, StoreError>| match outcome {
+        Ok(done) => {
+            done.conflicts.is_empty()
+                && done.triggers_moved.is_empty()
+                && done.groups_moved.is_empty()
+                && !done.mark_moved
+        }
+        Err(StoreError::Moved { .. }) => false,
+        Err(error) => panic!("a race is no error: {error}"),
+    };
+    outcomes.iter().filter(|outcome| whole(outcome)).count()
+}
+
+fn cancel() -> Event {
+    Event::Cancel { by: "eve".to_owned(), force: false }
+}
+
+pub fn of_two_who_move_a_job_one_wins(fixture: &mut dyn Fixture) {
+    let Some(mut servers) = Servers::open(fixture) else { return };
+    for n in 1..=ROUNDS {
+        let life = Life::submit(servers.one(), n, &plain());
+        let outcomes = servers.commit(|who| {
+            let event = if who == 0 { cancel() } else { Event::CheckJob };
+            life.clone().change(&event).1
+        });
+        assert_eq!(winners(&outcomes), 1);
+    }
+}
+
+pub fn of_two_who_begin_the_same_job_one_wins(fixture: &mut dyn Fixture) {
+    let Some(mut servers) = Servers::open(fixture) else { return };
+    for n in 1..=ROUNDS {
+        let parent = Life::submit(servers.one(), n, &plain());
+        let child = 100 + n;
+        let outcomes = servers.commit(|_| {
+            let (_, mut batch) = parent.clone().change(&Event::CheckJob);
+            let (_, begun) = Life::draft(child, &plain(), after(child));
+            batch.definitions.extend(begun.definitions);
+            batch.jobs.extend(begun.jobs);
+            batch.steps.extend(begun.steps);
+            batch.events.extend(begun.events);
+            batch.ties.push((job_id(n), job_id(child)));
+            batch
+        });
+        assert_eq!(winners(&outcomes), 1);
+    }
+}
+
+/// Without a row that both have to lock.
+pub fn of_two_who_submit_with_one_key_one_wins(fixture: &mut dyn Fixture) {
+    let Some(mut servers) = Servers::open(fixture) else { return };
+    for n in 1..=ROUNDS {
+        let outcomes = servers.commit(|who| {
+            let (life, mut batch) = Life::draft(2 * n + who, &plain(), after(n));
+            let (key, token, job) = (format!("key {n}"), id(900), life.job.id);
+            batch.idempotency.push(IdempotencyRow { key, token, request_hash: [1; 32], job, created_at: after(n) });
+            batch
+        });
+        assert_eq!(winners(&outcomes), 1);
+        let there = [2 * n, 2 * n + 1].map(|n| servers.one().load_job(job_id(n)).expect("a read").is_some());
+        assert_ne!(there[0], there[1], "one of both jobs is there");
+    }
+}
+
+pub fn of_two_who_go_on_for_a_job_one_wins(fixture: &mut dyn Fixture) {
+    let Some(mut servers) = Servers::open(fixture) else { return };
+    for n in 1..=ROUNDS {
+        let outcomes = servers.commit(|who| {
+            let (life, mut batch) = Life::draft(100 + 2 * n + who, &plain(), after(n));
+            let (continues, root, number) = (job_id(1), job_id(1), u32::try_from(n).expect("few"));
+            let (job, how, by, at) = (life.job.id, "retry", "ann".to_owned(), after(n));
+            batch.lineage.push(LineageRow { job, continues, root, number, resolves: false, how, by, at });
+            batch
+        });
+        assert_eq!(winners(&outcomes), 1);
+    }
+}
+
+pub fn of_two_who_admit_one_wins(fixture: &mut dyn Fixture) {
+    let Some(mut servers) = Servers::open(fixture) else { return };
+    let mut last = None;
+    for n in 1..=ROUNDS {
+        let definition = grouped("release", 0);
+        let lives = [2 * n, 2 * n + 1].map(|n| Life::submit(servers.one(), n, &definition));
+        // The first time nobody ever was admitted.
+        let outcomes = servers.commit(|who| {
+            let mut life = lives[usize::try_from(who).expect("0 or 1")].clone();
+            let (_, mut batch) = life.change(&Event::Admit { reason: "there is room".to_owned() });
+            let (group, jobs) = ("release".to_owned(), vec![life.job.id]);
+            batch.admissions.push(Admission { group, expected: last, jobs, after: Vec::new() });
+            batch
+        });
+        assert_eq!(winners(&outcomes), 1);
+        last = servers.one().reader().last_admitted("release").expect("a read");
+        assert!(last.is_some_and(|last| lives.iter().any(|life| life.job.id == last)));
+    }
+}
+
+pub fn of_two_who_fire_a_trigger_one_wins(fixture: &mut dyn Fixture) {
+    let Some(mut servers) = Servers::open(fixture) else { return };
+    for n in 1..=ROUNDS {
+        let name = format!("nightly {n}");
+        // First the row itself, which both have seen missing, then its move.
+        assert_eq!(winners(&servers.commit(|_| written(trigger(&name, 1, Some(after(1))), None))), 1);
+        let outcomes = servers.commit(|who| {
+            let (life, batch) = Life::draft(100 + 2 * n + who, &plain(), after(n));
+            let row = trigger(&name, 2, Some(after(2)));
+            Batch { triggers: vec![TriggerWrite { row, expected: Some(1), jobs: vec![life.job.id] }], ..batch }
+        });
+        assert_eq!(winners(&outcomes), 1);
+    }
+}
+
+pub fn of_two_who_greet_a_worker_one_wins(fixture: &mut dyn Fixture) {
+    let Some(mut servers) = Servers::open(fixture) else { return };
+    enrolled(servers.one(), 1);
+    for n in 1..=ROUNDS {
+        let outcomes = servers.commit(|who| {
+            let server = ServerId(id(700 + who));
+            Batch {
+                hellos: vec![WorkerHello { epoch: Epoch(n), server, ..hello(1) }],
+                now: after(n),
+                ..Batch::default()
+            }
+        });
+        assert_eq!(winners(&outcomes), 1);
+        let won = outcomes.iter().position(Result::is_ok).expect("one of them");
+        let row = servers.one().worker(worker_id(1)).expect("a read").expect("the worker");
+        assert_eq!(row.server, Some(ServerId(id(700 + won as u64))), "the link is where it was told so");
+    }
+}
+
+pub fn of_two_who_mark_one_wins(fixture: &mut dyn Fixture) {
+    let Some(mut servers) = Servers::open(fixture) else { return };
+    let row = |seconds: u64, who: u64| HearingRow {
+        mark_at: Time(after(seconds).0 + i64::try_from(who).expect("0 or 1")),
+        deaf_us: 0,
+        stretch_from: Heard(1),
+        unsettled_since: None,
+        verdicts_from: Heard::MIN,
+        alarmed: false,
+    };
+    let mut last = None;
+    for n in 1..=ROUNDS {
+        let mark = |who| Batch { hearing: Some(Mark { row: row(n, who), expected: last }), ..Batch::default() };
+        assert_eq!(winners(&servers.commit(mark)), 1);
+        last = servers.one().reader().hearing().expect("a read");
+    }
+}
+
+pub fn of_two_who_enroll_one_wins(fixture: &mut dyn Fixture) {
+    let Some(mut servers) = Servers::open(fixture) else { return };
+    for n in 1..=ROUNDS {
+        let single = token(n, "enroll");
+        servers.one().put_token(&single).expect("a token");
+        let outcomes = servers.race(|store, who| store.enroll(&single.hash, &new_worker(2 * n + who), after(1)));
+        let outcomes = outcomes.map(|outcome| outcome.expect("a race is no error"));
+        assert_eq!(outcomes.iter().filter(|outcome| **outcome == Enrolled::Yes).count(), 1);
+    }
+}
+
+pub fn two_who_append_the_same_lines_add_them_once(fixture: &mut dyn Fixture) {
+    let Some(mut servers) = Servers::open(fixture) else { return };
+    for n in 1..=ROUNDS {
+        let attempt = attempt_id(n);
+        let outcomes = servers.commit(|_| {
+            let append =
+                LogAppend { attempt, first_seq: 1, last_seq: 3, blocks: vec![7; 3], missing: 0, complete: false };
+            Batch { logs: vec![append], ..Batch::default() }
+        });
+        assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+        let reader = servers.one().reader();
+        assert_eq!(reader.log_state(attempt).expect("a read"), LogState { last_seq: 3, ..LogState::default() });
+        assert_eq!(reader.log_chunks(attempt, 1, usize::MAX).expect("a read").len(), 1);
+    }
+}
+
+/// Each has what the other wants first, and neither is refused for it.
+pub fn two_who_want_the_same_jobs_wait_for_each_other(fixture: &mut dyn Fixture) {
+    let Some(mut servers) = Servers::open(fixture) else { return };
+    let lives: Vec<Life> = (1..=ROUNDS).map(|n| Life::submit(servers.one(), n, &plain())).collect();
+    let outcomes = servers.commit(|who| {
+        let mut all = Batch::default();
+        let mut add = |life: &Life| {
+            let (_, batch) = life.clone().change(&cancel());
+            all.jobs.extend(batch.jobs);
+            all.steps.extend(batch.steps);
+            all.events.extend(batch.events);
+        };
+        if who == 0 {
+            lives.iter().for_each(&mut add);
+        } else {
+            lives.iter().rev().for_each(&mut add);
+        }
+        all
+    });
+    let mut left_out: Vec<usize> =
+        outcomes.iter().map(|outcome| outcome.as_ref().expect("no refusal").conflicts.len()).collect();
+    left_out.sort_unstable();
+    assert_eq!(left_out, [0, lives.len()], "who comes second finds all of them moved");
+}
+
+pub fn numbers_are_given_once(fixture: &mut dyn Fixture) {
+    let Some(mut servers) = Servers::open(fixture) else { return };
+    let given = servers.race(|store, who| {
+        let fences: Vec<u64> = (0..ROUNDS).map(|_| store.reserve_fences(3, 0).expect("fences")).collect();
+        let row = server(1 + who, after(1));
+        let generations: Vec<u64> = (0..ROUNDS).map(|_| store.register_server(&row, T0).expect("a number")).collect();
+        (fences, generations)
+    });
+    let [one, other] = given;
+    let fences: BTreeSet<u64> = one.0.iter().chain(&other.0).copied().collect();
+    let apart = fences.iter().zip(fences.iter().skip(1)).all(|(a, b)| b - a >= 3);
+    assert!(fences.len() as u64 == 2 * ROUNDS && apart, "{fences:?}");
+    let generations: BTreeSet<u64> = one.1.into_iter().chain(other.1).collect();
+    assert_eq!(generations, (1..=2 * ROUNDS).collect());
+}
+
+/// A third one reads while two write, and goes on from the last number that it saw.
+pub fn who_follows_the_numbers_misses_nothing(fixture: &mut dyn Fixture) {
+    let Some(mut servers) = Servers::open(fixture) else { return };
+    let mut third = fixture.open_beside().expect("a third one");
+    let over = AtomicBool::new(false);
+    let seen = std::thread::scope(|scope| {
+        let follower = scope.spawn(|| {
+            let mut seen: Vec<(u64, JobId)> = Vec::new();
+            loop {
+                // Asked before the look: what is there when all is over is in the last one.
+                let last_look = over.load(Ordering::SeqCst);
+                let after = seen.last().map_or(0, |(number, _)| *number);
+                seen.extend(third.changed_since(after, 7).expect("a read"));
+                if last_look && seen.last().map_or(0, |(number, _)| *number) == after {
+                    return seen;
+                }
+            }
+        });
+        servers.race(|store, who| {
+            for n in 1..=ROUNDS {
+                Life::submit(store, 2 * n + who, &plain()).start(store, FIRST, 2 * n + who, 1);
+            }
+        });
+        over.store(true, Ordering::SeqCst);
+        follower.join().expect("no panic")
+    });
+    assert_eq!(seen, servers.one().changed_since(0, 10_000).expect("a read"));
+    let jobs: BTreeSet<JobId> = seen.iter().map(|(_, job)| *job).collect();
+    assert_eq!(jobs.len() as u64, 2 * ROUNDS);
+}
