@@ -23,11 +23,18 @@ test: lint test-tools ## Everything that must hold before a change lands.
 	then $(CARGO) nextest run --locked --workspace; \
 	else $(CARGO) test --locked --workspace; fi
 
-# What tests want beyond Rust, by the names of Debian's packages. Without it they say what they skip.
+# What tests want beyond Rust, by the names of Debian's packages. Without `faketime` they say what they skip; those of PostgreSQL
+# always run, and fail without it. Its package would start a server of its own, which nobody here wants.
 test-tools:
 	@ls /usr/lib*/faketime/libfaketime.so.1 /usr/lib/*/faketime/libfaketime.so.1 2>/dev/null | grep -q . \
 	|| { [ "$$(id -u)" = 0 ] && apt-get install -y -qq faketime >/dev/null 2>&1; } \
 	|| echo "tests of clock steps will be skipped; to run them: apt-get install faketime"
+	@ls "$$(pg_config --bindir 2>/dev/null)"/postgres /usr/lib/postgresql/*/bin/postgres 2>/dev/null | grep -q . \
+	|| { [ "$$(id -u)" = 0 ] && export DEBIAN_FRONTEND=noninteractive && apt-get update -qq >/dev/null 2>&1 \
+		&& apt-get install -y -qq postgresql-common >/dev/null 2>&1 \
+		&& echo 'create_main_cluster = false' > /etc/postgresql-common/createcluster.conf \
+		&& apt-get install -y -qq postgresql-15 >/dev/null 2>&1; } \
+	|| echo "tests of PostgreSQL will fail; to run them: apt-get install postgresql-15"
 
 sim: ## A simulated cluster with everything that fails: fresh seeds for SIM_MINUTES, or SEED=n again, with SIM="--trace" and so on.
 	$(CARGO) build --release --locked -p sim

@@ -4,7 +4,7 @@
 //! processes at chosen points ([`Pauses`]), kills and freezes them ([`process`]), cuts their network ([`Proxy`]), takes
 //! their disk ([`SmallDisk`]) and moves their clock ([`FakeClock`]), or looks at what a process asks of the disk
 //! ([`disk_calls`]). Whether a step ran twice is not asked of Bowline
-//! but of a file that each execution writes to itself ([`Outside`]).
+//! but of a file that each execution writes to itself ([`Outside`]). [`postgres`] is a real one, for tests of stores.
 
 mod clock;
 mod disk;
@@ -12,6 +12,7 @@ mod disk_calls;
 mod house;
 mod outside;
 mod pauses;
+pub mod postgres;
 pub mod process;
 mod proxy;
 mod ran;
