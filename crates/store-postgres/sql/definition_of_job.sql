@@ -1,0 +1,1 @@
+SELECT definition FROM jobs WHERE id = $1

@@ -1,0 +1,1 @@
+SELECT at FROM departed WHERE worker_id = $1

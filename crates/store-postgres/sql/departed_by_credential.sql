@@ -1,0 +1,1 @@
+SELECT worker_id FROM departed WHERE credential_hash = $1

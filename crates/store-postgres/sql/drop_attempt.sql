@@ -1,0 +1,1 @@
+DELETE FROM attempts WHERE id = ANY ($1::uuid[])

@@ -1,0 +1,1 @@
+DELETE FROM beats WHERE attempt_id = ANY ($1::uuid[])

@@ -1,0 +1,1 @@
+DELETE FROM log_marks WHERE attempt_id = ANY ($1::uuid[]) AND closing

@@ -1,0 +1,1 @@
+DELETE FROM doomed WHERE job_id = $1

@@ -1,0 +1,1 @@
+DELETE FROM lineage WHERE job_id = ANY ($1::uuid[])

@@ -1,0 +1,1 @@
+DELETE FROM outbox WHERE job_id = ANY ($1::uuid[])

@@ -1,0 +1,1 @@
+DELETE FROM quarantine WHERE job_id = ANY ($1::uuid[])

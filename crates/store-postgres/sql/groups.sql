@@ -1,0 +1,16 @@
+-- The same for all that have open jobs: the next of those that wait, or the next of those that run, whichever comes first.
+WITH RECURSIVE names (name, place) AS (
+    SELECT $1::text COLLATE "C", 0::bigint
+    UNION ALL
+    SELECT LEAST((
+        SELECT slot_group FROM jobs
+        WHERE slot_group > names.name AND admitted_at IS NULL AND check_at IS NOT NULL
+        ORDER BY slot_group LIMIT 1
+    ), (
+        SELECT slot_group FROM jobs
+        WHERE slot_group > names.name AND admitted_at IS NOT NULL AND check_at IS NOT NULL
+        ORDER BY slot_group LIMIT 1
+    )), place + 1
+    FROM names WHERE name IS NOT NULL AND place < $2
+)
+SELECT name FROM names WHERE place > 0 AND name IS NOT NULL ORDER BY place

@@ -1,0 +1,1 @@
+SELECT state, count(*) FROM jobs GROUP BY state ORDER BY state

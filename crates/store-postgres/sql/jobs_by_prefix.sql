@@ -1,0 +1,2 @@
+SELECT id FROM jobs WHERE id BETWEEN $1 AND $2
+ORDER BY parent_job IS NOT NULL OR hook_of IS NOT NULL, id LIMIT $3

@@ -1,0 +1,1 @@
+SELECT last_admitted FROM slot_groups WHERE name = $1

@@ -1,0 +1,1 @@
+SELECT id FROM jobs WHERE parent_job IS NULL AND hook_of IS NULL ORDER BY id DESC LIMIT 1

@@ -1,0 +1,1 @@
+SELECT id, version FROM triggers WHERE id = ANY ($1::text[]) ORDER BY id FOR UPDATE

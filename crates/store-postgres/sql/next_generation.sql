@@ -1,0 +1,1 @@
+UPDATE counters SET value = value + 1 WHERE name = 'server' RETURNING value

@@ -1,0 +1,1 @@
+SELECT min(next_at) FROM outbox WHERE next_at IS NOT NULL

@@ -1,0 +1,1 @@
+DELETE FROM departed WHERE at < $1

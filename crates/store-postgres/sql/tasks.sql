@@ -1,0 +1,1 @@
+SELECT name, source, pushed_at, pushed_by FROM tasks ORDER BY name

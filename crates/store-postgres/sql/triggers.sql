@@ -1,0 +1,3 @@
+SELECT id, version, task, kind, definition, paused_at, paused_by, planned_at, next_at, last_at, last_job, last_error, missed, notice, notice_at
+FROM triggers
+ORDER BY id

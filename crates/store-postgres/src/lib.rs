@@ -1,0 +1,37 @@
+//! The ledger's database on PostgreSQL, which several servers may share.
+//!
+//! ```text
+//!  ledger ──► PostgresStore (one connection that writes)  ─┐
+//!                                                          ├─ one thread that drives all sockets ──► PostgreSQL
+//!  API    ──► PostgresReader (a few connections beside it) ─┘
+//! ```
+//!
+//! The server opens a [`PostgresStore`]; everything that looks gets its [`store::Reader`] from it. SQL lives in `sql/`,
+//! one statement per file, and the schema in `migrations/`. Rows are written with arrays and `unnest`, so that a statement's text
+//! never depends on how many there are, and statements that do not need each other's answers travel together.
+
+mod driver;
+mod migrate;
+mod place;
+mod session;
+
+mod beats;
+mod commit;
+mod groups;
+mod hold;
+mod logs;
+mod retention;
+mod servers;
+mod triggers;
+mod workers;
+mod writer;
+
+mod pool;
+mod reader;
+
+mod error;
+mod sql;
+mod values;
+
+pub use reader::PostgresReader;
+pub use writer::PostgresStore;
