@@ -20,10 +20,13 @@ pub(crate) fn write(tables: &mut Tables, batch: &Batch, plan: &Plan<'_>) {
 }
 
 pub(crate) fn prune(tables: &mut Tables, before: Time, limit: usize) -> usize {
-    let old = tables.groups.iter().filter(|(_, row)| row.admitted_at < before).map(|(name, _)| name);
-    let idle: Vec<String> = old.filter(|name| !is_open(tables, name)).take(limit).cloned().collect();
+    let old = tables.groups.iter().filter(|(_, row)| row.admitted_at < before);
+    let idle = old.filter(|(name, _)| !is_open(tables, name));
+    let mut idle: Vec<(Time, String)> = idle.map(|(name, row)| (row.admitted_at, name.clone())).collect();
+    idle.sort_unstable();
+    idle.truncate(limit);
     let pruned = idle.len();
-    idle.into_iter().for_each(|name| tables.groups.remove(name));
+    idle.into_iter().for_each(|(_, name)| tables.groups.remove(name));
     pruned
 }
 

@@ -240,7 +240,7 @@ pub(crate) fn prune_definitions(
     (dropped, some.last().filter(|_| some.len() == limit).copied())
 }
 
-/// Words and events that belong to no job on record.
+/// Words and events that belong to no job on record; words in the order of their jobs.
 fn stray_rows(tables: &Tables, before: Time) -> (Vec<Uuid>, Vec<u64>) {
     let is_stray = |job: JobId| !tables.jobs.contains(&job);
     let until = JobId::lowest_at(before);
@@ -248,7 +248,9 @@ fn stray_rows(tables: &Tables, before: Time) -> (Vec<Uuid>, Vec<u64>) {
         post.row.job < until && post.row.created_at < before && post.next_at.is_none() && is_stray(post.row.job)
     });
     let events = tables.quarantine.iter().filter(|(_, row)| row.at < before && row.job.is_none_or(is_stray));
-    (words.map(|(id, _)| *id).collect(), events.map(|(id, _)| *id).collect())
+    let mut words: Vec<(JobId, Uuid)> = words.map(|(id, post)| (post.row.job, *id)).collect();
+    words.sort_unstable();
+    (words.into_iter().map(|(_, id)| id).collect(), events.map(|(id, _)| *id).collect())
 }
 
 pub(crate) fn strays(tables: &Tables, before: Time) -> Strays {

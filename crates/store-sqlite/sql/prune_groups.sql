@@ -9,5 +9,6 @@ DELETE FROM slot_groups WHERE name IN (
         SELECT 1 FROM jobs j INDEXED BY jobs_in_line
         WHERE j.slot_group = g.name AND j.admitted_at IS NULL AND j.check_at IS NOT NULL
     )
+    ORDER BY g.admitted_at, g.name
     LIMIT ?2
 )

@@ -112,15 +112,15 @@ pub trait Store: Send {
     ) -> Result<(usize, Option<[u8; 32]>), StoreError>;
 
     /// Deletes what belongs to no job on record and is from before then, at most `limit` of each kind: words to the outside
-    /// that were delivered or given up, and events that were set aside.
+    /// that were delivered or given up, in the order of their jobs, and events that were set aside.
     fn drop_strays(&mut self, before: Time, limit: usize) -> Result<Strays, StoreError>;
 
     /// Deletes a worker that was not seen since then, and has nothing that may still run; returns whether it did. That
     /// there was one, and its credential, stays known to [`Reader::departed`].
     fn depart(&mut self, worker: WorkerId, unseen_since: Time, now: Time) -> Result<bool, StoreError>;
 
-    /// Forgets concurrency groups to which nobody was admitted since `before` and that have no open jobs, at most `limit`;
-    /// returns how many.
+    /// Forgets concurrency groups to which nobody was admitted since `before` and that have no open jobs, at most `limit`, those
+    /// that are idle for longest first; returns how many.
     fn prune_groups(&mut self, before: Time, limit: usize) -> Result<usize, StoreError>;
 
     fn put_token(&mut self, token: &rows::TokenRow) -> Result<(), StoreError>;
