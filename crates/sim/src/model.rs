@@ -298,8 +298,11 @@ pub(crate) fn job_end(plan: &JobPlan, ends: &[(End, Option<&str>)], job: &JobSto
     if job.cancelled && ends.iter().any(|(end, _)| *end == End::Cancelled) {
         return End::Cancelled;
     }
-    // That it never started is the job's own failure, whatever its steps may do. A step's child may expire, too.
-    if !job.started && ends.iter().any(|(_, code)| *code == Some("expired")) {
+    // That it never started is the job's own failure, whatever its steps may do. A step that failed so had a child that expired.
+    let expired = |(step, (end, code)): (&StepPlan, &(End, Option<&str>))| {
+        *code == Some("expired") && (step.child.is_none() || *end == End::Cancelled)
+    };
+    if plan.steps.iter().zip(ends).any(expired) {
         return End::Failed;
     }
     let counts = |wanted: End| {
