@@ -18,13 +18,22 @@ run: ## Build and start server, worker and page, with the example tasks.
 build:
 	$(CARGO) build --release --locked -p bowline
 
+# Tests with real processes wait more than they compute, so more of them than there are cores run at a time. They run once with SQLite and
+# once with PostgreSQL, except for those that have PostgreSQL whatever is said, or no store at all.
+PROCESSES = package(bowline) & kind(test)
+WAITING = --test-threads $$((2 * $$(nproc)))
+
 test: lint test-tools ## Everything that must hold before a change lands.
 	@if $(CARGO) nextest --version >/dev/null 2>&1; \
-	then $(CARGO) nextest run --locked --workspace; \
-	else $(CARGO) test --locked --workspace; fi
+	then $(CARGO) nextest run --locked --workspace -E 'not ($(PROCESSES))' \
+		&& $(CARGO) nextest run --locked --workspace -E '$(PROCESSES)' $(WAITING) \
+		&& BOWLINE_TEST_STORE=postgres $(CARGO) nextest run --locked --workspace $(WAITING) \
+			-E '$(PROCESSES) & not test(/^(cluster|demo|map)::/)'; \
+	else $(CARGO) test --locked --workspace \
+		&& BOWLINE_TEST_STORE=postgres $(CARGO) test --locked --workspace --test e2e --test recovery -- --skip cluster::; fi
 
 # What tests want beyond Rust, by the names of Debian's packages. Without `faketime` they say what they skip; those of PostgreSQL
-# always run, and fail without it. Its package would start a server of its own, which nobody here wants.
+# and PgBouncer always run, and fail without them. Their packages would start servers of their own, which nobody here wants.
 test-tools:
 	@ls /usr/lib*/faketime/libfaketime.so.1 /usr/lib/*/faketime/libfaketime.so.1 2>/dev/null | grep -q . \
 	|| { [ "$$(id -u)" = 0 ] && apt-get install -y -qq faketime >/dev/null 2>&1; } \
@@ -35,6 +44,12 @@ test-tools:
 		&& echo 'create_main_cluster = false' > /etc/postgresql-common/createcluster.conf \
 		&& apt-get install -y -qq postgresql-15 >/dev/null 2>&1; } \
 	|| echo "tests of PostgreSQL will fail; to run them: apt-get install postgresql-15"
+	@PATH="$$PATH:/usr/sbin" command -v pgbouncer >/dev/null \
+	|| { [ "$$(id -u)" = 0 ] && export DEBIAN_FRONTEND=noninteractive && apt-get update -qq >/dev/null 2>&1 \
+		&& { [ -e /usr/sbin/policy-rc.d ] || { trap 'rm -f /usr/sbin/policy-rc.d' EXIT; \
+			printf '#!/bin/sh\nexit 101\n' > /usr/sbin/policy-rc.d && chmod +x /usr/sbin/policy-rc.d; }; } \
+		&& apt-get install -y -qq pgbouncer >/dev/null 2>&1; } \
+	|| echo "tests of connection poolers will fail; to run them: apt-get install pgbouncer"
 
 sim: ## A simulated cluster with everything that fails: fresh seeds for SIM_MINUTES, or SEED=n again, with SIM="--trace" and so on.
 	$(CARGO) build --release --locked -p sim

@@ -1,5 +1,8 @@
 //! `bowline db`: through the server that runs, or, where none does, on the database itself.
 
+mod check;
+mod place;
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -19,15 +22,21 @@ use crate::server::read_config;
 const TELL_EVERY: Duration = Duration::from_secs(5);
 
 pub(crate) async fn run(args: DbArgs, before: &ConnectArgs) -> ExitCode {
-    let DbCommand::Prune(args) = args.command;
-    if args.data.is_none() && args.config.is_none() {
-        return cli::prune(&args, before).await.into();
+    match args.command {
+        DbCommand::Prune(args) => pruned(&args, before).await,
+        DbCommand::Check(args) => check::run(&args),
     }
-    match by_hand(&args) {
+}
+
+async fn pruned(args: &PruneArgs, before: &ConnectArgs) -> ExitCode {
+    if args.data.is_none() && args.config.is_none() {
+        return cli::prune(args, before).await.into();
+    }
+    match by_hand(args) {
         Ok(Some(progress)) => cli::show_pruned(&::server::http::shown(progress, args.dry_run), args.json).into(),
         Ok(None) => {
             eprintln!("a server runs on this database; it is asked to do it");
-            cli::prune(&args, before).await.into()
+            cli::prune(args, before).await.into()
         }
         Err(failed) => failed.tell(),
     }
@@ -76,7 +85,7 @@ fn prune(store: &mut SqliteStore, rules: &RetentionRules, args: &PruneArgs) -> R
         return Ok(Progress { tally, ..Progress::default() });
     }
     let (mut run, started_at, mut told) = (Run::new(cutoffs), Some(now), Instant::now());
-    while !run.step(store, now, &|_| false)?.done {
+    while !run.step(store, now, None, &|_| false)?.done {
         if told.elapsed() >= TELL_EVERY {
             told = Instant::now();
             let progress = Progress { started_at, ended_at: None, tally: run.tally };

@@ -15,6 +15,7 @@ use std::process::ExitCode;
 
 use cli::Command;
 use cli::args::{FenceArgs, FenceCommand};
+use store::StoreError;
 
 fn main() -> ExitCode {
     // A runner must be small and have one thread, so nothing may come before it: no argument parser, no runtime.
@@ -72,6 +73,14 @@ impl Failed {
 
     fn other(message: impl std::fmt::Display) -> Failed {
         Failed { message: message.to_string(), code: 1 }
+    }
+
+    /// An address that is none is the fault of whoever gave it.
+    fn of_store(error: StoreError) -> Failed {
+        match error {
+            StoreError::Refused { .. } => Failed::usage(error),
+            other => Failed::other(other),
+        }
     }
 
     fn tell(self) -> ExitCode {

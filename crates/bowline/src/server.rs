@@ -3,13 +3,14 @@
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ::server::run::Server;
 use cli::args::ServerArgs;
-use spec::config::server::{Database, ServerConfig};
+use spec::config::server::{Database, Postgres, ServerConfig};
 use spec::config::worker::LogFormat;
 use store::StoreError;
+use store_postgres::{Options, PostgresStore};
 use store_sqlite::SqliteStore;
 
 use crate::signals::StopSignals;
@@ -18,6 +19,13 @@ use crate::{Failed, limits, logging};
 /// How often, and how long apart, a database that another server has is tried again.
 const IN_USE_TRIES: u32 = 20;
 const IN_USE_PAUSE: Duration = Duration::from_millis(100);
+
+/// Between tries to reach a database that is away when a server starts.
+const AWAY_PAUSE_FIRST: Duration = Duration::from_millis(200);
+const AWAY_PAUSE_MAX: Duration = Duration::from_secs(5);
+
+/// How often that is said, while nothing changes.
+const REMIND_EVERY: Duration = Duration::from_secs(60);
 
 pub(crate) async fn run(args: ServerArgs) -> ExitCode {
     logging::start("info", LogFormat::Text);
@@ -32,7 +40,10 @@ async fn serve(args: &ServerArgs) -> Result<(), Failed> {
     let mut signals = StopSignals::new().map_err(Failed::other)?;
     let config = read_config(args.config.as_deref())?;
     let (data, tasks) = (PathBuf::from(&config.data), PathBuf::from(&config.tasks));
-    let server = start(&config, &data, Some(&tasks)).await?;
+    let server = tokio::select! {
+        started = start(&config, &data, Some(&tasks)) => started?,
+        _ = signals.next() => return Ok(()),
+    };
     tracing::info!(address = %server.address, data = %data.display(), "listening");
     ready(&format!("http://{}", server.address));
     signals.next().await;
@@ -87,19 +98,50 @@ async fn open(path: &Path) -> Result<SqliteStore, Failed> {
     }
 }
 
+/// A database that is away, or refuses us for now, is waited for: a server that is restarted in an outage is there when it is over.
+async fn open_shared(url: &str, config: &Postgres) -> Result<PostgresStore, Failed> {
+    let Postgres { pooled, listen, connections } = config.clone();
+    let options = Options { pooled, listen, connections: usize::try_from(connections).unwrap_or(usize::MAX) };
+    let (mut pause, mut told) = (AWAY_PAUSE_FIRST, None);
+    loop {
+        let (url, options) = (url.to_owned(), options.clone());
+        let opening = move || PostgresStore::open_with(&url, &options);
+        match tokio::task::spawn_blocking(opening).await.map_err(Failed::other)? {
+            Err(StoreError::Unavailable { message }) => remind(message, &mut told),
+            // An address, or what is behind it, that will be the same next time.
+            Err(StoreError::Refused { message }) => return Err(Failed::usage(message)),
+            opened => return opened.map_err(Failed::other),
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(AWAY_PAUSE_MAX);
+    }
+}
+
+/// Says what is waited for: when it is something new, and now and then.
+fn remind(message: String, told: &mut Option<(String, Instant)>) {
+    if told.as_ref().is_some_and(|(last, at)| *last == message && at.elapsed() < REMIND_EVERY) {
+        tracing::debug!(message, "still waiting for the database");
+        return;
+    }
+    tracing::warn!("waiting for the database, to start when it is there: {message}");
+    *told = Some((message, Instant::now()));
+}
+
 /// Opens the store that the config names and starts a server on it.
 pub(crate) async fn start(config: &ServerConfig, data: &Path, tasks: Option<&Path>) -> Result<Server, Failed> {
-    let path = match &config.database {
-        Database::Sqlite(None) => data.join("bowline.db"),
-        Database::Sqlite(Some(path)) => PathBuf::from(path),
-        Database::Postgres(_) => {
-            return Err(Failed::usage("`database: postgres://…` is not supported yet; use `sqlite`"));
-        }
-    };
     let folder = |e| Failed::usage(format!("cannot use the data folder {}: {e}", data.display()));
     // Inputs and logs are nobody else's business.
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(data).map_err(folder)?;
-    let store = open(&path).await?;
     let preset = std::env::var("BOWLINE_ADMIN_TOKEN").ok().filter(|token| !token.is_empty());
-    ::server::run::start(store, config, data, tasks, preset).await.map_err(Failed::other)
+    let started = match &config.database {
+        Database::Sqlite(path) => {
+            let path = path.as_ref().map_or_else(|| data.join("bowline.db"), PathBuf::from);
+            ::server::run::start(open(&path).await?, config, data, tasks, preset).await
+        }
+        Database::Postgres(url) => {
+            let store = open_shared(url, &config.postgres).await?;
+            ::server::run::start(store, config, data, tasks, preset).await
+        }
+    };
+    started.map_err(Failed::other)
 }

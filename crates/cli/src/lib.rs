@@ -44,6 +44,11 @@ pub fn show_pruned(pruned: &api::Pruned, json: bool) -> Exit {
     told(db::put_pruned(pruned, json).map(|()| Exit::Success))
 }
 
+/// Says what is wrong with a database.
+pub fn show_checked(checked: &db::Checked, json: bool) -> Exit {
+    told(db::show_checked(checked, json))
+}
+
 /// Runs one of the commands that need no process of our own beyond this one. `connect` is what stood before the command.
 pub async fn run_client(command: ClientCommand, connect: &ConnectArgs) -> Exit {
     told(commands::run(command, connect).await)

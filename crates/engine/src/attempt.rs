@@ -181,6 +181,8 @@ pub enum Loss {
     MachineRebooted,
     /// The worker scanned its folder and does not have it.
     NotReported,
+    /// The worker says that it never started, and had said before that it did: its disk was put back to an earlier state.
+    StartForgotten,
     LeaseExpired,
 }
 

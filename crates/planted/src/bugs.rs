@@ -115,6 +115,8 @@ bugs! {
     NewestCancelled "newest-cancelled" 0 "a job that is to take the place of the oldest of its concurrency group has the newest cancelled"
     ReportedBeforeStored "reported-before-stored" 0 "a step's end is reported before the files that it leaves are stored"
     FetchSkipped "fetch-skipped" 0 "a step starts before the files of the steps before it are in its folder"
+    LeaseFenceIgnored "lease-fence-ignored" 0 "a server that slept past the end of its lease writes as if it still had it"
+    LeaseOutlivesHolder "lease-outlives-holder" 0 "a server dies, and nobody ever takes over what it alone was to do"
     UnsafeStartInAmnesia "unsafe-start-in-amnesia" 0 "after commits were lost, steps start before all workers have said what they have"
 }
 

@@ -302,6 +302,9 @@ pub enum ToRunner {
     Go {
         #[serde(default)]
         asked_at_ms: Option<u64>,
+        /// On the same clock: after that the runner does not start, and says once more that it is ready.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        until_ms: Option<u64>,
         /// What the step needs could not be had: it ends as one that could not be started.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cannot: Option<String>,

@@ -109,7 +109,7 @@ fn measure_lines() -> Outcome<()> {
             worker.wait_for_ready()?;
             let (start, count) = (Instant::now(), secrets.len());
             worker.send(&ToRunner::Secrets { values: secrets })?;
-            worker.send(&ToRunner::Go { asked_at_ms: None, cannot: None })?;
+            worker.send(&ToRunner::Go { asked_at_ms: None, until_ms: None, cannot: None })?;
             let lines = worker.wait_for_end()?;
             let rate = lines as f64 / start.elapsed().as_secs_f64();
             worker.leave()?;
@@ -152,7 +152,7 @@ impl<'a> Lab<'a> {
         worker.wait_for_ready()?;
         let ready = start.elapsed();
         let go = Instant::now();
-        worker.send(&ToRunner::Go { asked_at_ms: None, cannot: None })?;
+        worker.send(&ToRunner::Go { asked_at_ms: None, until_ms: None, cannot: None })?;
         worker.wait_for_end()?;
         let ended = go.elapsed();
         worker.leave()?;

@@ -1,8 +1,9 @@
 //! What was committed, told to whoever listens: live streams, long polls, waiting clients.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use engine::AttemptId;
+use engine::{AttemptId, JobId};
 use store::read::EventView;
 use tokio::sync::broadcast;
 
@@ -14,6 +15,15 @@ const BACKLOG: usize = 1_024;
 pub struct News {
     pub events: Vec<EventView>,
     pub logs: Vec<LogNews>,
+    /// Where several servers write: what is to be read from the store, since others' events may lie in between.
+    pub elsewhere: Option<Elsewhere>,
+}
+
+/// Somebody looked at what all servers did.
+#[derive(Debug, Default)]
+pub struct Elsewhere {
+    /// Of these there are events. That a log has grown elsewhere is told by nothing.
+    pub jobs: BTreeSet<JobId>,
 }
 
 /// An attempt's log grew, or was marked, or nothing more is waited for.

@@ -1,6 +1,6 @@
 //! The one place of the server that reads a clock.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use engine::Time;
@@ -9,12 +9,43 @@ use rustix::time::{ClockId, clock_gettime};
 /// A clock that is set ahead by more was wrong before, as on a machine that has just found the time.
 const SET_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// The installation's time: the system's, except that it never goes back, never stands still, and never leaps: a clock that
-/// is set ends no step by its timeout.
+/// A database that takes longer to say what time it is says nothing worth having.
+const ASKING_MAX: Duration = Duration::from_secs(1);
+
+/// The installation's time: the system's, or that of the database which several servers share; except that it never goes back, never
+/// stands still, and never leaps: a clock that is set ends no step by its timeout.
 #[derive(Debug)]
 pub struct Clock {
     started: Instant,
-    last: Mutex<Reading>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    last: Reading,
+    /// None: this machine's clock is the installation's.
+    common: Option<Anchor>,
+}
+
+/// What the clock that all servers have in common said, and when. From there on this machine counts, by what nobody can set.
+#[derive(Debug, Clone, Copy)]
+pub struct Anchor {
+    common: Time,
+    boot: Duration,
+}
+
+impl Anchor {
+    /// None where there is no such clock, or where the answer came too late to be of use.
+    pub fn ask<E>(ask: impl FnOnce() -> Result<Option<Time>, E>) -> Result<Option<Anchor>, E> {
+        let asked = since_boot();
+        let common = ask()?;
+        let took = since_boot().saturating_sub(asked);
+        Ok(common.filter(|_| took <= ASKING_MAX).map(|common| Anchor { common, boot: asked + took / 2 }))
+    }
+
+    fn time_at(self, boot: Duration) -> Time {
+        self.common + boot.saturating_sub(self.boot)
+    }
 }
 
 /// What was read, and by the clock that runs on while the machine sleeps.
@@ -43,8 +74,15 @@ pub struct Tick {
 impl Clock {
     /// `floor`: the time up to which this installation has got already.
     pub fn starting_at(floor: Time) -> Clock {
-        let tick = Tick { now: floor.max(wall()), mono: Duration::ZERO };
-        Clock { started: Instant::now(), last: Mutex::new(Reading { tick, boot: since_boot() }) }
+        Clock::sharing(floor, None)
+    }
+
+    /// The same where servers have a clock in common.
+    pub fn sharing(floor: Time, common: Option<Anchor>) -> Clock {
+        let boot = since_boot();
+        let now = common.map_or_else(wall, |anchor| anchor.time_at(boot));
+        let last = Reading { tick: Tick { now: floor.max(now), mono: Duration::ZERO }, boot };
+        Clock { started: Instant::now(), state: Mutex::new(State { last, common }) }
     }
 
     pub fn now(&self) -> Time {
@@ -52,16 +90,26 @@ impl Clock {
     }
 
     pub fn tick(&self) -> Tick {
-        // A panic elsewhere cannot have left a reading half-made.
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let tick = Tick { now: wall(), mono: self.started.elapsed() };
-        *last = follow(*last, Reading { tick, boot: since_boot() });
-        last.tick
+        let mut state = self.state();
+        let boot = since_boot();
+        let now = state.common.map_or_else(wall, |anchor| anchor.time_at(boot));
+        state.last = follow(state.last, Reading { tick: Tick { now, mono: self.started.elapsed() }, boot });
+        state.last.tick
     }
 
     pub fn catch_up(&self, with: Time) {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        *last = last.caught_up(with);
+        let mut state = self.state();
+        state.last = state.last.caught_up(with);
+    }
+
+    /// Goes by what the common clock said last.
+    pub fn agree(&self, with: Anchor) {
+        self.state().common = Some(with);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // A panic elsewhere cannot have left a reading half-made.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -141,6 +189,29 @@ mod tests {
         let mut woken = read(13_700, 100);
         woken.boot = Duration::from_secs(3_700);
         assert_eq!(follow(read(10_000, 0), woken).tick, woken.tick);
+    }
+
+    #[test]
+    fn servers_go_by_the_clock_that_they_have_in_common() {
+        let hour = Duration::from_secs(3600);
+        let ask = |time: Time| Anchor::ask(|| Ok::<_, ()>(Some(time))).expect("asked").expect("an answer");
+        let late = Clock::sharing(Time(0), Some(ask(wall() - hour)));
+        assert!(wall().since(late.now()) >= hour, "this machine's own clock does not matter");
+        let before = late.now();
+        late.agree(ask(wall() + hour));
+        assert!(late.now().since(before) < hour / 60, "a database whose clock was set makes nobody leap");
+        let (asked, floor) = (ask(wall() - hour), wall());
+        assert!(Clock::sharing(floor, Some(asked)).now() >= floor, "nor go back");
+    }
+
+    #[test]
+    fn an_answer_that_took_long_is_no_answer() {
+        let slow = || {
+            std::thread::sleep(ASKING_MAX + Duration::from_millis(10));
+            Ok::<_, ()>(Some(Time(1)))
+        };
+        assert!(Anchor::ask(slow).expect("asked").is_none());
+        assert!(Anchor::ask(|| Ok::<_, ()>(None)).expect("asked").is_none());
     }
 
     #[test]

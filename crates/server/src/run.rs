@@ -18,7 +18,7 @@ use crate::access::{Access, AccessError, AdminTokenError, NewToken, Secrets};
 use crate::app::App;
 use crate::artifacts::{self, Depot, DepotLimits, InstallationError, SweepTerms};
 use crate::bus::Bus;
-use crate::clock::Clock;
+use crate::clock::{Anchor, Clock};
 use crate::ledger::{self, Core, CoreConfig, Definitions, MassLoss, SweepRules};
 use crate::metrics::Metrics;
 use crate::random::Random;
@@ -76,7 +76,9 @@ pub async fn start<S: Store + 'static>(
     let mut seed = [0; 32];
     getrandom::fill(&mut seed)?;
     let reader = store.reader();
-    let clock = Arc::new(Clock::starting_at(reader.hearing()?.map(|row| row.mark_at).unwrap_or_default()));
+    let common = Anchor::ask(|| store.clock())?;
+    let clock = Arc::new(Clock::sharing(reader.hearing()?.map(|row| row.mark_at).unwrap_or_default(), common));
+    let (bell, shared) = (store.bell(), store.is_shared());
     let core_config = CoreConfig { address: address.to_string(), ..core_config(config) };
     let (link, retention) = (core_config.link, core_config.retention.clone());
     let core = Core::new(
@@ -91,10 +93,10 @@ pub async fn start<S: Store + 'static>(
     let (post, parcels) = mpsc::unbounded_channel();
     let secrets = Arc::new(Secrets::new(data, reader.clone()));
     let core = core.with_post(post).with_secrets(secrets.clone());
-    let (ledger, thread) = ledger::start(core, clock.clone()).map_err(StartError::Thread)?;
+    let (ledger, thread) = ledger::start(core, clock.clone(), bell).map_err(StartError::Thread)?;
 
     let (stop, shutdown) = watch::channel(false);
-    let access = Arc::new(Access::new(ledger.clone(), reader.clone(), clock.clone()));
+    let access = Arc::new(Access::new(ledger.clone(), reader.clone(), clock.clone(), shared));
     let admin_token = access.bootstrap(data, preset.as_deref()).await?;
     let defaults = &config.defaults;
     let settings = DefinitionSettings::new(defaults.step_timeout, defaults.job_timeout, defaults.expires)
@@ -102,7 +104,8 @@ pub async fn start<S: Store + 'static>(
     let folder = tasks.map(Path::to_owned);
     let tasks = TaskRegistry::with_notices(settings, folder, &reader.tasks()?, clock.now(), notice_tasks(config));
     let tasks = Arc::new(tasks);
-    tokio::spawn(tasks::watch(tasks.clone(), ledger.clone(), clock.clone(), shutdown.clone()));
+    let pushed = shared.then(|| reader.clone());
+    tokio::spawn(tasks::watch(tasks.clone(), ledger.clone(), pushed, clock.clone(), shutdown.clone()));
     secrets.ensure_own_key().map_err(StartError::Key)?;
     let mail = config.mail.clone();
     tokio::spawn(courier::run(parcels, ledger.clone(), secrets.clone(), mail, shutdown.clone()));

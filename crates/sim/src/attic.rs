@@ -10,7 +10,7 @@ use protocol::log::Span;
 use runner::folder_io::{FolderError, Recorded};
 use runner::remains::Remains;
 use serde_json::Value;
-use worker::adopt::{self, DYING_PAUSE, Examined, NotedLoss, Orphans, examine};
+use worker::adopt::{self, DYING_PAUSE, Examined, NotedLoss, Orphans, examine, look_at_kept};
 use worker::agent::Found;
 use worker::ship::{Logs, Piece};
 
@@ -132,25 +132,28 @@ impl adopt::Folder for Attic<'_> {
 /// What a worker that starts finds. What dies meanwhile is waited for, as far as a worker waits.
 pub(crate) fn scan(host: &mut Host, rebooted: bool, boot_now: Duration) -> Vec<Found> {
     let tickets: Vec<Ticket> = host.disk.attempts.keys().copied().collect();
-    let mut all = Vec::new();
-    for ticket in tickets {
-        let mut waited = Duration::ZERO;
-        loop {
-            let mut attic = Attic { host: &mut *host, ticket };
-            match examine(&mut attic, ticket.attempt, rebooted, waited, boot_now) {
-                Examined::Found(found) => {
-                    all.push(*found);
-                    break;
-                }
-                Examined::Dying => waited += DYING_PAUSE,
-                Examined::HalfMade => {
-                    host.disk.attempts.remove(&ticket);
-                    break;
-                }
+    tickets.into_iter().filter_map(|ticket| scan_one(host, ticket, rebooted, boot_now)).collect()
+}
+
+/// The same for what was put away, and lies with the others again.
+pub(crate) fn scan_kept(host: &mut Host, ticket: Ticket, boot_now: Duration) -> Option<Found> {
+    let kept = look_at_kept(&mut Attic { host: &mut *host, ticket }, boot_now);
+    kept.or_else(|| scan_one(host, ticket, false, boot_now))
+}
+
+fn scan_one(host: &mut Host, ticket: Ticket, rebooted: bool, boot_now: Duration) -> Option<Found> {
+    let mut waited = Duration::ZERO;
+    loop {
+        let mut attic = Attic { host: &mut *host, ticket };
+        match examine(&mut attic, ticket.attempt, rebooted, waited, boot_now) {
+            Examined::Found(found) => return Some(*found),
+            Examined::Dying => waited += DYING_PAUSE,
+            Examined::HalfMade => {
+                host.disk.attempts.remove(&ticket);
+                return None;
             }
         }
     }
-    all
 }
 
 /// The logs of a disk, to be shipped.

@@ -14,7 +14,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
 use store::read::OutboxView;
 use store::rows::{NewWorker, QueuedStep, SecretRow, ServerRow, StoredJob, TaskRow, TokenRow, TriggerRow, WorkerRow};
-use store::{Batch, Cleared, Committed, Due, DueLog, Enrolled, HeldStep, Piece, Reader, Store, StoreError, Strays};
+use store::{
+    Batch, Cleared, Committed, Due, DueLog, Enrolled, HeldStep, Piece, Reader, Store, StoreError, Strays, Tenure,
+};
 use store_memory::MemoryDatabase;
 use store_sqlite::SqliteStore;
 use uuid::Uuid;
@@ -31,6 +33,9 @@ pub(crate) trait Witness: Send {
 
     /// Nothing of this batch is.
     fn refused(&mut self, server: usize, batch: &Batch);
+
+    /// Something was deleted under this lease.
+    fn acted(&mut self, _tenure: Tenure) {}
 
     /// These jobs were taken off the record.
     fn deleted(&mut self, _jobs: &[JobId]) {}
@@ -125,6 +130,19 @@ impl Handle {
             return Err(away());
         }
         Ok(lock(&self.database.store))
+    }
+
+    /// Deletes something under a lease.
+    fn tidy<T>(
+        &self,
+        under: Option<Tenure>,
+        delete: impl FnOnce(&mut dyn Store) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let deleted = delete(&mut **self.reach()?)?;
+        if let Some(tenure) = under {
+            lock(&self.database.witness).acted(tenure);
+        }
+        Ok(deleted)
     }
 
     /// Another server writes a job of this batch first, if that was ordered; only memory takes a second writer.
@@ -231,12 +249,12 @@ impl Store for Handle {
         self.reach()?.worker(id)
     }
 
-    fn prune_beats(&mut self, before: Time, limit: usize) -> Result<usize, StoreError> {
-        self.reach()?.prune_beats(before, limit)
+    fn prune_beats(&mut self, before: Time, limit: usize, under: Option<Tenure>) -> Result<usize, StoreError> {
+        self.tidy(under, |store| store.prune_beats(before, limit, under))
     }
 
-    fn doom(&mut self, jobs: &[(JobId, u64)], now: Time) -> Result<Vec<JobId>, StoreError> {
-        let gone = self.reach()?.doom(jobs, now)?;
+    fn doom(&mut self, jobs: &[(JobId, u64)], now: Time, under: Option<Tenure>) -> Result<Vec<JobId>, StoreError> {
+        let gone = self.tidy(under, |store| store.doom(jobs, now, under))?;
         if !gone.is_empty() {
             let names = || gone.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
             self.database.story.add(|| format!("server {} deletes what is old: {}", self.server, names()));
@@ -245,32 +263,45 @@ impl Store for Handle {
         Ok(gone)
     }
 
-    fn clear_doomed(&mut self, piece: Piece) -> Result<Cleared, StoreError> {
-        self.reach()?.clear_doomed(piece)
+    fn clear_doomed(&mut self, piece: Piece, under: Option<Tenure>) -> Result<Cleared, StoreError> {
+        self.tidy(under, |store| store.clear_doomed(piece, under))
     }
 
-    fn drop_log(&mut self, attempt: AttemptId, now: Time, piece: Piece) -> Result<Cleared, StoreError> {
-        self.reach()?.drop_log(attempt, now, piece)
+    fn drop_log(
+        &mut self,
+        attempt: AttemptId,
+        now: Time,
+        piece: Piece,
+        under: Option<Tenure>,
+    ) -> Result<Cleared, StoreError> {
+        self.tidy(under, |store| store.drop_log(attempt, now, piece, under))
     }
 
     fn prune_definitions(
         &mut self,
         after: Option<[u8; 32]>,
         limit: usize,
+        under: Option<Tenure>,
     ) -> Result<(usize, Option<[u8; 32]>), StoreError> {
-        self.reach()?.prune_definitions(after, limit)
+        self.tidy(under, |store| store.prune_definitions(after, limit, under))
     }
 
-    fn drop_strays(&mut self, before: Time, limit: usize) -> Result<Strays, StoreError> {
-        self.reach()?.drop_strays(before, limit)
+    fn drop_strays(&mut self, before: Time, limit: usize, under: Option<Tenure>) -> Result<Strays, StoreError> {
+        self.tidy(under, |store| store.drop_strays(before, limit, under))
     }
 
-    fn depart(&mut self, worker: WorkerId, unseen_since: Time, now: Time) -> Result<bool, StoreError> {
-        self.reach()?.depart(worker, unseen_since, now)
+    fn depart(
+        &mut self,
+        worker: WorkerId,
+        unseen_since: Time,
+        now: Time,
+        under: Option<Tenure>,
+    ) -> Result<bool, StoreError> {
+        self.tidy(under, |store| store.depart(worker, unseen_since, now, under))
     }
 
-    fn prune_groups(&mut self, before: Time, limit: usize) -> Result<usize, StoreError> {
-        self.reach()?.prune_groups(before, limit)
+    fn prune_groups(&mut self, before: Time, limit: usize, under: Option<Tenure>) -> Result<usize, StoreError> {
+        self.tidy(under, |store| store.prune_groups(before, limit, under))
     }
 
     fn put_token(&mut self, token: &TokenRow) -> Result<(), StoreError> {

@@ -22,6 +22,8 @@ const PIECE: (Duration, Duration) = (Duration::from_millis(2), Duration::from_se
 const RETRY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(5));
 /// What the servers' folder may hold, where that is all taken.
 const QUOTA: u64 = 50 << 30;
+/// What the depot says of a folder that was deleted.
+const DELETED: &str = "cannot read spec.json: No such file or directory (os error 2)";
 /// How often the answer to the last piece is lost.
 const ANSWER_LOST: f64 = 0.2;
 
@@ -70,14 +72,15 @@ impl World {
 
     /// The next piece of what an attempt leaves.
     pub(crate) fn store_files(&mut self, at: usize, ticket: Ticket) {
+        if self.is_deleted(at, ticket) {
+            return self.feed(at, Input::Stored { ticket, outcome: Err(DELETED.to_owned()) });
+        }
+        if self.hosts[at].disk.broken || !self.reaches_a_server(at) {
+            let pause = self.files.dice.duration(RETRY.0, RETRY.1);
+            return self.order(at, Job::Store { ticket }, pause);
+        }
         let set = set_of(ticket);
         if !self.files.stored.contains(&set.id) {
-            // Without its folder there is nothing to read from.
-            let there = self.hosts[at].disk.ticket_of(ticket.attempt).is_some() && !self.hosts[at].disk.broken;
-            if !there || !self.reaches_a_server(at) {
-                let pause = self.files.dice.duration(RETRY.0, RETRY.1);
-                return self.order(at, Job::Store { ticket }, pause);
-            }
             if self.files.full && !self.files.coming.contains_key(&set.id) {
                 let full = DepotError::Full { bytes: set.bytes, used: QUOTA, max: QUOTA };
                 return self.feed(at, Input::Stored { ticket, outcome: Err(full.to_string()) });
@@ -95,9 +98,6 @@ impl World {
             if self.files.dice.chance(ANSWER_LOST) {
                 return self.order_files(at, Job::Store { ticket });
             }
-        } else if !self.reaches_a_server(at) {
-            let pause = self.files.dice.duration(RETRY.0, RETRY.1);
-            return self.order(at, Job::Store { ticket }, pause);
         }
         self.feed(at, Input::Stored { ticket, outcome: Ok(set) });
     }
@@ -105,16 +105,19 @@ impl World {
     /// The next piece of what an attempt needs.
     pub(crate) fn fetch_files(&mut self, at: usize, ticket: Ticket) {
         let Some(life) = self.hosts[at].process.as_ref().map(|process| process.life) else { return };
+        if self.is_deleted(at, ticket) {
+            return self.feed(at, Input::Fetched { ticket, outcome: Err(DELETED.to_owned()) });
+        }
+        if self.hosts[at].disk.broken || !self.reaches_a_server(at) {
+            let pause = self.files.dice.duration(RETRY.0, RETRY.1);
+            return self.order(at, Job::Fetch { ticket }, pause);
+        }
         let named = self.hosts[at].disk.lies_under(ticket);
         let Some(folder) = self.hosts[at].disk.attempts.get(&named) else { return };
         let wanted: Vec<String> = folder.spec.attempt.fetch.iter().map(|fetch| fetch.set.id.clone()).collect();
         if let Some(missing) = wanted.iter().find(|set| !self.files.stored.contains(*set)) {
             let why = format!("no server has {missing}");
             return self.feed(at, Input::Fetched { ticket, outcome: Err(why) });
-        }
-        if self.hosts[at].disk.broken || !self.reaches_a_server(at) {
-            let pause = self.files.dice.duration(RETRY.0, RETRY.1);
-            return self.order(at, Job::Fetch { ticket }, pause);
         }
         let pieces = self.files.fetched.entry((life, ticket)).or_default();
         *pieces += 1;
@@ -127,6 +130,12 @@ impl World {
             folder.fetched = wanted;
         }
         self.feed(at, Input::Fetched { ticket, outcome: Ok(()) });
+    }
+
+    /// No other try finds what the first one did not: the depot gives up at once there. A disk with errors says nothing.
+    fn is_deleted(&self, at: usize, ticket: Ticket) -> bool {
+        let disk = &self.hosts[at].disk;
+        !disk.broken && disk.ticket_of(ticket.attempt).is_none()
     }
 
     fn reaches_a_server(&self, at: usize) -> bool {

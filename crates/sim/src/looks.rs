@@ -47,11 +47,17 @@ impl World {
         let tickets = heard.flat_map(|(_, host)| host.disk.attempts.keys());
         let folders: BTreeSet<AttemptId> = tickets.map(|ticket| AttemptId(ticket.attempt)).collect();
         self.check(|checks| checks.at_the_end(unacknowledged, reader.as_ref(), &folders));
-        let up: Vec<usize> = self.hosts.iter().filter_map(|host| self.server_of(host.process.as_ref()?.link)).collect();
+        // One that is refused for good knocks again and again; whether its socket is still open is chance.
+        let linked = self.hosts.iter().enumerate();
+        let linked = linked.filter_map(|(at, host)| Some((at, self.server_of(host.process.as_ref()?.link)?)));
+        let (refused, up): (Vec<_>, Vec<_>) = linked.partition(|(at, _)| shut_out.contains(at));
         for (at, node) in self.servers.iter().enumerate() {
             let Some(process) = &node.process else { continue };
-            let connected = up.iter().filter(|server| **server == at).count();
-            let (sockets, census) = (process.sockets_count(), process.core.census());
+            let count = |links: &[(usize, usize)]| links.iter().filter(|(_, server)| *server == at).count();
+            let (connected, knocking) = (count(&up), count(&refused));
+            let sockets = process.sockets_count();
+            let sockets = sockets - sockets.saturating_sub(connected).min(knocking);
+            let census = process.core.census();
             self.check(|checks| checks.server_at_the_end(at, connected, sockets, &census));
         }
         for (at, host) in self.hosts.iter().enumerate().filter(|(at, _)| !shut_out.contains(at)) {

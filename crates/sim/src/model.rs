@@ -302,7 +302,9 @@ pub(crate) fn job_end(plan: &JobPlan, ends: &[(End, Option<&str>)], job: &JobSto
     let expired = |(step, (end, code)): (&StepPlan, &(End, Option<&str>))| {
         *code == Some("expired") && (step.child.is_none() || *end == End::Cancelled)
     };
-    if plan.steps.iter().zip(ends).any(expired) {
+    // Items have no plan of their own; where one has begun a child, the job has started.
+    let items_expired = !job.started && ends.iter().skip(plan.steps.len()).any(|(_, code)| *code == Some("expired"));
+    if plan.steps.iter().zip(ends).any(expired) || items_expired {
         return End::Failed;
     }
     let counts = |wanted: End| {

@@ -169,6 +169,11 @@ fn provocation(bug: Bug) -> Provocation {
     match bug {
         Bug::MissedRunNeverHappens => Provocation { schedules: true, ..plain(&["kill-server"]) },
         Bug::TriggerFiresTwice => Provocation { schedules: true, servers: 3, ..plain(&["kill-server"]) },
+        Bug::LeaseFenceIgnored => {
+            let faults = &["slow-commit", "slow-commit", "database-away", "freeze-server"];
+            Provocation { schedules: true, retention: true, servers: 3, ..plain(faults) }
+        }
+        Bug::LeaseOutlivesHolder => Provocation { servers: 3, ..plain(&["kill-server"]) },
         Bug::FamilyTornApart => Provocation { retention: true, ..plain(&["kill-worker"]) },
         Bug::PrunedInDoubt => Provocation { retention: true, ..long(&["long-cut", "sleep", "pull-plug"]) },
         Bug::SlotFreedAtVerdict => Provocation { groups: ONE_AT_A_TIME, ..long(&["cut-and-act", "long-cut"]) },

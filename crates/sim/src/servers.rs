@@ -528,6 +528,10 @@ impl World {
         for event in backlog {
             self.agenda.after(Duration::ZERO, event);
         }
+        // It may have been stopped right before a piece of what is old was to go.
+        if let Some(process) = self.servers[at].process.as_mut().filter(|process| process.retry.is_none()) {
+            process.core.tidy(false);
+        }
         // What was decided and not sent before goes out first.
         self.flush_server(at);
     }

@@ -37,9 +37,9 @@ fn every_task_on_the_pages_is_good_and_works_now() {
 #[test]
 fn every_config_on_the_pages_is_good() {
     let found = blocks("docs/operations.md");
-    assert_eq!(found.len(), 4);
+    assert_eq!(found.len(), 6);
     let none = || std::iter::empty::<(String, String)>();
-    for text in [&found[0], &found[2], &found[3]] {
+    for text in [&found[0], &found[2], &found[3], &found[4], &found[5]] {
         let (server, problems) = spec::config::server::parse(text, "server", none());
         assert!(server.is_some() && problems.is_empty(), "{}", spec::render(&problems, false));
     }

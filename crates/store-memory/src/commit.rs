@@ -8,9 +8,10 @@ use store::{Batch, Committed, StoreError};
 use uuid::Uuid;
 
 use crate::tables::{AttemptRecord, MetaRow, OutboxRecord, Tables, countable, refused};
-use crate::{beats, groups, logs, servers, workers};
+use crate::{beats, groups, leases, logs, servers, workers};
 
 pub(crate) fn write(tables: &mut Tables, batch: &Batch) -> Result<Committed, StoreError> {
+    leases::compare(tables, batch.under.iter().copied())?;
     let plan = Plan::new(
         batch,
         |id| Ok::<_, StoreError>(tables.jobs.get(&id).map(|row| row.version)),
@@ -40,6 +41,7 @@ pub(crate) fn write(tables: &mut Tables, batch: &Batch) -> Result<Committed, Sto
     if let Some(server) = &batch.server {
         servers::put(tables, server)?;
     }
+    let leases = leases::claim(tables, batch)?;
     settings(tables, batch);
     Ok(Committed {
         conflicts: plan.conflicts,
@@ -48,6 +50,7 @@ pub(crate) fn write(tables: &mut Tables, batch: &Batch) -> Result<Committed, Sto
         groups_moved: plan.groups_moved,
         mark_moved,
         outbox_moved,
+        leases,
     })
 }
 
@@ -105,11 +108,11 @@ fn attempts<'a>(tables: &mut Tables, rows: impl Iterator<Item = &'a AttemptRow>)
             countable(number)?;
         }
         let record = match tables.attempts.get(&row.id) {
-            None => AttemptRecord { row: row.clone(), late_outcome: None },
-            Some(AttemptRecord { row: old, late_outcome }) => {
+            None => AttemptRecord { row: row.clone(), begun: false, late_outcome: None },
+            Some(record @ AttemptRecord { row: old, .. }) => {
                 let AttemptRow { job, ix, number, fence, worker, started_at, .. } = *old;
                 let row = AttemptRow { job, ix, number, fence, worker, started_at, ..row.clone() };
-                AttemptRecord { row, late_outcome: late_outcome.clone() }
+                AttemptRecord { row, ..record.clone() }
             }
         };
         tables.attempts.put(row.id, record);
@@ -162,20 +165,28 @@ fn outbox_moves(tables: &mut Tables, batch: &Batch) -> BTreeSet<Uuid> {
 
 /// What changes no state: late ends of attempts that were given up, and events that could not be handled.
 fn evidence(tables: &mut Tables, batch: &Batch, plan: &Plan<'_>) -> Result<(), StoreError> {
-    for late in &batch.late_outcomes {
+    let undone = plan.undone(batch);
+    for late in batch.late_outcomes.iter().filter(|late| !undone.contains(&late.attempt)) {
         tables.attempts.update(&late.attempt, |record| {
             let is_news = record.late_outcome.is_none() && record.row.state != "ended";
             is_news.then(|| AttemptRecord {
                 row: AttemptRow { confirmed: true, ..record.row.clone() },
                 late_outcome: Some((late.outcome.clone(), late.at)),
+                ..record.clone()
             })
         });
     }
-    for (attempt, fence) in &batch.confirmed {
+    for (attempt, fence) in batch.confirmed.iter().filter(|(attempt, _)| !undone.contains(attempt)) {
         countable(fence.0)?;
         tables.attempts.update(attempt, |record| {
             let row = AttemptRow { confirmed: true, ..record.row.clone() };
-            (record.row.fence == *fence).then(|| AttemptRecord { row, late_outcome: record.late_outcome.clone() })
+            (record.row.fence == *fence).then(|| AttemptRecord { row, ..record.clone() })
+        });
+    }
+    for (attempt, fence) in &batch.begun {
+        countable(fence.0)?;
+        tables.attempts.update(attempt, |record| {
+            (record.row.fence == *fence).then(|| AttemptRecord { begun: true, ..record.clone() })
         });
     }
     for row in batch.quarantine.iter().filter(|row| row.job.is_none_or(|job| plan.takes(job))) {

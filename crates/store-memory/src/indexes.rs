@@ -9,6 +9,7 @@ use store::rows::{
     BeatRole, BeatRow, BreakerRow, DefinitionRow, EventRow, HearingRow, IdempotencyRow, JobRow, LineageRow,
     QuarantineRow, SecretRow, ServerId, ServerRow, StepRow, TaskRow, TokenRow, TriggerRow, WorkerRow,
 };
+use store::{Lease, LeaseRow};
 use uuid::Uuid;
 
 use crate::table::Row;
@@ -36,6 +37,7 @@ plain! {
     SecretRow: String;
     TaskRow: String;
     ServerRow: ServerId;
+    LeaseRow: Lease;
     HearingRow: ();
     BreakerRow: ();
     MetaRow: String;

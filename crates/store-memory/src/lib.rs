@@ -19,6 +19,7 @@ mod store;
 mod beats;
 mod commit;
 mod groups;
+mod leases;
 mod logs;
 mod retention;
 mod servers;

@@ -14,7 +14,7 @@ use store::rows::{
     BeatRole, BeatRow, BreakerRow, EventRow, HearingRow, IdempotencyRow, JobRow, LineageRow, LoadedJob, LoadedStep,
     SecretRow, ServerRow, StepRow, StoredJob, TaskRow, TokenRow, TriggerRow, WorkerRow,
 };
-use store::{Cleared, JobFilter, OldJob, OldLog, Page, Reader, StoreError, Strays, prefix};
+use store::{Cleared, JobFilter, LeaseRow, OldJob, OldLog, Page, Reader, StoreError, Strays, prefix};
 use uuid::Uuid;
 
 use crate::database::MemoryDatabase;
@@ -190,9 +190,10 @@ impl Reader for MemoryReader {
 
     fn attempt(&self, id: AttemptId) -> Result<Option<AttemptGlance>, StoreError> {
         self.look(|t| {
-            let AttemptRecord { row, late_outcome } = t.attempts.get(&id).filter(|a| t.jobs.contains(&a.row.job))?;
+            let AttemptRecord { row, begun, late_outcome } =
+                t.attempts.get(&id).filter(|a| t.jobs.contains(&a.row.job))?;
             let reported = row.state == "ended" || late_outcome.is_some();
-            Some(AttemptGlance { number: row.number, confirmed: row.confirmed, reported })
+            Some(AttemptGlance { number: row.number, confirmed: row.confirmed, reported, begun: *begun })
         })
     }
 
@@ -308,6 +309,10 @@ impl Reader for MemoryReader {
         })
     }
 
+    fn leases(&self) -> Result<Vec<LeaseRow>, StoreError> {
+        self.look(|t| t.leases.iter().map(|(_, row)| *row).collect())
+    }
+
     fn workers(&self) -> Result<Vec<Arc<WorkerRow>>, StoreError> {
         self.look(|t| t.workers.index().name.values().cloned().collect())
     }
@@ -342,6 +347,10 @@ impl Reader for MemoryReader {
 
     fn tasks(&self) -> Result<Vec<TaskRow>, StoreError> {
         self.look(|t| t.tasks.iter().map(|(_, row)| row.clone()).collect())
+    }
+
+    fn task_stamps(&self) -> Result<Vec<(String, Time)>, StoreError> {
+        self.look(|t| t.tasks.iter().map(|(name, row)| (name.clone(), row.pushed_at)).collect())
     }
 
     fn trigger(&self, id: &str) -> Result<Option<TriggerRow>, StoreError> {

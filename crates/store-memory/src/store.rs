@@ -6,14 +6,16 @@ use std::sync::Arc;
 use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
 use store::read::OutboxView;
 use store::rows::{NewWorker, QueuedStep, SecretRow, ServerRow, StoredJob, TaskRow, TokenRow, TriggerRow, WorkerRow};
-use store::{Batch, Cleared, Committed, Due, DueLog, Enrolled, HeldStep, Piece, Reader, Store, StoreError, Strays};
+use store::{
+    Batch, Cleared, Committed, Due, DueLog, Enrolled, HeldStep, Piece, Reader, Store, StoreError, Strays, Tenure,
+};
 use uuid::Uuid;
 
 use crate::database::MemoryDatabase;
 use crate::indexes::StepPlace;
 use crate::reader::{self, MemoryReader};
 use crate::tables::{Counter, FENCES_COUNTER, MetaRow, OutboxRecord, Tables, countable, refused};
-use crate::{beats, commit, groups, retention, servers, workers};
+use crate::{beats, commit, groups, leases, retention, servers, workers};
 
 /// Named by the schema of a database that has one; taken here too.
 const SCHEMAS_OWN_KEY: &str = "min_reader";
@@ -32,6 +34,18 @@ impl MemoryStore {
 
     fn transact<T>(&self, write: impl FnOnce(&mut Tables) -> Result<T, StoreError>) -> Result<T, StoreError> {
         self.database.lock().transact(write)
+    }
+
+    /// The same, if this lease is still held.
+    fn tidy<T>(
+        &self,
+        under: Option<Tenure>,
+        write: impl FnOnce(&mut Tables) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        self.transact(|tables| {
+            leases::compare(tables, under)?;
+            write(tables)
+        })
     }
 }
 
@@ -173,40 +187,53 @@ impl Store for MemoryStore {
         Ok(self.database.lock().worker(id).cloned())
     }
 
-    fn prune_beats(&mut self, before: Time, limit: usize) -> Result<usize, StoreError> {
-        self.transact(|tables| Ok(beats::prune(tables, before, limit)))
+    fn prune_beats(&mut self, before: Time, limit: usize, under: Option<Tenure>) -> Result<usize, StoreError> {
+        self.tidy(under, |tables| Ok(beats::prune(tables, before, limit)))
     }
 
-    fn doom(&mut self, jobs: &[(JobId, u64)], now: Time) -> Result<Vec<JobId>, StoreError> {
-        self.transact(|tables| retention::doom(tables, jobs, now))
+    fn doom(&mut self, jobs: &[(JobId, u64)], now: Time, under: Option<Tenure>) -> Result<Vec<JobId>, StoreError> {
+        self.tidy(under, |tables| retention::doom(tables, jobs, now))
     }
 
-    fn clear_doomed(&mut self, piece: Piece) -> Result<Cleared, StoreError> {
-        self.transact(|tables| Ok(retention::clear_doomed(tables, piece)))
+    fn clear_doomed(&mut self, piece: Piece, under: Option<Tenure>) -> Result<Cleared, StoreError> {
+        self.tidy(under, |tables| Ok(retention::clear_doomed(tables, piece)))
     }
 
-    fn drop_log(&mut self, attempt: AttemptId, now: Time, piece: Piece) -> Result<Cleared, StoreError> {
-        self.transact(|tables| Ok(retention::drop_log(tables, attempt, now, piece)))
+    fn drop_log(
+        &mut self,
+        attempt: AttemptId,
+        now: Time,
+        piece: Piece,
+        under: Option<Tenure>,
+    ) -> Result<Cleared, StoreError> {
+        self.tidy(under, |tables| Ok(retention::drop_log(tables, attempt, now, piece)))
     }
 
     fn prune_definitions(
         &mut self,
         after: Option<[u8; 32]>,
         limit: usize,
+        under: Option<Tenure>,
     ) -> Result<(usize, Option<[u8; 32]>), StoreError> {
-        self.transact(|tables| Ok(retention::prune_definitions(tables, after, limit)))
+        self.tidy(under, |tables| Ok(retention::prune_definitions(tables, after, limit)))
     }
 
-    fn drop_strays(&mut self, before: Time, limit: usize) -> Result<Strays, StoreError> {
-        self.transact(|tables| Ok(retention::drop_strays(tables, before, limit)))
+    fn drop_strays(&mut self, before: Time, limit: usize, under: Option<Tenure>) -> Result<Strays, StoreError> {
+        self.tidy(under, |tables| Ok(retention::drop_strays(tables, before, limit)))
     }
 
-    fn depart(&mut self, worker: WorkerId, unseen_since: Time, now: Time) -> Result<bool, StoreError> {
-        self.transact(|tables| Ok(retention::depart(tables, worker, unseen_since, now)))
+    fn depart(
+        &mut self,
+        worker: WorkerId,
+        unseen_since: Time,
+        now: Time,
+        under: Option<Tenure>,
+    ) -> Result<bool, StoreError> {
+        self.tidy(under, |tables| Ok(retention::depart(tables, worker, unseen_since, now)))
     }
 
-    fn prune_groups(&mut self, before: Time, limit: usize) -> Result<usize, StoreError> {
-        self.transact(|tables| Ok(groups::prune(tables, before, limit)))
+    fn prune_groups(&mut self, before: Time, limit: usize, under: Option<Tenure>) -> Result<usize, StoreError> {
+        self.tidy(under, |tables| Ok(groups::prune(tables, before, limit)))
     }
 
     fn put_token(&mut self, token: &TokenRow) -> Result<(), StoreError> {

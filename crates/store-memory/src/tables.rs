@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use engine::{AttemptId, JobId, Time, WorkerId};
-use store::StoreError;
 use store::read::{LogState, OutboxView};
 use store::rows::{
     AttemptRow, BeatRow, BreakerRow, DefinitionRow, EventRow, HearingRow, IdempotencyRow, JobRow, LineageRow,
     OutboxRow, QuarantineRow, SecretRow, ServerRow, StepRow, TaskRow, TokenRow, TriggerRow, WorkerRow,
 };
+use store::{LeaseRow, StoreError};
 
 use crate::database::FORGETTABLE_COMMITS;
 use crate::table::{Journal, Table};
@@ -49,6 +49,7 @@ pub(crate) struct Tables {
     pub(crate) triggers: Table<TriggerRow>,
     pub(crate) groups: Table<GroupRow>,
     pub(crate) servers: Table<ServerRow>,
+    pub(crate) leases: Table<LeaseRow>,
     pub(crate) hearing: Table<HearingRow>,
     pub(crate) breaker: Table<BreakerRow>,
     pub(crate) meta: Table<MetaRow>,
@@ -57,10 +58,11 @@ pub(crate) struct Tables {
     pub(crate) departed: Table<DepartedRow>,
 }
 
-/// A granted attempt, with the end that came when it was given up already.
+/// A granted attempt, with what was said of it beside its state: that it began, and an end that came when it was given up already.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AttemptRecord {
     pub row: AttemptRow,
+    pub begun: bool,
     pub late_outcome: Option<(String, Time)>,
 }
 
@@ -218,7 +220,7 @@ impl Tables {
     }
 
     /// Without `..`, so that no table can be left out of transactions.
-    fn journals(&mut self) -> [&mut dyn Journal; 27] {
+    fn journals(&mut self) -> [&mut dyn Journal; 28] {
         let Tables {
             commits: _,
             oldest: _,
@@ -243,6 +245,7 @@ impl Tables {
             triggers,
             groups,
             servers,
+            leases,
             hearing,
             breaker,
             meta,
@@ -272,6 +275,7 @@ impl Tables {
             triggers,
             groups,
             servers,
+            leases,
             hearing,
             breaker,
             meta,

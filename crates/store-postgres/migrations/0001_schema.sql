@@ -113,6 +113,8 @@ CREATE TABLE attempts (
     epoch            bigint  NOT NULL,
     state            text    COLLATE "C" NOT NULL,
     confirmed        boolean NOT NULL,
+    -- Its worker said that its process runs: what the same worker says later, from a disk that was put back, does not count then.
+    begun            boolean NOT NULL DEFAULT false,
     started_at       bigint  NOT NULL,
     ended_at         bigint,
     exit_code        integer,

@@ -21,7 +21,7 @@ use uuid::Uuid;
 use crate::hold::Held;
 use crate::session::{Failure, Session, Train};
 use crate::values::{column, counted, get, maybe_text, micros, param, signed, text, unsigned};
-use crate::{beats, groups, logs, servers, sql, triggers, workers};
+use crate::{beats, groups, leases, logs, servers, sql, triggers, workers};
 
 /// How often a batch is begun anew because others were faster. Each time some of them are through.
 const RACES_MAX: u32 = 5;
@@ -45,6 +45,7 @@ pub(crate) async fn commit(session: &mut Session, batch: &Batch, writer: i64) ->
 
 async fn write(session: &mut Session, batch: &Batch, writer: i64) -> Result<Committed, Failure> {
     let held = Held::take(session, batch, writer).await?;
+    batch.under.iter().try_for_each(|tenure| tenure.compare(held.leases.get(&tenure.lease).copied()))?;
     let plan = held.plan(batch)?;
     let mut writes = Writes::default();
     definitions(&mut writes, batch);
@@ -63,6 +64,7 @@ async fn write(session: &mut Session, batch: &Batch, writer: i64) -> Result<Comm
     workers::write(&mut writes, batch)?;
     let mark_moved = !servers::mark(&mut writes, batch, &held);
     servers::put(&mut writes.train, batch.server.as_ref())?;
+    let leases = leases::claim(&mut writes, batch, &held)?;
     settings(&mut writes, batch);
     let greeted = workers::greet(batch, &held);
 
@@ -78,6 +80,7 @@ async fn write(session: &mut Session, batch: &Batch, writer: i64) -> Result<Comm
         groups_moved: plan.groups_moved,
         mark_moved,
         outbox_moved,
+        leases,
     })
 }
 
@@ -304,8 +307,9 @@ fn left_out(batch: &Batch, moves: &[(usize, Vec<Uuid>)], answers: &[Vec<Row>]) -
 /// What changes no state: late ends of attempts that were given up, and events that could not be handled.
 fn evidence<'a>(writes: &mut Writes<'a>, batch: &'a Batch, plan: &Plan<'_>) -> Result<(), StoreError> {
     // The first of each counts.
-    let rows: BTreeMap<AttemptId, &LateOutcome> =
-        batch.late_outcomes.iter().rev().map(|row| (row.attempt, row)).collect();
+    let undone = plan.undone(batch);
+    let late = batch.late_outcomes.iter().filter(|row| !undone.contains(&row.attempt));
+    let rows: BTreeMap<AttemptId, &LateOutcome> = late.rev().map(|row| (row.attempt, row)).collect();
     let rows: Vec<_> = rows.into_values().collect();
     writes.train.add_if(!rows.is_empty(), sql::ADD_LATE_OUTCOME, || {
         vec![
@@ -315,11 +319,14 @@ fn evidence<'a>(writes: &mut Writes<'a>, batch: &'a Batch, plan: &Plan<'_>) -> R
             column(&rows, |row| late_artifacts(&row.outcome)),
         ]
     });
-    let rows = &batch.confirmed;
-    let fences = counted(rows, |(_, fence)| signed(fence.0))?;
+    let rows: Vec<_> = batch.confirmed.iter().filter(|(attempt, _)| !undone.contains(attempt)).collect();
+    let fences = counted(&rows, |(_, fence)| signed(fence.0))?;
     writes
         .train
-        .add_if(!rows.is_empty(), sql::CONFIRM_ATTEMPT, || vec![column(rows, |(attempt, _)| attempt.0), fences]);
+        .add_if(!rows.is_empty(), sql::CONFIRM_ATTEMPT, || vec![column(&rows, |(attempt, _)| attempt.0), fences]);
+    let rows = &batch.begun;
+    let fences = counted(rows, |(_, fence)| signed(fence.0))?;
+    writes.train.add_if(!rows.is_empty(), sql::BEGIN_ATTEMPT, || vec![column(rows, |(attempt, _)| attempt.0), fences]);
     let rows: Vec<_> = batch.quarantine.iter().filter(|row| row.job.is_none_or(|job| plan.takes(job))).collect();
     writes.train.add_if(!rows.is_empty(), sql::ADD_QUARANTINE, || {
         vec![

@@ -6,9 +6,15 @@ use store::StoreError;
 use tokio_postgres::Error;
 use tokio_postgres::error::SqlState;
 
+/// A statement that we prepared is not there, or one that we did not prepare is: it is not our session.
+const HANDED_OUT: [SqlState; 2] = [SqlState::INVALID_SQL_STATEMENT_NAME, SqlState::DUPLICATE_PSTATEMENT];
+
 /// `name` is the database's name for people.
 pub(crate) fn translate(name: &str, error: &Error) -> StoreError {
-    let message = words(error);
+    let mut message = words(error);
+    if error.code().is_some_and(|code| HANDED_OUT.contains(code)) {
+        message.push_str("; if a connection pooler is in between, say so with `postgres.pooled: true`");
+    }
     let unavailable = |message| StoreError::Unavailable { message: format!("{name}: {message}") };
     let Some(code) = error.code() else {
         // Without a code it never reached the database, or its answer never reached us; or a value has another type than we think.
@@ -41,13 +47,14 @@ pub(crate) fn is_race(error: &Error) -> bool {
 pub(crate) fn is_fatal(error: &Error) -> bool {
     let Some(code) = error.code() else { return true };
     // Statements that are not known any more, or that were planned for another schema, are prepared anew with a new connection.
-    let stale =
-        [SqlState::FEATURE_NOT_SUPPORTED, SqlState::INVALID_SQL_STATEMENT_NAME, SqlState::READ_ONLY_SQL_TRANSACTION];
-    stale.contains(code) || ["08", "57", "58", "XX"].contains(&class(code)) && *code != SqlState::QUERY_CANCELED
+    let stale = [SqlState::FEATURE_NOT_SUPPORTED, SqlState::READ_ONLY_SQL_TRANSACTION];
+    stale.contains(code)
+        || HANDED_OUT.contains(code)
+        || ["08", "57", "58", "XX"].contains(&class(code)) && *code != SqlState::QUERY_CANCELED
 }
 
 /// What the server says, and not only that it said something.
-fn words(error: &Error) -> String {
+pub(crate) fn words(error: &Error) -> String {
     match (error.as_db_error(), error.source()) {
         (Some(db), _) => match db.detail() {
             Some(detail) => format!("{} ({}): {detail}", db.message(), db.code().code()),

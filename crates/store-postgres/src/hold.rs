@@ -10,16 +10,17 @@ use engine::{AttemptId, JobId, WorkerId};
 use store::plan::Plan;
 use store::read::LogState;
 use store::rows::{FleetChange, HearingRow};
-use store::{Batch, StoreError};
+use store::{Batch, Lease, LeaseRow, StoreError};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
 use crate::session::{Failure, Session, Train};
 use crate::values::{self, as_written, column, get, param, texts, unsigned};
-use crate::{servers, sql};
+use crate::{leases, servers, sql};
 
 #[derive(Debug, Default)]
 pub(crate) struct Held {
+    pub(crate) leases: BTreeMap<Lease, LeaseRow>,
     versions: BTreeMap<JobId, u64>,
     keys: BTreeSet<(Uuid, String)>,
     /// Of families.
@@ -36,6 +37,8 @@ impl Held {
     pub(crate) async fn take(session: &mut Session, batch: &Batch, writer: i64) -> Result<Held, Failure> {
         let mut train = Train::beginning();
         train.add(sql::LOCK_WRITER, vec![param(writer)]);
+        let names = leases::names(batch);
+        let leases = train.add_if(!names.is_empty(), sql::LOCK_LEASES, || vec![param(names)]);
         let ids = |ids: BTreeSet<Uuid>| param(ids.into_iter().collect::<Vec<Uuid>>());
         let jobs: BTreeSet<Uuid> = batch.jobs.iter().map(|write| write.row.id.0).collect();
         let jobs = train.add_if(!jobs.is_empty(), sql::LOCK_JOBS, || vec![ids(jobs)]);
@@ -67,7 +70,9 @@ impl Held {
 
         let answers = session.run(&train).await?;
         let of = |place: Option<usize>| place.map_or(&[] as &[Row], |place| &answers[place]).iter();
+        let leases = of(leases).map(leases::lease_row).collect::<Result<Vec<_>, _>>()?.into_iter().flatten();
         Ok(Held {
+            leases: leases.map(|row| (row.lease, row)).collect(),
             versions: of(jobs)
                 .map(|row| Ok((values::job(row, 0)?, unsigned(row, 1)?)))
                 .collect::<Result<_, Failure>>()?,
@@ -113,8 +118,8 @@ fn log(row: &Row) -> Result<(AttemptId, LogState), Failure> {
 fn attempts(batch: &Batch) -> BTreeSet<Uuid> {
     let written = batch.attempts.iter().map(|row| row.id);
     let late = batch.late_outcomes.iter().map(|row| row.attempt);
-    let confirmed = batch.confirmed.iter().map(|(attempt, _)| *attempt);
-    written.chain(late).chain(confirmed).map(|attempt| attempt.0).collect()
+    let said = batch.confirmed.iter().chain(&batch.begun).map(|(attempt, _)| *attempt);
+    written.chain(late).chain(said).map(|attempt| attempt.0).collect()
 }
 
 fn logs(batch: &Batch) -> BTreeSet<Uuid> {

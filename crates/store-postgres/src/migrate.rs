@@ -24,8 +24,10 @@ pub(crate) struct Migration {
 
 /// In order. A migration that was ever released is never edited: its checksum is in every database. Servers of the build before
 /// run on while one is applied, and go on afterwards where `min_reader` lets them: so each only adds.
-pub(crate) const MIGRATIONS: &[Migration] =
-    &[Migration { version: 1, name: "schema", sql: include_str!("../migrations/0001_schema.sql"), min_reader: 1 }];
+pub(crate) const MIGRATIONS: &[Migration] = &[
+    Migration { version: 1, name: "schema", sql: include_str!("../migrations/0001_schema.sql"), min_reader: 1 },
+    Migration { version: 2, name: "leases", sql: include_str!("../migrations/0002_leases.sql"), min_reader: 1 },
+];
 
 pub(crate) async fn run(session: &mut Session, place: &Place, migrations: &[Migration]) -> Result<(), Failure> {
     // Each step is a transaction with the lock of its own, and looks anew at what others have done.
@@ -36,6 +38,19 @@ pub(crate) async fn run(session: &mut Session, place: &Place, migrations: &[Migr
 /// Applies the next one that is missing; false if there was none.
 async fn next(session: &mut Session, place: &Place, migrations: &[Migration]) -> Result<bool, Failure> {
     session.query("SELECT pg_advisory_xact_lock($1)", &[&MIGRATION_LOCK]).await?;
+    let missing = missing(session, place, migrations).await?;
+    match migrations.iter().find(|migration| missing.contains(&migration.version)) {
+        Some(migration) => apply(session, migration).await.map(|()| true),
+        None => Ok(false),
+    }
+}
+
+/// Those that the database has not been through; an error where this build must not touch it.
+pub(crate) async fn missing(
+    session: &mut Session,
+    place: &Place,
+    migrations: &[Migration],
+) -> Result<Vec<u32>, Failure> {
     let path = || place.name.to_string();
     let known = migrations.last().map_or(0, |m| m.version);
     let applied = applied(session, place).await?;
@@ -45,19 +60,17 @@ async fn next(session: &mut Session, place: &Place, migrations: &[Migration]) ->
             return Err(StoreError::TooNew { path: path(), needs, knows: known }.into());
         }
     }
+    let mut missing = Vec::new();
     for migration in migrations {
         match applied.iter().find(|(version, _)| *version == migration.version) {
             Some((_, checksum)) if *checksum == migration.checksum() => {}
             Some((version, _)) => {
                 return Err(StoreError::MigrationChanged { path: path(), version: *version }.into());
             }
-            None => {
-                apply(session, migration).await?;
-                return Ok(true);
-            }
+            None => missing.push(migration.version),
         }
     }
-    Ok(false)
+    Ok(missing)
 }
 
 type Applied = Vec<(u32, [u8; 32])>;

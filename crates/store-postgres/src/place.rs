@@ -1,26 +1,18 @@
-//! Where a database is, and how connections to it are opened and tuned.
+//! A database, and how connections to it are opened and tuned.
 
-use std::str::FromStr;
+use std::collections::HashMap;
+use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use store::StoreError;
-use tokio_postgres::config::{Host, TargetSessionAttrs};
-use tokio_postgres::{Config, NoTls};
+use tokio::task::AbortHandle;
+use tokio_postgres::config::TargetSessionAttrs;
+use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage};
 
+use crate::address::{self, CONNECT_PATIENCE};
 use crate::driver::{Driver, wait};
-use crate::error::translate;
-use crate::session::Session;
-
-/// For a connection, with all that is said before the first statement.
-const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
-
-/// A peer that acknowledges nothing for so long is gone, whatever the network says.
-const SILENCE_MAX: Duration = Duration::from_secs(15);
-
-/// How idle connections are asked whether they live.
-const KEEPALIVE_IDLE: Duration = Duration::from_secs(10);
-const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
+use crate::session::{Beginnings, Failure, Manner, Session};
+use crate::values::get;
 
 /// The oldest PostgreSQL that the statements were tried on, as it counts itself.
 const VERSION_MIN: i32 = 150_000;
@@ -31,25 +23,39 @@ const VERSION_MIN: i32 = 150_000;
 /// Plans are kept, maybe from when a table was still empty, while it grows. So they never depend on what was counted when: always
 /// from row to row by an index, which every statement here has. Small tables are read whole all the same: that counts as so dear
 /// then that each time would begin with compiling the statement, were it allowed.
-const TUNING: &str = "
-    SET statement_timeout = '25s';
-    SET lock_timeout = '10s';
-    SET idle_in_transaction_session_timeout = '20s';
-    SET enable_seqscan = off;
-    SET enable_hashjoin = off;
-    SET enable_mergejoin = off;
-    SET max_parallel_workers_per_gather = 0;
-    SET jit = off;
-    SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'";
+const TUNING: [&str; 8] = [
+    "statement_timeout = '25s'",
+    "lock_timeout = '10s'",
+    "idle_in_transaction_session_timeout = '20s'",
+    "enable_seqscan = off",
+    "enable_hashjoin = off",
+    "enable_mergejoin = off",
+    "max_parallel_workers_per_gather = 0",
+    "jit = off",
+];
 
 /// Whoever writes has arrays for arguments, of whose length no plan depends: one is made for each statement, and none anew.
-const TUNING_TO_WRITE: &str = "SET plan_cache_mode = force_generic_plan";
+const TUNING_TO_WRITE: &str = "plan_cache_mode = force_generic_plan";
+
+/// Found in a session that nobody but us should have used: somebody hands out sessions.
+const LEAVE_TRACE: &str = "SELECT set_config('bowline.trace', 'left', false)";
+const FIND_TRACE: &str = "SELECT coalesce(current_setting('bowline.trace', true), '')";
+
+/// Whoever asks for all that is wrong reads whole tables, for as long as that takes, and changes nothing.
+const TUNING_TO_CHECK: [&str; 5] = [
+    "statement_timeout = 0",
+    "idle_in_transaction_session_timeout = '60s'",
+    "default_transaction_read_only = on",
+    "work_mem = '64MB'",
+    "jit = off",
+];
 
 /// What a connection is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Write,
     Look,
+    Check,
 }
 
 /// A database, by what is needed to reach it.
@@ -57,60 +63,66 @@ pub(crate) enum Purpose {
 pub(crate) struct Place {
     config: Config,
     driver: Arc<Driver>,
+    pooled: bool,
     /// For people, without a password.
     pub(crate) name: Arc<str>,
 }
 
 impl Place {
-    /// `url` is `postgres://user:password@host:port/database`, or any other form that PostgreSQL's own programs take.
-    pub(crate) fn new(url: &str) -> Result<Place, StoreError> {
-        let mut config = Config::from_str(url).map_err(|e| {
-            let why = std::error::Error::source(&e).map(ToString::to_string).unwrap_or_default();
-            StoreError::Refused { message: format!("this is no address of a PostgreSQL database: {why}") }
-        })?;
-        config
-            .connect_timeout(CONNECT_PATIENCE)
-            .tcp_user_timeout(SILENCE_MAX)
-            .keepalives_idle(KEEPALIVE_IDLE)
-            .keepalives_interval(KEEPALIVE_INTERVAL)
-            // Of several hosts the one that takes writes: a standby is behind what was answered.
-            .target_session_attrs(TargetSessionAttrs::ReadWrite);
-        if config.get_application_name().is_none() {
-            config.application_name("bowline");
-        }
-        let name = Arc::from(name(&config));
-        Ok(Place { config, driver: Arc::new(Driver::start()?), name })
+    /// `pooled`: there is somebody in between who hands out sessions for a transaction at a time.
+    pub(crate) fn new(url: &str, pooled: bool) -> Result<Place, StoreError> {
+        let config = address::read(url)?;
+        let name = Arc::from(address::name(&config));
+        Ok(Place { config, driver: Arc::new(Driver::start()?), pooled, name })
     }
 
     pub(crate) fn connect(&self, purpose: Purpose) -> Result<Session, StoreError> {
-        let config = self.config.clone();
-        let opening = self.driver.handle().spawn(async move {
-            let (client, connection) = config.connect(NoTls).await?;
-            let task = tokio::spawn(async move {
-                if let Err(error) = connection.await {
-                    tracing::debug!(%error, "a connection to PostgreSQL ended");
-                }
-            });
-            client.batch_execute(TUNING).await?;
-            if purpose == Purpose::Write {
-                client.batch_execute(TUNING_TO_WRITE).await?;
-            }
-            Ok(Session::new(client, task.abort_handle()))
-        });
-        match wait(CONNECT_PATIENCE, opening) {
-            Some(Ok(opened)) => opened.map_err(|e| translate(&self.name, &e)),
+        self.open(purpose, false)
+    }
+
+    /// The first connection to write: is it what it seems to be?
+    pub(crate) fn connect_first(&self) -> Result<Session, StoreError> {
+        self.open(Purpose::Write, true)
+    }
+
+    pub(crate) fn driver(&self) -> &Driver {
+        &self.driver
+    }
+
+    pub(crate) fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Whether this is the way to the database itself, as was found out with the first connection.
+    pub(crate) fn leads_to(&self, config: &Config) -> bool {
+        !self.pooled && self.config == *config
+    }
+
+    fn open(&self, purpose: Purpose, first: bool) -> Result<Session, StoreError> {
+        // Without the driver, which must not be dropped on its own thread.
+        let (mut config, name) = (self.config.clone(), self.name.clone());
+        if purpose == Purpose::Check {
+            // A standby knows as much.
+            config.target_session_attrs(TargetSessionAttrs::Any);
+        }
+        let opening: Pin<Box<dyn Future<Output = Result<Session, Failure>> + Send>> = match self.pooled {
+            true => Box::pin(async move { open_pooled(&config, purpose).await }),
+            false => Box::pin(async move { open_direct(&config, purpose, first, &name).await }),
+        };
+        match wait(CONNECT_PATIENCE, self.driver.handle().spawn(opening)) {
+            Some(Ok(opened)) => opened.map_err(|failure| failure.into_store(&self.name)),
             Some(Err(error)) => Err(self.unavailable(&error.to_string())),
             None => Err(self.unavailable(&format!("no connection within {} s", CONNECT_PATIENCE.as_secs()))),
         }
     }
 
     /// Whether this is a database that can hold what we write.
-    pub(crate) async fn check(&self, session: &Session) -> Result<(), StoreError> {
+    pub(crate) async fn check(&self, session: &mut Session) -> Result<(), Failure> {
         let asked = "SELECT current_setting('server_version_num')::int, current_setting('server_version'),
                             current_setting('server_encoding')";
-        let row = session.client.query_one(asked, &[]).await.map_err(|e| translate(&self.name, &e))?;
-        let (number, version, encoding): (i32, String, String) = (row.get(0), row.get(1), row.get(2));
-        let refused = |why: String| StoreError::Refused { message: format!("{}: {why}", self.name) };
+        let Some(row) = session.query_opt(asked, &[]).await? else { return Ok(()) };
+        let (number, version, encoding): (i32, String, String) = (get(&row, 0)?, get(&row, 1)?, get(&row, 2)?);
+        let refused = |why: String| Failure::Store(StoreError::Refused { message: format!("{}: {why}", self.name) });
         if number < VERSION_MIN {
             return Err(refused(format!("PostgreSQL 15 or later is needed, and this is {version}")));
         }
@@ -125,51 +137,80 @@ impl Place {
     }
 }
 
-/// The address without what is secret in it.
-fn name(config: &Config) -> String {
-    let hosts: Vec<String> = (config.get_hosts().iter().enumerate())
-        .map(|(index, host)| {
-            let port = config.get_ports().get(index).or(config.get_ports().first()).copied().unwrap_or(5432);
-            match host {
-                Host::Tcp(host) => format!("{host}:{port}"),
-                Host::Unix(path) => format!("{}:{port}", path.display()),
-            }
-        })
-        .collect();
-    let user = config.get_user().map(|user| format!("{user}@")).unwrap_or_default();
-    let database = config.get_dbname().or(config.get_user()).unwrap_or_default();
-    format!("postgres://{user}{}/{database}", hosts.join(","))
+async fn open_direct(config: &Config, purpose: Purpose, first: bool, name: &str) -> Result<Session, Failure> {
+    let (client, socket) = plain(config).await?;
+    // Before anything is set that others would find.
+    if first && is_handed_out(config, &client).await? {
+        let message = format!(
+            "{name} is a connection pooler that hands out sessions for a transaction at a time; say so with `postgres.pooled: true`"
+        );
+        return Err(StoreError::Refused { message }.into());
+    }
+    client.batch_execute(&tuning(purpose, false)).await.map_err(Failure::Postgres)?;
+    Ok(Session::new(client, socket, Manner::Named(HashMap::new())))
+}
+
+async fn open_pooled(config: &Config, purpose: Purpose) -> Result<Session, Failure> {
+    let (client, socket) = plain(config).await?;
+    Ok(Session::new(client, socket, Manner::Whole(Beginnings::with(&tuning(purpose, true)))))
+}
+
+/// A connection without settings; its socket is driven until it is dropped.
+async fn plain(config: &Config) -> Result<(Client, AbortHandle), Failure> {
+    let (client, connection) = config.connect(NoTls).await.map_err(Failure::Postgres)?;
+    let task = tokio::spawn(async move {
+        if let Err(error) = connection.await {
+            tracing::debug!(%error, "a connection to PostgreSQL ended");
+        }
+    });
+    Ok((client, task.abort_handle()))
+}
+
+/// Whether a new connection finds what was left on another one, which only somebody in between can bring about. One that happens
+/// to have a session to spare is not noticed.
+pub(crate) async fn is_handed_out(config: &Config, client: &Client) -> Result<bool, Failure> {
+    client.batch_execute(LEAVE_TRACE).await.map_err(Failure::Postgres)?;
+    let (other, _) = plain(config).await?;
+    let found = other.simple_query(FIND_TRACE).await.map_err(Failure::Postgres)?;
+    Ok(found.iter().any(|message| match message {
+        SimpleQueryMessage::Row(row) => row.get(0).is_some_and(|trace| !trace.is_empty()),
+        _ => false,
+    }))
+}
+
+/// The settings, for the session or only for the transaction that was just begun.
+fn tuning(purpose: Purpose, local: bool) -> String {
+    let set = if local { "SET LOCAL" } else { "SET" };
+    let tuning: &[&str] = if purpose == Purpose::Check { &TUNING_TO_CHECK } else { &TUNING };
+    let mut settings: Vec<String> = tuning.iter().map(|setting| format!("{set} {setting}")).collect();
+    if purpose == Purpose::Write {
+        settings.push(format!("{set} {TUNING_TO_WRITE}"));
+        settings.push(format!(
+            "SELECT set_config('synchronous_commit', 'on', {local}) WHERE current_setting('synchronous_commit') = 'off'"
+        ));
+    }
+    settings.join("; ")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn its_name_has_no_password() {
-        let name = |url| Place::new(url).expect("an address").name.to_string();
-        assert_eq!(name("postgres://ada:hush@db.example/jobs"), "postgres://ada@db.example:5432/jobs");
-        assert_eq!(name("host=a,b port=1,2 user=u password=hush"), "postgres://u@a:1,b:2/u");
-    }
-
-    #[test]
-    fn what_is_no_address_is_refused() {
-        let error = Place::new("host=a nonsense=hush").expect_err("no address");
-        assert!(matches!(error, StoreError::Refused { .. }), "{error}");
-    }
-
     /// Whatever the database or the role is set to.
     #[test]
     fn a_commit_is_on_the_disk_before_it_is_answered() {
         let database = testkit::postgres::Database::new();
-        let asked = |value: &str| {
+        let asked = |value: &str, pooled: bool| {
             let name = database.psql("SELECT current_database()");
             database.psql(&format!("ALTER DATABASE {name} SET synchronous_commit = {value}"));
-            let place = Place::new(&database.url()).expect("an address");
-            let session = place.connect(Purpose::Look).expect("a connection");
-            let row = wait(CONNECT_PATIENCE, session.client.query_one("SHOW synchronous_commit", &[]));
-            row.expect("in time").expect("an answer").get::<_, String>(0)
+            let place = Place::new(&database.url(), pooled).expect("an address");
+            let mut session = place.connect(Purpose::Write).expect("a connection");
+            let row = wait(CONNECT_PATIENCE, session.query_opt("SHOW synchronous_commit", &[]));
+            row.expect("in time").expect("an answer").expect("a row").get::<_, String>(0)
         };
-        assert_eq!((asked("off"), asked("remote_apply")), ("on".to_owned(), "remote_apply".to_owned()));
+        for pooled in [false, true] {
+            let (off, remote) = (asked("off", pooled), asked("remote_apply", pooled));
+            assert_eq!((off.as_str(), remote.as_str()), ("on", "remote_apply"), "pooled: {pooled}");
+        }
     }
 }

@@ -7,12 +7,10 @@ use store::StoreError;
 use crate::place::{Place, Purpose};
 use crate::session::Session;
 
-/// More would not read faster on the machines that this runs on, and each is a process of the database.
-const CONNECTIONS_MAX: usize = 4;
-
 #[derive(Debug)]
 pub(crate) struct Pool {
     pub(crate) place: Place,
+    connections_max: usize,
     state: Mutex<State>,
     returned: Condvar,
 }
@@ -30,8 +28,8 @@ pub(crate) struct Lent<'a> {
 }
 
 impl Pool {
-    pub(crate) fn new(place: Place) -> Pool {
-        Pool { place, state: Mutex::default(), returned: Condvar::new() }
+    pub(crate) fn new(place: Place, connections_max: usize) -> Pool {
+        Pool { place, connections_max: connections_max.max(1), state: Mutex::default(), returned: Condvar::new() }
     }
 
     pub(crate) fn lend(&self) -> Result<Lent<'_>, StoreError> {
@@ -44,7 +42,7 @@ impl Pool {
                 state.open -= 1;
                 continue;
             }
-            if state.open < CONNECTIONS_MAX {
+            if state.open < self.connections_max {
                 state.open += 1;
                 drop(state);
                 return self.open_another();

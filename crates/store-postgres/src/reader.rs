@@ -12,9 +12,8 @@ use store::rows::{
     BeatRow, BreakerRow, DefinitionRow, HearingRow, IdempotencyRow, LoadedJob, LoadedStep, SecretRow, ServerId,
     ServerRow, StoredJob, TaskRow, TokenRow, TriggerRow, WorkerRow,
 };
-use store::{Cleared, JobFilter, OldJob, OldLog, Page, Reader, StoreError, Strays, prefix};
+use store::{Cleared, JobFilter, LeaseRow, OldJob, OldLog, Page, Reader, StoreError, Strays, prefix};
 use tokio_postgres::Row;
-use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use crate::driver::wait;
@@ -23,7 +22,7 @@ use crate::pool::Pool;
 use crate::session::{Failure, Session, Train};
 use crate::values::{self, Param, Read, clamped, get, param, text};
 use crate::writer::ANSWER_PATIENCE;
-use crate::{beats, groups, logs, retention, servers, sql, triggers};
+use crate::{beats, groups, leases, logs, retention, servers, sql, triggers};
 
 /// Chunks of a log that one call looks at; those who want more ask again from where it ended.
 const CHUNKS_AT_A_TIME: i64 = 1_000;
@@ -35,8 +34,8 @@ pub struct PostgresReader {
 }
 
 impl PostgresReader {
-    pub(crate) fn new(place: Place) -> PostgresReader {
-        PostgresReader { pool: Pool::new(place) }
+    pub(crate) fn new(place: Place, connections_max: usize) -> PostgresReader {
+        PostgresReader { pool: Pool::new(place, connections_max) }
     }
 
     fn look<T>(&self, read: &impl AsyncFn(&mut Session) -> Result<T, Failure>) -> Result<T, StoreError> {
@@ -85,8 +84,7 @@ pub(crate) async fn all<T>(
     params: &[Param<'_>],
     read: impl Fn(&Row) -> Read<T>,
 ) -> Result<Vec<T>, Failure> {
-    let params: Vec<&(dyn ToSql + Sync)> = params.iter().map(|param| &**param as &(dyn ToSql + Sync)).collect();
-    let rows = session.query(text, &params).await?;
+    let rows = session.query(text, &values::values(params)).await?;
     Ok(rows.iter().map(read).collect::<Read<Vec<T>>>()?)
 }
 
@@ -211,7 +209,8 @@ impl Reader for PostgresReader {
 
     fn attempt(&self, id: AttemptId) -> Result<Option<AttemptGlance>, StoreError> {
         self.first(sql::ATTEMPT, &[param(id.0)], |row| {
-            Ok(AttemptGlance { number: values::small(row, 0)?, confirmed: get(row, 1)?, reported: get(row, 2)? })
+            let (number, confirmed) = (values::small(row, 0)?, get(row, 1)?);
+            Ok(AttemptGlance { number, confirmed, reported: get(row, 2)?, begun: get(row, 3)? })
         })
     }
 
@@ -293,6 +292,10 @@ impl Reader for PostgresReader {
         self.list(sql::SERVERS, &[], servers::server_row)
     }
 
+    fn leases(&self) -> Result<Vec<LeaseRow>, StoreError> {
+        Ok(self.list(sql::LEASES, &[], leases::lease_row)?.into_iter().flatten().collect())
+    }
+
     fn workers(&self) -> Result<Vec<Arc<WorkerRow>>, StoreError> {
         self.list(sql::WORKERS, &[], |row| worker_row(row).map(Arc::new))
     }
@@ -331,6 +334,10 @@ impl Reader for PostgresReader {
 
     fn tasks(&self) -> Result<Vec<TaskRow>, StoreError> {
         self.list(sql::TASKS, &[], task_row)
+    }
+
+    fn task_stamps(&self) -> Result<Vec<(String, Time)>, StoreError> {
+        self.list(sql::TASK_STAMPS, &[], |row| Ok((get(row, 0)?, values::time(row, 1)?)))
     }
 
     fn trigger(&self, id: &str) -> Result<Option<TriggerRow>, StoreError> {

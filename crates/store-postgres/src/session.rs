@@ -1,21 +1,22 @@
-//! One connection: its prepared statements, statements that travel together, and transactions.
+//! One connection: how statements are sent on it, statements that travel together, and transactions.
 
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::Poll;
 
+use futures_util::TryStreamExt;
 use futures_util::future::{MaybeDone, maybe_done};
 use store::StoreError;
 use tokio::task::AbortHandle;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, Error, Row, Statement};
+use tokio_postgres::{Client, Error, Row, RowStream, Statement};
 
 use crate::error::{is_fatal, is_race, translate};
-use crate::values::{Param, Unreadable};
+use crate::values::{Param, Unreadable, Value, values};
 
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
-const BEGIN_LOOK: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+pub(crate) const BEGIN_LOOK: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 const COMMIT: &str = "COMMIT";
 const ROLLBACK: &str = "ROLLBACK";
 
@@ -31,16 +32,56 @@ pub(crate) enum Failure {
 
 pub(crate) struct Session {
     pub(crate) client: Client,
-    /// By the place of their text, which is one for each.
-    statements: HashMap<usize, Statement>,
+    manner: Manner,
     socket: AbortHandle,
+    /// A transaction was begun and not ended.
+    open: bool,
     /// It must not be used again.
     broken: bool,
 }
 
+/// How statements are sent.
+pub(crate) enum Manner {
+    /// Prepared once for this connection; by the place of their text, which is one for each.
+    Named(HashMap<usize, Statement>),
+    /// Each with its text, and always in a transaction, which carries the settings: the next one may be on another connection.
+    Whole(Beginnings),
+}
+
+/// How transactions begin that carry their settings.
+pub(crate) struct Beginnings {
+    pub(crate) change: String,
+    pub(crate) look: String,
+}
+
+impl Beginnings {
+    pub(crate) fn with(settings: &str) -> Beginnings {
+        Beginnings { change: format!("{BEGIN}; {settings}"), look: format!("{BEGIN_LOOK}; {settings}") }
+    }
+
+    /// The same beginning with settings; none for what begins no transaction.
+    fn of(&self, text: &str) -> Option<&str> {
+        match text {
+            BEGIN => Some(&self.change),
+            BEGIN_LOOK => Some(&self.look),
+            _ => None,
+        }
+    }
+}
+
+/// A statement with what it is given.
+type Wagon<'a> = (&'static str, Vec<&'a dyn Value>);
+
+/// What came back for it.
+struct Answer {
+    rows: Vec<Row>,
+    /// How many it wrote.
+    count: u64,
+}
+
 impl Session {
-    pub(crate) fn new(client: Client, socket: AbortHandle) -> Session {
-        Session { client, statements: HashMap::new(), socket, broken: false }
+    pub(crate) fn new(client: Client, socket: AbortHandle, manner: Manner) -> Session {
+        Session { client, manner, socket, open: false, broken: false }
     }
 
     pub(crate) fn is_usable(&self) -> bool {
@@ -53,43 +94,80 @@ impl Session {
     }
 
     /// One statement, by itself or in a transaction.
-    pub(crate) async fn query(
-        &mut self,
-        text: &'static str,
-        params: &[&(dyn ToSql + Sync)],
-    ) -> Result<Vec<Row>, Failure> {
-        let statement = self.prepared(text).await?;
-        let rows = self.client.query(&statement, params).await;
-        rows.map_err(|error| self.failed(error))
+    pub(crate) async fn query(&mut self, text: &'static str, params: &[&dyn Value]) -> Result<Vec<Row>, Failure> {
+        Ok(self.one(text, params).await?.rows)
     }
 
     pub(crate) async fn query_opt(
         &mut self,
         text: &'static str,
-        params: &[&(dyn ToSql + Sync)],
+        params: &[&dyn Value],
     ) -> Result<Option<Row>, Failure> {
         Ok(self.query(text, params).await?.into_iter().next())
     }
 
     /// How many rows it wrote.
-    pub(crate) async fn execute(&mut self, text: &'static str, params: &[&(dyn ToSql + Sync)]) -> Result<u64, Failure> {
-        let statement = self.prepared(text).await?;
-        let count = self.client.execute(&statement, params).await;
-        count.map_err(|error| self.failed(error))
+    pub(crate) async fn execute(&mut self, text: &'static str, params: &[&dyn Value]) -> Result<u64, Failure> {
+        Ok(self.one(text, params).await?.count)
+    }
+
+    async fn one(&mut self, text: &'static str, params: &[&dyn Value]) -> Result<Answer, Failure> {
+        let answers = self.send(&[(text, params.to_vec())]).await?;
+        Ok(answers.into_iter().next().expect("an answer for each statement"))
     }
 
     /// Statements that do not need each other's answers, in one round trip. They are carried out one after the other.
     pub(crate) async fn run(&mut self, train: &Train<'_>) -> Result<Vec<Vec<Row>>, Failure> {
-        self.prepare_all(train).await?;
-        let mut wagons = Vec::with_capacity(train.wagons.len());
-        for (text, params) in &train.wagons {
-            let params: Vec<&(dyn ToSql + Sync)> = params.iter().map(|param| &**param as &(dyn ToSql + Sync)).collect();
-            wagons.push((self.prepared(text).await?, params));
-        }
+        let wagons: Vec<Wagon<'_>> = train.wagons.iter().map(|(text, params)| (*text, values(params))).collect();
+        Ok(self.send(&wagons).await?.into_iter().map(|answer| answer.rows).collect())
+    }
+
+    async fn send(&mut self, wagons: &[Wagon<'_>]) -> Result<Vec<Answer>, Failure> {
+        let sent = match self.manner {
+            Manner::Named(_) => self.send_named(wagons).await,
+            Manner::Whole(_) => self.send_whole(wagons).await,
+        };
+        sent.map_err(|error| {
+            self.broken |= is_fatal(&error);
+            Failure::Postgres(error)
+        })
+    }
+
+    async fn send_named(&mut self, wagons: &[Wagon<'_>]) -> Result<Vec<Answer>, Error> {
+        let Manner::Named(known) = &mut self.manner else { return Ok(Vec::new()) };
+        prepare(&self.client, known, wagons.iter().map(|(text, _)| *text).collect()).await?;
         let client = &self.client;
-        let answers = in_order(wagons.iter().map(|(statement, params)| client.query(statement, params))).await;
-        // What failed first is the cause; the others only say that the transaction is over.
-        answers.into_iter().collect::<Result<_, Error>>().map_err(|error| self.failed(error))
+        let statement = |text: &'static str| known.get(&place(text)).expect("it was prepared");
+        let sending = wagons.iter().map(|(text, params)| {
+            let (statement, params) = (statement(text), params.iter().map(|param| *param as &dyn ToSql));
+            async move { answer(client.query_raw(statement, params).await?).await }
+        });
+        first_error(in_order(sending).await)
+    }
+
+    async fn send_whole(&mut self, wagons: &[Wagon<'_>]) -> Result<Vec<Answer>, Error> {
+        let Manner::Whole(beginnings) = &self.manner else { return Ok(Vec::new()) };
+        let alone = !self.open && wagons.first().is_some_and(|(text, _)| ![BEGIN, BEGIN_LOOK].contains(text));
+        let around = |text| alone.then(|| (text, Vec::new()));
+        let (begin, commit): (Option<Wagon<'_>>, Option<Wagon<'_>>) = (around(BEGIN), around(COMMIT));
+        let all = || begin.iter().chain(wagons).chain(&commit);
+        self.open = !all().any(|(text, _)| [COMMIT, ROLLBACK].contains(text));
+        let client = &self.client;
+        let sending = all().map(|(text, params)| {
+            let params = params.iter().map(|param| (*param as &dyn ToSql, param.kind()));
+            async move {
+                match beginnings.of(text) {
+                    Some(beginning) => client.batch_execute(beginning).await.map(|()| Answer::empty()),
+                    None => answer(client.query_typed_raw(text, params).await?).await,
+                }
+            }
+        });
+        let mut answers = first_error(in_order(sending).await)?;
+        if alone {
+            answers.pop();
+            answers.remove(0);
+        }
+        Ok(answers)
     }
 
     /// All that is written stays, or nothing.
@@ -109,38 +187,47 @@ impl Session {
     }
 
     pub(crate) async fn roll_back(&mut self) {
-        if self.is_usable() && self.query(ROLLBACK, &[]).await.is_err() {
+        // A transaction whose end was sent with it is over, however it ended.
+        let over = matches!(self.manner, Manner::Whole(_)) && !self.open;
+        if !over && self.is_usable() && self.query(ROLLBACK, &[]).await.is_err() {
             self.broken = true;
         }
     }
+}
 
-    async fn prepared(&mut self, text: &'static str) -> Result<Statement, Failure> {
-        if let Some(known) = self.statements.get(&place(text)) {
-            return Ok(known.clone());
-        }
-        let prepared = self.client.prepare(text).await;
-        let statement = prepared.map_err(|error| self.failed(error))?;
-        self.statements.insert(place(text), statement.clone());
-        Ok(statement)
+impl Answer {
+    fn empty() -> Answer {
+        Answer { rows: Vec::new(), count: 0 }
     }
+}
 
-    async fn prepare_all(&mut self, train: &Train<'_>) -> Result<(), Failure> {
-        let mut missing: Vec<&'static str> = train.wagons.iter().map(|(text, _)| *text).collect();
-        missing.retain(|text| !self.statements.contains_key(&place(text)));
-        missing.sort_unstable_by_key(|text| place(text));
-        missing.dedup_by_key(|text| place(text));
-        let prepared = in_order(missing.iter().map(|text| self.client.prepare(text))).await;
-        for (text, prepared) in missing.into_iter().zip(prepared) {
-            let statement = prepared.map_err(|error| self.failed(error))?;
-            self.statements.insert(place(text), statement);
-        }
-        Ok(())
+async fn answer(stream: RowStream) -> Result<Answer, Error> {
+    let (mut stream, mut rows) = (pin!(stream), Vec::new());
+    while let Some(row) = stream.as_mut().try_next().await? {
+        rows.push(row);
     }
+    Ok(Answer { rows, count: stream.rows_affected().unwrap_or(0) })
+}
 
-    fn failed(&mut self, error: Error) -> Failure {
-        self.broken |= is_fatal(&error);
-        Failure::Postgres(error)
+/// What failed first is the cause; the others only say that the transaction is over.
+fn first_error(answers: Vec<Result<Answer, Error>>) -> Result<Vec<Answer>, Error> {
+    answers.into_iter().collect()
+}
+
+/// Has all of these known, in one round trip at most.
+async fn prepare(
+    client: &Client,
+    known: &mut HashMap<usize, Statement>,
+    mut missing: Vec<&'static str>,
+) -> Result<(), Error> {
+    missing.retain(|text| !known.contains_key(&place(text)));
+    missing.sort_unstable_by_key(|text| place(text));
+    missing.dedup_by_key(|text| place(text));
+    let prepared = in_order(missing.iter().map(|text| client.prepare(text))).await;
+    for (text, prepared) in missing.into_iter().zip(prepared) {
+        known.insert(place(text), prepared?);
     }
+    Ok(())
 }
 
 impl Drop for Session {

@@ -11,15 +11,69 @@ use tokio_postgres::Row;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, accepts, to_sql_checked};
 use uuid::Uuid;
 
-/// One argument of a statement; mostly a column of a batch's rows.
-pub(crate) type Param<'a> = Box<dyn ToSql + Send + Sync + 'a>;
+/// What a statement can be given. It knows its own type: a statement that was not prepared before has nobody to ask.
+pub(crate) trait Value: ToSql + Sync {
+    fn kind(&self) -> Type;
+}
 
-pub(crate) fn param<'a>(value: impl ToSql + Send + Sync + 'a) -> Param<'a> {
+/// A value that is no list of values.
+pub(crate) trait Single: ToSql + Sync {
+    const KIND: Type;
+    const LIST: Type;
+}
+
+impl<T: Single> Value for T {
+    fn kind(&self) -> Type {
+        T::KIND
+    }
+}
+
+impl<T: Single> Value for Vec<T> {
+    fn kind(&self) -> Type {
+        T::LIST
+    }
+}
+
+macro_rules! singles {
+    ($($value:ty => $kind:ident, $list:ident;)*) => {
+        $(impl Single for $value {
+            const KIND: Type = Type::$kind;
+            const LIST: Type = Type::$list;
+        })*
+    };
+}
+
+singles! {
+    bool => BOOL, BOOL_ARRAY;
+    i32 => INT4, INT4_ARRAY;
+    i64 => INT8, INT8_ARRAY;
+    Uuid => UUID, UUID_ARRAY;
+    &[u8] => BYTEA, BYTEA_ARRAY;
+    Vec<u8> => BYTEA, BYTEA_ARRAY;
+    &str => TEXT, TEXT_ARRAY;
+    String => TEXT, TEXT_ARRAY;
+    Text<'_> => TEXT, TEXT_ARRAY;
+}
+
+impl<T: Single> Single for Option<T> {
+    const KIND: Type = T::KIND;
+    const LIST: Type = T::LIST;
+}
+
+/// One argument of a statement; mostly a column of a batch's rows.
+pub(crate) type Param<'a> = Box<dyn Value + Send + 'a>;
+
+pub(crate) fn param<'a>(value: impl Value + Send + 'a) -> Param<'a> {
     Box::new(value)
 }
 
+/// All that a statement is given.
+pub(crate) fn values<'a>(params: &'a [Param<'_>]) -> Vec<&'a dyn Value> {
+    params.iter().map(|param| &**param as &dyn Value).collect()
+}
+
 /// One value of each row.
-pub(crate) fn column<'a, R, T: ToSql + Send + Sync + 'a>(rows: &[R], value: impl FnMut(&R) -> T) -> Param<'a> {
+pub(crate) fn column<'a, R, T: Single + Send + 'a>(rows: &[R], value: impl FnMut(&R) -> T) -> Param<'a> {
     Box::new(rows.iter().map(value).collect::<Vec<T>>())
 }
 
@@ -29,7 +83,7 @@ pub(crate) fn texts<'a>(values: impl Iterator<Item = &'a String>) -> Param<'a> {
 }
 
 /// A column where some value may be more than the database can hold.
-pub(crate) fn counted<'a, R, T: ToSql + Send + Sync + 'a>(
+pub(crate) fn counted<'a, R, T: Single + Send + 'a>(
     rows: &[R],
     value: impl FnMut(&R) -> Result<T, StoreError>,
 ) -> Result<Param<'a>, StoreError> {

@@ -1,23 +1,27 @@
 //! The one connection of a server that writes.
 
 use std::hash::{BuildHasher, RandomState};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
 use store::read::OutboxView;
 use store::rows::{NewWorker, QueuedStep, SecretRow, ServerRow, StoredJob, TaskRow, TokenRow, TriggerRow, WorkerRow};
-use store::{Batch, Cleared, Committed, Due, DueLog, Enrolled, HeldStep, Piece, Reader, Store, StoreError, Strays};
-use tokio_postgres::Row;
-use tokio_postgres::types::ToSql;
+use store::{
+    Batch, Bell, Cleared, Committed, Due, DueLog, Enrolled, HeldStep, Piece, Reader, Store, StoreError, Strays, Tenure,
+};
+use tokio_postgres::{Config, Row};
 use uuid::Uuid;
 
+use crate::address;
+use crate::bell::PostgresBell;
 use crate::driver::wait;
+use crate::options::Options;
 use crate::place::{Place, Purpose};
 use crate::reader::{self, PostgresReader, all};
 use crate::session::{Failure, Session, Train};
-use crate::values::{self, Param, Read, clamped, get, micros, param, signed, tags_text, text};
-use crate::{commit, logs, migrate, retention, servers, sql, triggers};
+use crate::values::{self, Param, Read, Value, clamped, get, micros, param, signed, tags_text, text};
+use crate::{commit, leases, logs, migrate, retention, servers, sql, triggers};
 
 /// Longer than any statement may take, and than any lock is waited for: after it nobody knows what became of the work, and the
 /// connection is given up.
@@ -34,27 +38,35 @@ pub struct PostgresStore {
     reader: Arc<PostgresReader>,
     /// Names this store among all that have this database open, see [`PostgresStore::settle`].
     writer: i64,
+    /// Where it listens; none: nowhere, see [`Options::listen`].
+    listen: Option<Config>,
+    /// Only there since somebody asked for it: it has a connection.
+    bell: OnceLock<Arc<PostgresBell>>,
 }
 
 impl PostgresStore {
     /// Opens the database at this address (`postgres://user@host/database`), and makes its tables if it is empty.
     pub fn open(url: &str) -> Result<PostgresStore, StoreError> {
-        let place = Place::new(url)?;
-        let reader = Arc::new(PostgresReader::new(place.clone()));
+        PostgresStore::open_with(url, &Options::default())
+    }
+
+    pub fn open_with(url: &str, options: &Options) -> Result<PostgresStore, StoreError> {
+        let place = Place::new(url, options.pooled)?;
+        let reader = Arc::new(PostgresReader::new(place.clone(), options.connections));
         // Random: the standard library's hashers are made so that nobody can guess them.
         let writer = i64::from_ne_bytes(RandomState::new().hash_one("writer").to_ne_bytes());
-        let mut store = PostgresStore { session: None, place, reader, writer };
+        let listen = match &options.listen {
+            Some(url) => Some(address::read(url).map_err(of_listen)?),
+            None => (!options.pooled).then(|| place.config().clone()),
+        };
+        let session = Some(place.connect_first()?);
+        let mut store = PostgresStore { session, place, reader, writer, listen, bell: OnceLock::new() };
         let place = store.place.clone();
         store.work(async |session| {
             place.check(session).await?;
             migrate::run(session, &place, migrate::MIGRATIONS).await
         })?;
         Ok(store)
-    }
-
-    /// The database's own clock, which all servers on it share.
-    pub fn clock(&mut self) -> Result<Time, StoreError> {
-        self.one(sql::CLOCK, &[], |row| values::time(row, 0))
     }
 
     /// Has the database do something, on a connection that is good.
@@ -108,8 +120,20 @@ impl PostgresStore {
         })
     }
 
+    /// The same, if this lease is still held.
+    fn tidy<T>(
+        &mut self,
+        under: Option<Tenure>,
+        write: &impl AsyncFn(&mut Session) -> Result<T, Failure>,
+    ) -> Result<T, StoreError> {
+        self.change(&async |session| {
+            leases::compare(session, under).await?;
+            write(session).await
+        })
+    }
+
     /// One statement, which is a transaction of its own; how many rows it wrote.
-    fn execute(&mut self, text: &'static str, params: &[&(dyn ToSql + Sync)]) -> Result<u64, StoreError> {
+    fn execute(&mut self, text: &'static str, params: &[&dyn Value]) -> Result<u64, StoreError> {
         self.work(async |session| session.execute(text, params).await)
     }
 
@@ -225,6 +249,16 @@ impl Store for PostgresStore {
         true
     }
 
+    fn clock(&mut self) -> Result<Option<Time>, StoreError> {
+        self.one(sql::CLOCK, &[], |row| values::time(row, 0)).map(Some)
+    }
+
+    fn bell(&self) -> Option<Arc<dyn Bell>> {
+        let config = self.listen.as_ref()?;
+        let start = || Arc::new(PostgresBell::start(self.place.driver(), config.clone(), self.place.leads_to(config)));
+        Some(self.bell.get_or_init(start).clone())
+    }
+
     fn register_server(&mut self, server: &ServerRow, stale_before: Time) -> Result<u64, StoreError> {
         self.change(&async |session| servers::register(session, server, stale_before).await)
     }
@@ -239,8 +273,8 @@ impl Store for PostgresStore {
         Ok(self.list(sql::WORKER, &[param(id.0)], reader::worker_row)?.pop())
     }
 
-    fn prune_beats(&mut self, before: Time, limit: usize) -> Result<usize, StoreError> {
-        self.change(&async |session| {
+    fn prune_beats(&mut self, before: Time, limit: usize, under: Option<Tenure>) -> Result<usize, StoreError> {
+        self.tidy(under, &async |session| {
             let mut pruned = 0;
             for text in [sql::PRUNE_BEATS, sql::PRUNE_BEAT_HISTORY] {
                 pruned += session.execute(text, &[&before.0, &clamped(limit)]).await?;
@@ -249,36 +283,51 @@ impl Store for PostgresStore {
         })
     }
 
-    fn doom(&mut self, jobs: &[(JobId, u64)], now: Time) -> Result<Vec<JobId>, StoreError> {
-        self.change(&async |session| retention::doom(session, jobs, now).await)
+    fn doom(&mut self, jobs: &[(JobId, u64)], now: Time, under: Option<Tenure>) -> Result<Vec<JobId>, StoreError> {
+        self.tidy(under, &async |session| retention::doom(session, jobs, now).await)
     }
 
-    fn clear_doomed(&mut self, piece: Piece) -> Result<Cleared, StoreError> {
-        self.change(&async |session| retention::clear_doomed(session, piece).await)
+    fn clear_doomed(&mut self, piece: Piece, under: Option<Tenure>) -> Result<Cleared, StoreError> {
+        self.tidy(under, &async |session| retention::clear_doomed(session, piece).await)
     }
 
-    fn drop_log(&mut self, attempt: AttemptId, now: Time, piece: Piece) -> Result<Cleared, StoreError> {
-        self.change(&async |session| retention::drop_log(session, attempt, now, piece).await)
+    fn drop_log(
+        &mut self,
+        attempt: AttemptId,
+        now: Time,
+        piece: Piece,
+        under: Option<Tenure>,
+    ) -> Result<Cleared, StoreError> {
+        self.tidy(under, &async |session| retention::drop_log(session, attempt, now, piece).await)
     }
 
     fn prune_definitions(
         &mut self,
         after: Option<[u8; 32]>,
         limit: usize,
+        under: Option<Tenure>,
     ) -> Result<(usize, Option<[u8; 32]>), StoreError> {
-        self.change(&async |session| retention::prune_definitions(session, after, limit).await)
+        self.tidy(under, &async |session| retention::prune_definitions(session, after, limit).await)
     }
 
-    fn drop_strays(&mut self, before: Time, limit: usize) -> Result<Strays, StoreError> {
-        self.change(&async |session| retention::drop_strays(session, before, limit).await)
+    fn drop_strays(&mut self, before: Time, limit: usize, under: Option<Tenure>) -> Result<Strays, StoreError> {
+        self.tidy(under, &async |session| retention::drop_strays(session, before, limit).await)
     }
 
-    fn depart(&mut self, worker: WorkerId, unseen_since: Time, now: Time) -> Result<bool, StoreError> {
-        self.change(&async |session| retention::depart(session, worker, unseen_since, now).await)
+    fn depart(
+        &mut self,
+        worker: WorkerId,
+        unseen_since: Time,
+        now: Time,
+        under: Option<Tenure>,
+    ) -> Result<bool, StoreError> {
+        self.tidy(under, &async |session| retention::depart(session, worker, unseen_since, now).await)
     }
 
-    fn prune_groups(&mut self, before: Time, limit: usize) -> Result<usize, StoreError> {
-        self.execute(sql::PRUNE_GROUPS, &[&before.0, &clamped(limit)]).map(count)
+    fn prune_groups(&mut self, before: Time, limit: usize, under: Option<Tenure>) -> Result<usize, StoreError> {
+        self.tidy(under, &async |session| {
+            session.execute(sql::PRUNE_GROUPS, &[&before.0, &clamped(limit)]).await.map(count)
+        })
     }
 
     fn put_token(&mut self, token: &TokenRow) -> Result<(), StoreError> {
@@ -303,7 +352,7 @@ impl Store for PostgresStore {
             if session.execute(sql::SPEND_ENROLL_TOKEN, &[&token, &now.0]).await? == 0 {
                 return Ok(Enrolled::Refused);
             }
-            let row: [&(dyn ToSql + Sync); 6] = [&worker.id.0, &name, &credential, &worker.state_id, &now.0, &token];
+            let row: [&dyn Value; 6] = [&worker.id.0, &name, &credential, &worker.state_id, &now.0, &token];
             session.execute(sql::ADD_WORKER, &row).await?;
             Ok(Enrolled::Yes)
         })
@@ -332,6 +381,21 @@ impl Store for PostgresStore {
 
     fn reader(&self) -> Arc<dyn Reader> {
         self.reader.clone()
+    }
+}
+
+impl Drop for PostgresStore {
+    fn drop(&mut self) {
+        if let Some(bell) = self.bell.get() {
+            bell.end();
+        }
+    }
+}
+
+fn of_listen(error: StoreError) -> StoreError {
+    match error {
+        StoreError::Refused { message } => StoreError::Refused { message: format!("`postgres.listen`: {message}") },
+        error => error,
     }
 }
 

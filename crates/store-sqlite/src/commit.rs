@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use crate::error::translate;
 use crate::values::{micros, signed};
-use crate::{beats, groups, logs, servers, sql, triggers, values, workers};
+use crate::{beats, groups, leases, logs, servers, sql, triggers, values, workers};
 
 /// What can go wrong on the way: SQLite's own words, or ours.
 pub(crate) enum Failure {
@@ -30,6 +30,7 @@ pub(crate) fn commit(connection: &mut Connection, path: &str, batch: &Batch) -> 
 
 fn write(connection: &mut Connection, batch: &Batch) -> Result<Committed, Failure> {
     let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    leases::compare(&tx, batch.under.iter().copied())?;
     let plan = plan(&tx, batch)?;
     definitions(&tx, batch)?;
     jobs(&tx, &plan)?;
@@ -53,6 +54,7 @@ fn write(connection: &mut Connection, batch: &Batch) -> Result<Committed, Failur
     workers::used_epochs(&tx, batch)?;
     let mark_moved = !servers::mark(&tx, batch)?;
     servers::put(&tx, batch.server.as_ref())?;
+    let leases = leases::claim(&tx, batch)?;
     breaker(&tx, batch)?;
     tx.commit()?;
     Ok(Committed {
@@ -62,6 +64,7 @@ fn write(connection: &mut Connection, batch: &Batch) -> Result<Committed, Failur
         groups_moved: plan.groups_moved,
         mark_moved,
         outbox_moved,
+        leases,
     })
 }
 
@@ -247,12 +250,17 @@ fn outbox_moves(tx: &Transaction<'_>, batch: &Batch) -> Result<BTreeSet<Uuid>, F
 /// What changes no state: late ends of attempts that were given up, and events that could not be handled.
 fn evidence(tx: &Transaction<'_>, batch: &Batch, plan: &Plan<'_>) -> Result<(), Failure> {
     let mut late = tx.prepare_cached(sql::ADD_LATE_OUTCOME)?;
-    for row in &batch.late_outcomes {
+    let undone = plan.undone(batch);
+    for row in batch.late_outcomes.iter().filter(|row| !undone.contains(&row.attempt)) {
         late.execute(params![row.attempt.0.as_bytes(), row.outcome, row.at.0])?;
     }
     let mut confirm = tx.prepare_cached(sql::CONFIRM_ATTEMPT)?;
-    for (attempt, fence) in &batch.confirmed {
+    for (attempt, fence) in batch.confirmed.iter().filter(|(attempt, _)| !undone.contains(attempt)) {
         confirm.execute(params![attempt.0.as_bytes(), signed(fence.0)?])?;
+    }
+    let mut begin = tx.prepare_cached(sql::BEGIN_ATTEMPT)?;
+    for (attempt, fence) in &batch.begun {
+        begin.execute(params![attempt.0.as_bytes(), signed(fence.0)?])?;
     }
     let mut quarantine = tx.prepare_cached(sql::ADD_QUARANTINE)?;
     for row in batch.quarantine.iter().filter(|row| row.job.is_none_or(|job| plan.takes(job))) {

@@ -16,6 +16,7 @@ mod place;
 mod beats;
 mod commit;
 mod groups;
+mod leases;
 mod logs;
 mod retention;
 mod servers;
@@ -23,6 +24,7 @@ mod triggers;
 mod workers;
 mod writer;
 
+mod check;
 mod pool;
 mod reader;
 
@@ -30,5 +32,6 @@ mod error;
 mod sql;
 mod values;
 
+pub use check::check;
 pub use reader::SqliteReader;
 pub use writer::SqliteStore;

@@ -57,26 +57,38 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { version: 16, name: "notices", sql: include_str!("../migrations/0016_notices.sql"), min_reader: 16 },
     // An older build would write steps without the files that they left.
     Migration { version: 17, name: "artifacts", sql: include_str!("../migrations/0017_artifacts.sql"), min_reader: 17 },
+    Migration { version: 18, name: "begun", sql: include_str!("../migrations/0018_begun.sql"), min_reader: 17 },
+    Migration { version: 19, name: "leases", sql: include_str!("../migrations/0019_leases.sql"), min_reader: 17 },
 ];
 
 pub(crate) fn run(connection: &mut Connection, path: &str, migrations: &[Migration]) -> Result<(), StoreError> {
-    let known = migrations.last().map_or(0, |m| m.version);
+    let missing = missing(connection, path, migrations)?;
+    for migration in migrations.iter().filter(|migration| missing.contains(&migration.version)) {
+        apply(connection, migration).map_err(|e| translate(path, &e))?;
+    }
+    Ok(())
+}
+
+/// Those that the database has not been through; an error where this build must not touch it.
+pub(crate) fn missing(connection: &Connection, path: &str, migrations: &[Migration]) -> Result<Vec<u32>, StoreError> {
     let applied = applied(connection, path)?;
+    let known = migrations.last().map_or(0, |m| m.version);
     if let Some(needs) = min_reader(connection, path, applied.is_empty())?
         && needs > known
     {
         return Err(StoreError::TooNew { path: path.to_owned(), needs, knows: known });
     }
+    let mut missing = Vec::new();
     for migration in migrations {
         match applied.iter().find(|(version, _)| *version == migration.version) {
             Some((_, checksum)) if *checksum == migration.checksum() => {}
             Some((version, _)) => {
                 return Err(StoreError::MigrationChanged { path: path.to_owned(), version: *version });
             }
-            None => apply(connection, migration).map_err(|e| translate(path, &e))?,
+            None => missing.push(migration.version),
         }
     }
-    Ok(())
+    Ok(missing)
 }
 
 type Applied = Vec<(u32, [u8; 32])>;

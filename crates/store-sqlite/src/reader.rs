@@ -13,7 +13,7 @@ use store::rows::{
     BeatRow, BreakerRow, DefinitionRow, HearingRow, IdempotencyRow, LoadedJob, LoadedStep, SecretRow, ServerId,
     ServerRow, StoredJob, TaskRow, TokenRow, TriggerRow, WorkerRow,
 };
-use store::{Cleared, JobFilter, OldJob, OldLog, Page, Reader, StoreError, Strays, prefix};
+use store::{Cleared, JobFilter, LeaseRow, OldJob, OldLog, Page, Reader, StoreError, Strays, prefix};
 use uuid::Uuid;
 
 use crate::commit;
@@ -21,7 +21,7 @@ use crate::error::translate;
 use crate::place::Place;
 use crate::pool::Pool;
 use crate::values::{self, clamped};
-use crate::{beats, groups, logs, retention, servers, sql, triggers};
+use crate::{beats, groups, leases, logs, retention, servers, sql, triggers};
 
 /// Greater than any id, which has a byte less.
 const AFTER_ALL_IDS: [u8; 17] = [0xff; 17];
@@ -203,7 +203,12 @@ impl Reader for SqliteReader {
     fn attempt(&self, id: AttemptId) -> Result<Option<AttemptGlance>, StoreError> {
         self.look(|c| {
             let glance = |row: &Row<'_>| {
-                Ok(AttemptGlance { number: row.get(0)?, confirmed: row.get(1)?, reported: row.get(2)? })
+                Ok(AttemptGlance {
+                    number: row.get(0)?,
+                    confirmed: row.get(1)?,
+                    reported: row.get(2)?,
+                    begun: row.get(3)?,
+                })
             };
             c.prepare_cached(sql::ATTEMPT)?.query_row([id.0.as_bytes()], glance).optional()
         })
@@ -316,6 +321,11 @@ impl Reader for SqliteReader {
         self.look(|c| c.prepare_cached(sql::SERVERS)?.query_map([], servers::server_row)?.collect())
     }
 
+    fn leases(&self) -> Result<Vec<LeaseRow>, StoreError> {
+        let all: Vec<_> = self.look(|c| c.prepare_cached(sql::LEASES)?.query_map([], leases::lease_row)?.collect())?;
+        Ok(all.into_iter().flatten().collect())
+    }
+
     fn workers(&self) -> Result<Vec<Arc<WorkerRow>>, StoreError> {
         self.look(|c| c.prepare_cached(sql::WORKERS)?.query_map([], |row| worker_row(row).map(Arc::new))?.collect())
     }
@@ -358,6 +368,11 @@ impl Reader for SqliteReader {
 
     fn tasks(&self) -> Result<Vec<TaskRow>, StoreError> {
         self.look(|c| c.prepare_cached(sql::TASKS)?.query_map([], task_row)?.collect())
+    }
+
+    fn task_stamps(&self) -> Result<Vec<(String, Time)>, StoreError> {
+        let stamp = |row: &Row<'_>| Ok((row.get(0)?, Time(row.get(1)?)));
+        self.look(|c| c.prepare_cached(sql::TASK_STAMPS)?.query_map([], stamp)?.collect())
     }
 
     fn trigger(&self, id: &str) -> Result<Option<TriggerRow>, StoreError> {

@@ -7,7 +7,9 @@ use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 use store::read::OutboxView;
 use store::rows::{NewWorker, QueuedStep, SecretRow, ServerRow, StoredJob, TaskRow, TokenRow, TriggerRow, WorkerRow};
-use store::{Batch, Cleared, Committed, Due, DueLog, Enrolled, HeldStep, Piece, Reader, Store, StoreError, Strays};
+use store::{
+    Batch, Cleared, Committed, Due, DueLog, Enrolled, HeldStep, Piece, Reader, Store, StoreError, Strays, Tenure,
+};
 use uuid::Uuid;
 
 use crate::commit::{self, Failure, refused};
@@ -17,7 +19,7 @@ use crate::migrate;
 use crate::place::Place;
 use crate::reader::{self, SqliteReader};
 use crate::values::{self, clamped, micros, tags_text};
-use crate::{beats, groups, logs, retention, servers, sql, triggers};
+use crate::{beats, groups, leases, logs, retention, servers, sql, triggers};
 
 /// The counter that fences come from.
 const FENCES_COUNTER: &str = "fence";
@@ -74,6 +76,18 @@ impl SqliteStore {
             Ok(value)
         };
         transact().map_err(|failure: Failure| failure.into_store(&self.place.name))
+    }
+
+    /// The same, if this lease is still held.
+    fn tidy<T>(
+        &mut self,
+        under: Option<Tenure>,
+        write: impl FnOnce(&rusqlite::Transaction<'_>) -> Result<T, Failure>,
+    ) -> Result<T, StoreError> {
+        self.change(|tx| {
+            leases::compare(tx, under)?;
+            write(tx)
+        })
     }
 }
 
@@ -226,40 +240,53 @@ impl Store for SqliteStore {
         self.run(|c| c.prepare_cached(sql::WORKER)?.query_row([id.0.as_bytes()], reader::worker_row).optional())
     }
 
-    fn prune_beats(&mut self, before: Time, limit: usize) -> Result<usize, StoreError> {
-        self.change(|tx| beats::prune(tx, before, limit))
+    fn prune_beats(&mut self, before: Time, limit: usize, under: Option<Tenure>) -> Result<usize, StoreError> {
+        self.tidy(under, |tx| beats::prune(tx, before, limit))
     }
 
-    fn doom(&mut self, jobs: &[(JobId, u64)], now: Time) -> Result<Vec<JobId>, StoreError> {
-        self.change(|tx| retention::doom(tx, jobs, now))
+    fn doom(&mut self, jobs: &[(JobId, u64)], now: Time, under: Option<Tenure>) -> Result<Vec<JobId>, StoreError> {
+        self.tidy(under, |tx| retention::doom(tx, jobs, now))
     }
 
-    fn clear_doomed(&mut self, piece: Piece) -> Result<Cleared, StoreError> {
-        self.change(|tx| retention::clear_doomed(tx, piece))
+    fn clear_doomed(&mut self, piece: Piece, under: Option<Tenure>) -> Result<Cleared, StoreError> {
+        self.tidy(under, |tx| retention::clear_doomed(tx, piece))
     }
 
-    fn drop_log(&mut self, attempt: AttemptId, now: Time, piece: Piece) -> Result<Cleared, StoreError> {
-        self.change(|tx| retention::drop_log(tx, attempt, now, piece))
+    fn drop_log(
+        &mut self,
+        attempt: AttemptId,
+        now: Time,
+        piece: Piece,
+        under: Option<Tenure>,
+    ) -> Result<Cleared, StoreError> {
+        self.tidy(under, |tx| retention::drop_log(tx, attempt, now, piece))
     }
 
     fn prune_definitions(
         &mut self,
         after: Option<[u8; 32]>,
         limit: usize,
+        under: Option<Tenure>,
     ) -> Result<(usize, Option<[u8; 32]>), StoreError> {
-        self.change(|tx| retention::prune_definitions(tx, after, limit))
+        self.tidy(under, |tx| retention::prune_definitions(tx, after, limit))
     }
 
-    fn drop_strays(&mut self, before: Time, limit: usize) -> Result<Strays, StoreError> {
-        self.change(|tx| retention::drop_strays(tx, before, limit))
+    fn drop_strays(&mut self, before: Time, limit: usize, under: Option<Tenure>) -> Result<Strays, StoreError> {
+        self.tidy(under, |tx| retention::drop_strays(tx, before, limit))
     }
 
-    fn depart(&mut self, worker: WorkerId, unseen_since: Time, now: Time) -> Result<bool, StoreError> {
-        self.change(|tx| retention::depart(tx, worker, unseen_since, now))
+    fn depart(
+        &mut self,
+        worker: WorkerId,
+        unseen_since: Time,
+        now: Time,
+        under: Option<Tenure>,
+    ) -> Result<bool, StoreError> {
+        self.tidy(under, |tx| retention::depart(tx, worker, unseen_since, now))
     }
 
-    fn prune_groups(&mut self, before: Time, limit: usize) -> Result<usize, StoreError> {
-        self.change(|tx| groups::prune(tx, before, limit))
+    fn prune_groups(&mut self, before: Time, limit: usize, under: Option<Tenure>) -> Result<usize, StoreError> {
+        self.tidy(under, |tx| groups::prune(tx, before, limit))
     }
 
     fn put_token(&mut self, token: &TokenRow) -> Result<(), StoreError> {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use engine::{AttemptId, Epoch, Fence, Heard, JobId, Time, WorkerId};
 use uuid::Uuid;
 
+use crate::lease::{Claim, LeaseRow, Tenure};
 use crate::rows::{
     AttemptRow, BeatRow, BreakerRow, DefinitionRow, EventRow, FleetChange, HearingRow, IdempotencyRow, JobRow,
     LateOutcome, LineageRow, OutboxMove, OutboxRow, QuarantineRow, ServerRow, StepRow, TriggerRow, WorkerHello,
@@ -42,6 +43,8 @@ pub struct Batch {
     pub used_epochs: Vec<(WorkerId, Epoch)>,
     /// Attempts that are over for certain, though their steps gave them up before.
     pub confirmed: Vec<(AttemptId, Fence)>,
+    /// Attempts whose workers said that their processes run.
+    pub begun: Vec<(AttemptId, Fence)>,
     /// We suspect ourselves from now on; and no longer.
     pub breaker: Option<BreakerRow>,
     pub breaker_ended: Option<Time>,
@@ -51,6 +54,11 @@ pub struct Batch {
     pub hearing: Option<Mark>,
     /// The server that writes this, as its siblings shall see it.
     pub server: Option<ServerRow>,
+    /// Leases that it wants, or wants to keep; at most one claim of each. Who does not get one is left out with it alone.
+    pub claims: Vec<Claim>,
+    /// Leases under which something of it was decided. All must still be held, or the batch is
+    /// [`Moved`](crate::StoreError::Moved).
+    pub under: Vec<Tenure>,
     pub lineage: Vec<LineageRow>,
     /// Jobs of which one was decided because of the other: both are written, or both are left out.
     pub ties: Vec<(JobId, JobId)>,
@@ -165,9 +173,12 @@ pub struct Committed {
     pub mark_moved: bool,
     /// Rows of the outbox that somebody else was faster with.
     pub outbox_moved: BTreeSet<Uuid>,
+    /// The leases that it claims, as they are now: the claimer's, or another one's.
+    pub leases: Vec<LeaseRow>,
 }
 
 impl Batch {
+    /// Nothing is to be written. What it was decided under is no matter then.
     pub fn is_empty(&self) -> bool {
         self.definitions.is_empty()
             && self.jobs.is_empty()
@@ -187,6 +198,7 @@ impl Batch {
             && self.seen.is_empty()
             && self.lineage.is_empty()
             && self.confirmed.is_empty()
+            && self.begun.is_empty()
             && self.fleet.is_empty()
             && self.triggers.is_empty()
             && self.admissions.is_empty()
@@ -198,6 +210,7 @@ impl Batch {
             && self.used_epochs.is_empty()
             && self.unwilling.is_empty()
             && self.server.is_none()
+            && self.claims.is_empty()
             && self.hearing.is_none()
     }
 }

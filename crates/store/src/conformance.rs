@@ -13,7 +13,9 @@ pub mod checks;
 pub mod children;
 pub mod events;
 pub mod groups;
+pub mod healthy;
 pub mod jobs;
+pub mod leases;
 pub mod listing;
 pub mod logs;
 pub mod outbox;
@@ -56,7 +58,9 @@ macro_rules! conformance_tests {
             jobs::jobs_share_a_definition,
             jobs::a_definition_that_is_missing_is_said,
             jobs::attempts_keep_their_history,
+            jobs::that_an_attempt_began_stays_on_record,
             jobs::the_first_late_outcome_stays,
+            jobs::evidence_goes_with_the_end_that_it_counts_on,
             jobs::a_job_knows_which_it_continues_and_which_goes_on,
             jobs::two_who_go_on_at_the_same_time_are_in_conflict,
             jobs::a_taken_key_is_a_conflict,
@@ -79,6 +83,12 @@ macro_rules! conformance_tests {
             groups::two_who_admit_at_once_are_in_conflict,
             groups::an_admission_falls_with_what_made_room_for_it,
             groups::an_idle_group_is_forgotten,
+            leases::a_lease_is_taken_and_kept,
+            leases::a_lease_that_is_held_is_refused_alone,
+            leases::a_lease_that_is_over_is_taken_with_the_next_epoch,
+            leases::a_batch_under_a_lease_that_was_taken_undoes_itself,
+            leases::nothing_is_deleted_under_a_lease_that_was_taken,
+            leases::a_lease_survives_a_crash,
             logs::chunks_follow_each_other,
             logs::a_repeat_changes_nothing,
             logs::a_gap_is_refused,
@@ -137,6 +147,8 @@ macro_rules! conformance_tests {
             races::of_two_who_fire_a_trigger_one_wins,
             races::of_two_who_greet_a_worker_one_wins,
             races::of_two_who_mark_one_wins,
+            races::of_two_who_claim_a_lease_one_wins,
+            races::who_deletes_and_who_takes_the_lease_wait_for_each_other,
             races::of_two_who_enroll_one_wins,
             races::two_who_append_the_same_lines_add_them_once,
             races::two_who_want_the_same_jobs_wait_for_each_other,

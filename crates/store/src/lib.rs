@@ -4,7 +4,8 @@
 //! * [`Reader`] looks, beside the writer, for the API and the command line.
 //! * [`rows`] are the shapes of storage; [`codec`] turns them into the engine's types and back.
 //! * [`plan`], [`append`] and [`prefix`] are decisions that every store makes alike.
-//! * [`retention`] is about what goes.
+//! * [`retention`] is about what goes, [`lease`] about what one server at a time does.
+//! * [`check`] is what must hold of every database.
 //!
 //! A job's state has one way into the database: [`Store::commit`], fed by [`codec`] from `engine::Changes`.
 
@@ -14,6 +15,8 @@ pub mod read;
 pub mod rows;
 
 pub mod append;
+pub mod check;
+pub mod lease;
 pub mod plan;
 pub mod prefix;
 pub mod retention;
@@ -25,6 +28,7 @@ use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
 pub use batch::{
     Admission, Batch, Beats, Committed, JobWrite, LogAppend, LogClose, LogDeadline, LogMark, Mark, TriggerWrite,
 };
+pub use lease::{Claim, Lease, LeaseRow, Tenure};
 pub use read::{JobFilter, Page, Reader};
 pub use retention::{Cleared, OldJob, OldLog, Piece, Strays};
 
@@ -33,7 +37,8 @@ pub trait Store: Send {
     /// Writes all of the batch in one transaction, durably, or nothing of it.
     ///
     /// A job whose version moved is left out with everything of the batch that belongs to it, and named in the answer.
-    /// A hello whose epoch is not above the row's makes it [`StoreError::Moved`].
+    /// A hello whose epoch is not above the row's, or a lease that is somebody else's by now, makes it
+    /// [`StoreError::Moved`].
     fn commit(&mut self, batch: &Batch) -> Result<Committed, StoreError>;
 
     fn load_job(&mut self, id: JobId) -> Result<Option<rows::StoredJob>, StoreError>;
@@ -77,6 +82,16 @@ pub trait Store: Send {
     /// Whether other servers may write to this database at the same time.
     fn is_shared(&self) -> bool;
 
+    /// The clock that all who share this database have in common; none: each server goes by its own machine's.
+    fn clock(&mut self) -> Result<Option<Time>, StoreError> {
+        Ok(None)
+    }
+
+    /// How servers on this database wake each other; none where there is only one, or where each has to look by itself.
+    fn bell(&self) -> Option<std::sync::Arc<dyn Bell>> {
+        None
+    }
+
     /// Puts a server that starts among the others, with the next generation, which is returned. Those without a mark
     /// since `stale_before` are deleted.
     fn register_server(&mut self, server: &rows::ServerRow, stale_before: Time) -> Result<u64, StoreError>;
@@ -90,18 +105,27 @@ pub trait Store: Send {
     fn worker(&mut self, id: WorkerId) -> Result<Option<rows::WorkerRow>, StoreError>;
 
     /// Deletes signs of life that ended before `before`, at most `limit` of each kind; returns how many.
-    fn prune_beats(&mut self, before: Time, limit: usize) -> Result<usize, StoreError>;
+    ///
+    /// This and all that deletes what is old is done `under` a lease, and is [`StoreError::Moved`] where that is somebody
+    /// else's by now. None: nobody else has the database.
+    fn prune_beats(&mut self, before: Time, limit: usize, under: Option<Tenure>) -> Result<usize, StoreError>;
 
     /// Takes jobs that are over off the record, as long as they have these versions; returns those that went. What is left of
     /// them is for [`Store::clear_doomed`]. The numbers of their events never return.
-    fn doom(&mut self, jobs: &[(JobId, u64)], now: Time) -> Result<Vec<JobId>, StoreError>;
+    fn doom(&mut self, jobs: &[(JobId, u64)], now: Time, under: Option<Tenure>) -> Result<Vec<JobId>, StoreError>;
 
     /// Takes away a piece of what is left of doomed jobs.
-    fn clear_doomed(&mut self, piece: Piece) -> Result<Cleared, StoreError>;
+    fn clear_doomed(&mut self, piece: Piece, under: Option<Tenure>) -> Result<Cleared, StoreError>;
 
     /// Takes away lines of an attempt's log, and leaves a word in their place; nothing if lines are still waited for. One
     /// of an attempt that nobody knows goes without a word.
-    fn drop_log(&mut self, attempt: AttemptId, now: Time, piece: Piece) -> Result<Cleared, StoreError>;
+    fn drop_log(
+        &mut self,
+        attempt: AttemptId,
+        now: Time,
+        piece: Piece,
+        under: Option<Tenure>,
+    ) -> Result<Cleared, StoreError>;
 
     /// Deletes definitions that no job has, among the `limit` that come after this hash. Returns how many, and where to go
     /// on, if there are more.
@@ -109,19 +133,26 @@ pub trait Store: Send {
         &mut self,
         after: Option<[u8; 32]>,
         limit: usize,
+        under: Option<Tenure>,
     ) -> Result<(usize, Option<[u8; 32]>), StoreError>;
 
     /// Deletes what belongs to no job on record and is from before then, at most `limit` of each kind: words to the outside
     /// that were delivered or given up, in the order of their jobs, and events that were set aside.
-    fn drop_strays(&mut self, before: Time, limit: usize) -> Result<Strays, StoreError>;
+    fn drop_strays(&mut self, before: Time, limit: usize, under: Option<Tenure>) -> Result<Strays, StoreError>;
 
     /// Deletes a worker that was not seen since then, and has nothing that may still run; returns whether it did. That
     /// there was one, and its credential, stays known to [`Reader::departed`].
-    fn depart(&mut self, worker: WorkerId, unseen_since: Time, now: Time) -> Result<bool, StoreError>;
+    fn depart(
+        &mut self,
+        worker: WorkerId,
+        unseen_since: Time,
+        now: Time,
+        under: Option<Tenure>,
+    ) -> Result<bool, StoreError>;
 
     /// Forgets concurrency groups to which nobody was admitted since `before` and that have no open jobs, at most `limit`, those
     /// that are idle for longest first; returns how many.
-    fn prune_groups(&mut self, before: Time, limit: usize) -> Result<usize, StoreError>;
+    fn prune_groups(&mut self, before: Time, limit: usize, under: Option<Tenure>) -> Result<usize, StoreError>;
 
     fn put_token(&mut self, token: &rows::TokenRow) -> Result<(), StoreError>;
 
@@ -143,6 +174,16 @@ pub trait Store: Send {
 
     /// A reader of the same database, to be used from any thread.
     fn reader(&self) -> std::sync::Arc<dyn Reader>;
+}
+
+/// Tells other servers on the same database that there is something to see. Only a hint: whoever misses it looks by itself a moment
+/// later.
+pub trait Bell: Send + Sync {
+    /// Never waits. Many in a row are one.
+    fn ring(&self);
+
+    /// `heard` is called, on a thread of the store's, whenever another server has rung, or may have while nobody could hear it.
+    fn listen(&self, heard: Box<dyn Fn() + Send + Sync>);
 }
 
 /// Something whose check time has come.

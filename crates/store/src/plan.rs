@@ -5,7 +5,7 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
-use engine::JobId;
+use engine::{AttemptId, JobId};
 
 use crate::rows::{IdempotencyRow, LineageRow};
 use crate::{Admission, Batch, JobWrite, StoreError, TriggerWrite};
@@ -86,6 +86,11 @@ impl<'a> Plan<'a> {
     /// Whether what belongs to this job is written.
     pub fn takes(&self, job: JobId) -> bool {
         self.conflicts.is_empty() || !self.conflicts.contains(&job)
+    }
+
+    /// Attempts whose end is left out with their job. What else the batch says of them counts on that end, and is left out too.
+    pub fn undone(&self, batch: &Batch) -> BTreeSet<AttemptId> {
+        batch.attempts.iter().filter(|row| !self.takes(row.job)).map(|row| row.id).collect()
     }
 
     pub fn takes_trigger(&self, id: &str) -> bool {

@@ -7,6 +7,7 @@ use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
 use uuid::Uuid;
 
 use crate::StoreError;
+use crate::lease::LeaseRow;
 use crate::retention::{Cleared, OldJob, OldLog, Strays};
 use crate::rows::{
     BeatRow, BreakerRow, HearingRow, IdempotencyRow, SecretRow, ServerRow, StoredJob, TaskRow, TokenRow, TriggerRow,
@@ -123,6 +124,9 @@ pub trait Reader: Send + Sync {
     /// Every server that was here of late, the oldest start first.
     fn servers(&self) -> Result<Vec<ServerRow>, StoreError>;
 
+    /// Every lease that somebody ever had, by its name.
+    fn leases(&self) -> Result<Vec<LeaseRow>, StoreError>;
+
     /// By name. Servers that share a database read all of them with every mark: a store that has rows in memory shares them.
     fn workers(&self) -> Result<Vec<Arc<WorkerRow>>, StoreError>;
 
@@ -140,6 +144,9 @@ pub trait Reader: Send + Sync {
     fn secret(&self, name: &str) -> Result<Option<SecretRow>, StoreError>;
 
     fn tasks(&self) -> Result<Vec<TaskRow>, StoreError>;
+
+    /// When each was pushed, by name: whether there is anything new, without the texts.
+    fn task_stamps(&self) -> Result<Vec<(String, Time)>, StoreError>;
 
     fn trigger(&self, id: &str) -> Result<Option<TriggerRow>, StoreError>;
 
@@ -285,6 +292,8 @@ pub struct AttemptGlance {
     pub confirmed: bool,
     /// Its own word on its end is on record, be it as late outcome.
     pub reported: bool,
+    /// Its worker said once that its process runs.
+    pub begun: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -1,12 +1,16 @@
-//! A house for one test: a folder of its own, servers and workers on ports of their own, all ended with the test.
+//! A house for one test: a folder of its own, servers and workers on ports of their own, all ended with the test. Its servers have
+//! SQLite in that folder, or a database of the house's own in the run's PostgreSQL: with `BOWLINE_TEST_STORE=postgres` every house
+//! is of the second kind, so that the same tests hold for both.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
+use crate::clock::FakeClock;
 use crate::outside::Outside;
 use crate::pauses::Pauses;
+use crate::postgres::{Database, Postgres};
 use crate::process;
 use crate::proxy::Proxy;
 use crate::ran::{Ran, finish};
@@ -21,12 +25,73 @@ pub struct House {
     pub env: Vec<(String, String)>,
     /// What workers that are started from now on have between themselves and the server.
     pub proxy: Option<Proxy>,
+    /// What its servers share; none where each has a file of its own.
+    pub database: Option<Database>,
+    /// A cluster that ends with the house.
+    own: Option<Postgres>,
+}
+
+/// Which store houses have.
+const STORE_VARIABLE: &str = "BOWLINE_TEST_STORE";
+
+/// Houses of this run have PostgreSQL.
+pub fn on_postgres() -> bool {
+    match std::env::var(STORE_VARIABLE) {
+        Ok(store) if store == "postgres" => true,
+        Ok(store) if store == "sqlite" => false,
+        Ok(other) => panic!("{STORE_VARIABLE} must be sqlite or postgres, not {other}"),
+        Err(_) => false,
+    }
+}
+
+/// For tests about SQLite's own file: whether there is none in this run, which is then said.
+pub fn no_sqlite_here(why: &str) -> bool {
+    if on_postgres() {
+        eprintln!("skipped: it is about SQLite: {why}");
+    }
+    on_postgres()
 }
 
 impl House {
     pub fn new() -> House {
+        if on_postgres() { House::shared() } else { House::empty() }
+    }
+
+    /// With a database that several servers can share, whatever store others have.
+    pub fn shared() -> House {
+        let database = Database::new();
+        let mut house = House::on(&database.url());
+        house.database = Some(database);
+        house
+    }
+
+    /// On a database that the test looks after itself.
+    pub fn on(url: &str) -> House {
+        let mut house = House::empty();
+        house.set("BOWLINE_DATABASE", url);
+        house
+    }
+
+    /// Whoever is started in it, and the database, have a clock that the test moves; `None`, and a printed reason, where
+    /// there can be none.
+    pub fn on_a_clock() -> Option<(House, FakeClock)> {
+        let (mut house, clock) = if on_postgres() {
+            let (postgres, clock) = Postgres::on_a_clock()?;
+            let mut house = House::on(&postgres.url());
+            house.own = Some(postgres);
+            (house, clock)
+        } else {
+            let house = House::empty();
+            let clock = FakeClock::new(house.folder.path())?;
+            (house, clock)
+        };
+        house.env.extend(clock.variables());
+        Some((house, clock))
+    }
+
+    fn empty() -> House {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        House { folder, url: String::new(), env: Vec::new(), proxy: None }
+        House { folder, url: String::new(), env: Vec::new(), proxy: None, database: None, own: None }
     }
 
     /// A house with `bowline up` running in it.
@@ -135,9 +200,14 @@ impl House {
 
     /// A worker with a state folder named after it; enrolled on its first start.
     pub fn start_worker(&self, name: &str, more: &[&str]) -> Role {
-        let state = self.path(name);
         let server = self.proxy.as_ref().map_or_else(|| self.url.clone(), Proxy::url);
-        let mut arguments = vec!["worker".to_owned(), "--server".to_owned(), server];
+        self.start_worker_at(&server, name, more)
+    }
+
+    /// The same with servers of its own: addresses with commas between them.
+    pub fn start_worker_at(&self, servers: &str, name: &str, more: &[&str]) -> Role {
+        let state = self.path(name);
+        let mut arguments = vec!["worker".to_owned(), "--server".to_owned(), servers.to_owned()];
         arguments.extend(["--name".to_owned(), name.to_owned(), "--state".to_owned(), state.display().to_string()]);
         if !state.join("credential").exists() {
             let made = self.bowline(&["token", "create", "--kind", "enroll", "--json"]).ok();
@@ -148,11 +218,38 @@ impl House {
         self.role(&arguments.iter().map(String::as_str).collect::<Vec<_>>())
     }
 
+    /// Keeps what the stopped server has.
+    pub fn back_up(&self) {
+        self.copy("data", "backup");
+        self.database.iter().for_each(Database::back_up);
+    }
+
+    /// What was kept, in the place of what the killed server has.
+    pub fn restore(&self) {
+        std::fs::remove_dir_all(self.path("data")).expect("removed");
+        self.copy("backup", "data");
+        self.database.iter().for_each(Database::restore);
+    }
+
+    /// A folder, as it is.
+    pub fn copy(&self, from: &str, to: &str) {
+        let copied = Command::new("cp").arg("-a").arg(self.path(from)).arg(self.path(to)).status();
+        assert!(copied.expect("cp runs").success());
+    }
+
+    /// Until workers have had so many links. While a server is away, and nobody has missed it yet, the rows say what it wrote last.
+    pub fn await_links(&self, count: usize) {
+        await_that(&format!("link number {count}"), || {
+            (self.read("roles.log").matches("connected to the server").count() >= count).then_some(())
+        });
+    }
+
     fn listen(&self) -> String {
         self.url.strip_prefix("http://").unwrap_or("127.0.0.1:0").to_owned()
     }
 
-    fn role(&self, arguments: &[&str]) -> Role {
+    /// A process that is left to itself.
+    pub fn role(&self, arguments: &[&str]) -> Role {
         let mut command = self.command(arguments);
         command.stdout(Stdio::piped()).stderr(self.stderr_file());
         Role::start(command)
@@ -242,7 +339,7 @@ impl Drop for House {
         }
         // Runners outlive whoever started them: that is their purpose, and must not outlive the test.
         for pid in process::living_in(self.folder.path()) {
-            let _ = Command::new("kill").args(["-KILL", &pid.to_string()]).output();
+            process::end(pid);
         }
     }
 }

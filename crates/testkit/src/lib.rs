@@ -4,7 +4,8 @@
 //! processes at chosen points ([`Pauses`]), kills and freezes them ([`process`]), cuts their network ([`Proxy`]), takes
 //! their disk ([`SmallDisk`]) and moves their clock ([`FakeClock`]), or looks at what a process asks of the disk
 //! ([`disk_calls`]). Whether a step ran twice is not asked of Bowline
-//! but of a file that each execution writes to itself ([`Outside`]). [`postgres`] is a real one, for tests of stores.
+//! but of a file that each execution writes to itself ([`Outside`]). [`postgres`] is a real one, for houses whose servers
+//! share a database and for tests of stores, and [`PgBouncer`] a real pooler in front of it.
 
 mod clock;
 mod disk;
@@ -12,6 +13,7 @@ mod disk_calls;
 mod house;
 mod outside;
 mod pauses;
+mod pgbouncer;
 pub mod postgres;
 pub mod process;
 mod proxy;
@@ -22,10 +24,11 @@ mod wait;
 pub use clock::FakeClock;
 pub use disk::SmallDisk;
 pub use disk_calls::disk_calls;
-pub use house::{House, states, step_of};
+pub use house::{House, no_sqlite_here, on_postgres, states, step_of};
 pub use outside::Outside;
 pub use pause::Point;
 pub use pauses::Pauses;
+pub use pgbouncer::PgBouncer;
 pub use proxy::{Direction, Fault, Proxy};
 pub use ran::{Ran, finish};
 pub use role::Role;

@@ -9,15 +9,18 @@
 //!  test ── shared lock on `users` ──┼── keeper (waits until it can have `users` alone) ──► postgres
 //! ```
 
+mod standby;
+
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::clock::FakeClock;
 use crate::process;
 use crate::wait::await_that;
 
@@ -50,6 +53,15 @@ const KEEPER: &str = r#"
     exec 9>&-
 "#;
 
+/// What the database at this address answers, a line for each row.
+pub fn psql(url: &str, sql: &str) -> String {
+    let mut psql = Command::new(bin().join("psql"));
+    psql.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-c", sql, url]).stdin(Stdio::null());
+    let Output { status, stdout, stderr } = psql.output().expect("psql");
+    assert!(status.success(), "{sql}: {}", String::from_utf8_lossy(&stderr));
+    String::from_utf8_lossy(&stdout).trim_end().to_owned()
+}
+
 /// A database for one test, empty at first, in the cluster of this run.
 #[derive(Debug)]
 pub struct Database {
@@ -75,15 +87,42 @@ impl Database {
         self.cluster.address.psql(&self.name, sql)
     }
 
+    /// The same by another way to it.
+    pub fn psql_at(&self, url: &str, sql: &str) -> String {
+        let mut psql = Command::new(bin().join("psql"));
+        psql.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-d", url, "-c", sql]).stdin(Stdio::null());
+        let output = psql.output().expect("psql");
+        assert!(output.status.success(), "{sql}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
+    }
+
     /// Does this in a session of its own; returns when it is done, and the session is still open.
     pub fn hold(&self, sql: &str) -> Holding {
-        let mut psql = self.cluster.address.program(&self.name);
-        let mut child = psql.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("psql");
-        let input = child.stdin.as_mut().expect("a pipe");
-        writeln!(input, "{sql};\n\\echo done").expect("it reads");
-        let mut answers = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-        answers.find(|line| line.as_ref().is_ok_and(|line| line == "done")).expect("it was done").expect("read");
-        Holding { child }
+        self.cluster.address.hold(&self.name, sql)
+    }
+
+    /// For whoever asks often.
+    pub fn session(&self) -> Session {
+        Session::open(&self.cluster.address, &self.name)
+    }
+
+    /// Keeps what is in it now, in the place of what was kept before. Nobody else may be connected, or is about to leave.
+    pub fn back_up(&self) {
+        let backup = self.backup();
+        self.cluster.address.psql("postgres", &format!("DROP DATABASE IF EXISTS {backup}"));
+        let copy = format!("CREATE DATABASE {backup} TEMPLATE {}", self.name);
+        await_that("the database is copied", || self.cluster.address.try_psql("postgres", &copy).ok());
+    }
+
+    /// As it was when it was backed up; whoever is connected is thrown out.
+    pub fn restore(&self) {
+        let (name, backup) = (&self.name, self.backup());
+        self.cluster.address.psql("postgres", &format!("DROP DATABASE {name} WITH (FORCE)"));
+        self.cluster.address.psql("postgres", &format!("ALTER DATABASE {backup} RENAME TO {name}"));
+    }
+
+    fn backup(&self) -> String {
+        format!("{}_backup", self.name)
     }
 }
 
@@ -97,6 +136,7 @@ impl Drop for Database {
     fn drop(&mut self) {
         // It goes with the cluster at the latest.
         let _ = self.cluster.address.try_psql("postgres", &format!("DROP DATABASE {} WITH (FORCE)", self.name));
+        let _ = self.cluster.address.try_psql("postgres", &format!("DROP DATABASE IF EXISTS {}", self.backup()));
     }
 }
 
@@ -141,7 +181,7 @@ fn start_kept(folder: &Path) {
     // Forked off, so that it belongs to no test; and with no one's output open.
     let mut keeper = Command::new("setsid");
     keeper.args(["--fork", "sh", "-c", KEEPER, "keeper"]).arg(folder);
-    let server = server(&data, folder, port, &HASTY);
+    let server = server(&data, folder, port, &HASTY, &[]);
     keeper.arg(server.get_program()).args(server.get_args());
     keeper.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     run(&mut keeper, "a keeper");
@@ -153,12 +193,28 @@ pub struct Postgres {
     folder: tempfile::TempDir,
     address: Address,
     settings: Vec<String>,
+    /// What it has in its environment.
+    variables: Vec<(String, String)>,
     child: Option<Child>,
 }
 
 impl Postgres {
     /// With settings as `name=value`.
     pub fn start(settings: &[&str]) -> Postgres {
+        Postgres::begin(settings, |_| Vec::new())
+    }
+
+    /// One that has a clock which the test moves; `None`, and a printed reason, where there can be none.
+    pub fn on_a_clock() -> Option<(Postgres, FakeClock)> {
+        let mut clock = None;
+        let postgres = Postgres::begin(&[], |folder| {
+            clock = FakeClock::new(folder);
+            clock.as_ref().map(FakeClock::variables).unwrap_or_default()
+        });
+        Some((postgres, clock?))
+    }
+
+    fn begin(settings: &[&str], variables: impl FnOnce(&Path) -> Vec<(String, String)>) -> Postgres {
         let folder = tempfile::tempdir().expect("a folder");
         hand_over(folder.path());
         let pristine = {
@@ -171,7 +227,8 @@ impl Postgres {
         let password = fs::read_to_string(run_folder().join("password")).expect("written with the empty cluster");
         let address = Address { port: free_port(), password };
         let settings = settings.iter().map(|&setting| setting.to_owned()).collect();
-        let mut postgres = Postgres { folder, address, settings, child: None };
+        let variables = variables(folder.path());
+        let mut postgres = Postgres { folder, address, settings, variables, child: None };
         postgres.start_again();
         postgres
     }
@@ -179,7 +236,9 @@ impl Postgres {
     /// On the same port, with the same data.
     pub fn start_again(&mut self) {
         let settings: Vec<&str> = self.settings.iter().map(String::as_str).collect();
-        let mut server = server(&self.folder.path().join("data"), self.folder.path(), self.address.port, &settings);
+        let variables: Vec<String> = self.variables.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let (data, port) = (self.folder.path().join("data"), self.address.port);
+        let mut server = server(&data, self.folder.path(), port, &settings, &variables);
         let log = OpenOptions::new().create(true).append(true).open(self.folder.path().join("postgres.log"));
         let log = log.expect("a log");
         server.stdin(Stdio::null()).stdout(log.try_clone().expect("the same")).stderr(log);
@@ -218,6 +277,15 @@ impl Postgres {
     /// What it answers, a line for each row.
     pub fn psql(&self, sql: &str) -> String {
         self.address.psql("postgres", sql)
+    }
+
+    /// Sessions that do nothing, until there is room for no other.
+    pub fn take_all_connections(&self) -> Vec<Session> {
+        let another = || {
+            let mut session = Session::open(&self.address, "postgres");
+            session.try_ask("SELECT 1").map(|_| session)
+        };
+        std::iter::from_fn(another).collect()
     }
 }
 
@@ -261,6 +329,12 @@ impl Address {
         }
     }
 
+    fn hold(&self, database: &str, sql: &str) -> Holding {
+        let mut session = Session::open(self, database);
+        session.ask(sql);
+        Holding { _session: session }
+    }
+
     fn program(&self, database: &str) -> Command {
         let mut psql = Command::new(bin().join("psql"));
         psql.env("PGPASSWORD", &self.password).env("PGCONNECT_TIMEOUT", "10");
@@ -273,10 +347,47 @@ impl Address {
 /// A session that stays open until it is dropped, with what it holds.
 #[derive(Debug)]
 pub struct Holding {
-    child: Child,
+    _session: Session,
 }
 
-impl Drop for Holding {
+/// Answers one question after the other.
+#[derive(Debug)]
+pub struct Session {
+    child: Child,
+    answers: std::io::Lines<BufReader<ChildStdout>>,
+}
+
+impl Session {
+    const ANSWERED: &str = "that was all";
+
+    fn open(address: &Address, database: &str) -> Session {
+        let mut psql = address.program(database);
+        let mut child = psql.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("psql");
+        let answers = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        Session { child, answers }
+    }
+
+    /// The rows, with the columns' texts.
+    pub fn ask(&mut self, sql: &str) -> Vec<Vec<String>> {
+        self.try_ask(sql).unwrap_or_else(|| panic!("it failed: {sql}"))
+    }
+
+    /// None: it failed, and the session is over.
+    fn try_ask(&mut self, sql: &str) -> Option<Vec<Vec<String>>> {
+        let input = self.child.stdin.as_mut().expect("a pipe");
+        writeln!(input, "{sql};\n\\echo {}", Session::ANSWERED).ok()?;
+        let mut rows = Vec::new();
+        loop {
+            let line = self.answers.next()?.expect("read");
+            if line == Session::ANSWERED {
+                return Some(rows);
+            }
+            rows.push(line.split('|').map(str::to_owned).collect());
+        }
+    }
+}
+
+impl Drop for Session {
     fn drop(&mut self) {
         // It ends with its input.
         drop(self.child.stdin.take());
@@ -303,9 +414,10 @@ fn pristine(folder: &Path) -> PathBuf {
     pristine
 }
 
-/// Ends with whoever started it, however that ends.
-fn server(data: &Path, sockets: &Path, port: u16, settings: &[&str]) -> Command {
+/// Ends with whoever started it, however that ends. The variables are its alone: a clock of its user's own cannot be root's before.
+fn server(data: &Path, sockets: &Path, port: u16, settings: &[&str], variables: &[String]) -> Command {
     let mut server = dropping(&["--pdeathsig", "QUIT"]);
+    server.arg("env").args(variables);
     server.arg(bin().join("postgres")).arg("-D").arg(data).arg("-k").arg(sockets).args(["-p", &port.to_string()]);
     for setting in ["listen_addresses=127.0.0.1", "shared_buffers=32MB"].iter().chain(settings) {
         server.args(["-c", setting]);
@@ -320,7 +432,7 @@ fn as_postgres(program: &str) -> Command {
     command
 }
 
-fn dropping(more: &[&str]) -> Command {
+pub(crate) fn dropping(more: &[&str]) -> Command {
     let mut command = Command::new("setpriv");
     if let Some((user, group)) = substitute() {
         command.args([format!("--reuid={user}"), format!("--regid={group}"), "--clear-groups".to_owned()]);
@@ -344,7 +456,7 @@ fn substitute() -> Option<(u32, u32)> {
 }
 
 /// Gives it to who runs PostgreSQL.
-fn hand_over(path: &Path) {
+pub(crate) fn hand_over(path: &Path) {
     if let Some((user, group)) = substitute() {
         chown(path, Some(user), Some(group)).expect("root may");
     }
@@ -383,7 +495,7 @@ fn bin() -> PathBuf {
     .clone()
 }
 
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     listener.local_addr().expect("its number").port()
 }

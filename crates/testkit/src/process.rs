@@ -27,6 +27,24 @@ pub fn parent(pid: u32) -> u32 {
     parent.trim().parse().expect("a number")
 }
 
+pub fn children(pid: u32) -> Vec<u32> {
+    let is_child = |other: &u32| {
+        let status = std::fs::read_to_string(format!("/proc/{other}/status")).unwrap_or_default();
+        status.lines().any(|line| line.strip_prefix("PPid:").is_some_and(|parent| parent.trim() == pid.to_string()))
+    };
+    numbers().filter(is_child).collect()
+}
+
+/// Kills it, if it is still there.
+pub(crate) fn end(pid: u32) {
+    let _ = Command::new("kill").args(["-KILL", &pid.to_string()]).output();
+}
+
+fn numbers() -> impl Iterator<Item = u32> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok())
+}
+
 fn state(pid: u32) -> Option<char> {
     let stat = std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat")).ok()?;
     // The name before it may hold anything, brackets included.
@@ -57,9 +75,7 @@ impl Drop for Frozen {
 
 /// Processes that work in this folder, or were started with its name.
 pub(crate) fn living_in(folder: &Path) -> Vec<u32> {
-    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    pids.filter(|pid| *pid != std::process::id() && belongs_to(*pid, folder)).collect()
+    numbers().filter(|pid| *pid != std::process::id() && belongs_to(*pid, folder)).collect()
 }
 
 fn belongs_to(pid: u32, folder: &Path) -> bool {

@@ -94,6 +94,11 @@ impl Proxy {
         self.shared().faults = [fault; 2];
     }
 
+    /// New connections go to another server, as a balancer would have them.
+    pub fn lead_to(&self, server: &str) {
+        server.clone_into(&mut self.shared().server);
+    }
+
     /// New connections are closed at once.
     pub fn refuse(&self, refuse: bool) {
         self.shared().refuse = refuse;

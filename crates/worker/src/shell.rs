@@ -215,10 +215,10 @@ impl Shell {
     fn job_done(&mut self, done: Done) {
         match done {
             Done::Prepared { ticket, launched } => self.prepared(ticket, launched),
-            Done::Claimed { ticket, claim: Ok(claim) } => self.feed(Input::Claimed { ticket, claim }),
-            Done::Claimed { ticket, claim: Err(error) } => {
+            Done::Claimed { ticket, claim: Ok(claim), .. } => self.feed(Input::Claimed { ticket, claim }),
+            Done::Claimed { ticket, told, claim: Err(error) } => {
                 tracing::warn!(attempt = %ticket.attempt, %error, "an attempt cannot be made void yet");
-                self.try_again(Job::Void { ticket });
+                self.try_again(Job::Void { ticket, told });
             }
             Done::Looked { ticket, look } => self.looked(ticket, look),
             Done::Recalled { found } => {
@@ -331,8 +331,9 @@ impl Shell {
                 self.workshop.order(Job::Prepare { spec, rules });
             }
             Action::GiveSecrets { ticket, values } => self.tell(ticket, &ToRunner::Secrets { values }),
-            Action::Go { ticket, asked_at, cannot } => {
-                self.tell(ticket, &ToRunner::Go { asked_at_ms: Some(clock::to_ms(asked_at)), cannot });
+            Action::Go { ticket, asked_at, until, cannot } => {
+                let (asked_at_ms, until_ms) = (Some(clock::to_ms(asked_at)), until.map(clock::to_ms));
+                self.tell(ticket, &ToRunner::Go { asked_at_ms, until_ms, cannot });
             }
             Action::Fetch { ticket } => self.depot.fetch(ticket),
             Action::Store { ticket } => self.depot.store(ticket),
@@ -343,7 +344,7 @@ impl Shell {
                 tracing::warn!(attempt = %ticket.attempt, "the lease is over and the runner did not act; its step is ended");
                 self.workshop.order(Job::EndLease { ticket });
             }
-            Action::Void { ticket } => self.workshop.order(Job::Void { ticket }),
+            Action::Void { ticket, told } => self.workshop.order(Job::Void { ticket, told }),
             Action::SendAway { ticket } => {
                 self.tell(ticket, &ToRunner::Stop { mode: StopMode::Kill, reason: StopReason::WorkerStopped });
             }

@@ -16,6 +16,7 @@ mod input;
 mod manners;
 mod notices;
 mod output;
+mod postgres;
 mod retention;
 mod secrets;
 mod stopping;

@@ -80,7 +80,10 @@ fn a_step_has_its_secret_and_nothing_else_does() {
     house.write("go", "");
     let ended = house.end(&id);
     assert_eq!(ended["state"], "success", "{ended:#}");
-    assert_eq!(house.log(&id, "a"), "it is ***\n***\n");
+    let log = house.log(&id, "a");
+    // Whether the worker was away while something was printed is as chance has it.
+    let printed: Vec<&str> = log.lines().filter(|line| !line.starts_with("--- ")).collect();
+    assert_eq!(printed, ["it is ***", "***"]);
     assert_eq!(house.log(&id, "b"), "nothing and ***\n");
     assert_eq!(holding(&house.path(""), VALUE), [] as [String; 0], "nothing is left of it");
 }

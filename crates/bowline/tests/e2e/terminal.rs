@@ -329,8 +329,10 @@ fn whoever_watches_sees_the_steps_alone() {
     let (house, _up) = House::up();
     let steps: String = (0..20).map(|n| format!("  s{n}: {{ run: echo line-{n} }}\n")).collect();
     let file = house.write("many.yaml", &format!("name: many\nsteps:\n{steps}")).display().to_string();
-    let (code, text) = Terminal::start(&house, 80, 24, &["run", &file, "--watch"]).finish();
+    let (code, mut text) = Terminal::start(&house, 80, 24, &["run", &file, "--watch"]).finish();
     assert_eq!(code, 0, "{text:#?}");
+    // On a busy machine it is said why a step waits, before all else.
+    text.drain(..position(&text, "many success"));
     assert!(!shows(&text, "line-"), "{text:#?}");
     assert!(text[0].starts_with("many success 20/20 "), "{text:#?}");
     assert_eq!(text.len(), 21, "{text:#?}");

@@ -8,19 +8,17 @@ use crate::story::{STEP, await_lines, check_ran_once, counting, each, open_gate,
 
 const HOUR: i64 = 3600;
 
-/// A server and a worker on a clock that the test moves; recovery window two seconds.
-fn on_a_clock(house: &mut House) -> Option<FakeClock> {
-    let clock = FakeClock::new(house.folder.path())?;
-    house.env.extend(clock.variables());
+/// A server, its database and a worker on a clock that the test moves; recovery window two seconds.
+fn on_a_clock() -> Option<(House, FakeClock)> {
+    let (mut house, clock) = House::on_a_clock()?;
     house.recovery(&[("MAX_RECONNECT_DELAY_SECS", "1")]);
-    Some(clock)
+    Some((house, clock))
 }
 
 #[test]
 fn a_clock_that_jumps_costs_no_step() {
     each(&[HOUR, -HOUR], |jump| {
-        let mut house = House::new();
-        let Some(clock) = on_a_clock(&mut house) else { return };
+        let Some((mut house, clock)) = on_a_clock() else { return };
         let _server = house.start_server();
         let _worker = house.start_worker("w", &[]);
         let id = house.submit(&counting(&house, "effects: writes"));
@@ -37,8 +35,7 @@ fn a_clock_that_jumps_costs_no_step() {
 #[test]
 fn a_clock_that_jumps_while_a_step_is_recovering_decides_nothing() {
     each(&[HOUR, -HOUR], |jump| {
-        let mut house = House::new();
-        let Some(clock) = on_a_clock(&mut house) else { return };
+        let Some((mut house, clock)) = on_a_clock() else { return };
         let _server = house.start_server();
         let worker = house.start_worker("w", &[]);
         let id = house.submit(&counting(&house, "effects: writes"));
@@ -59,8 +56,7 @@ fn a_clock_that_jumps_while_a_step_is_recovering_decides_nothing() {
 
 #[test]
 fn a_clock_that_went_back_does_not_stop_the_window() {
-    let mut house = House::new();
-    let Some(clock) = on_a_clock(&mut house) else { return };
+    let Some((mut house, clock)) = on_a_clock() else { return };
     let _server = house.start_server();
     let worker = house.start_worker("w", &[]);
     let id = house.submit(&counting(&house, "effects: writes"));
@@ -74,8 +70,7 @@ fn a_clock_that_went_back_does_not_stop_the_window() {
 
 #[test]
 fn a_clock_that_is_set_ahead_ends_no_step_by_its_timeout() {
-    let mut house = House::new();
-    let Some(clock) = on_a_clock(&mut house) else { return };
+    let Some((mut house, clock)) = on_a_clock() else { return };
     let _server = house.start_server();
     let _worker = house.start_worker("w", &[]);
     let id = house.submit(&counting(&house, "effects: writes\ntimeout: 10m"));

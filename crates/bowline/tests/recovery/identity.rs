@@ -53,26 +53,20 @@ fn a_step_that_the_server_does_not_know_is_not_stopped() {
     let (mut house, server, _worker) = House::patient();
     house.bowline(&["exec", "--", "true"]).ok();
     server.stop();
-    copy(&house, "data", "backup");
+    house.back_up();
     let server = house.start_server();
     let id = house.submit(&counting(&house, "effects: writes"));
     let child = house.outside().await_executions(1)[0];
     await_lines(&house, &id);
     server.kill();
-    std::fs::remove_dir_all(house.path("data")).expect("removed");
-    copy(&house, "backup", "data");
+    house.restore();
     let _server = house.start_server();
-    await_connected(&house, true);
+    house.await_links(3);
     assert_ne!(house.bowline(&["job", &id]).code, 0, "the server does not know it");
     house.bowline(&["exec", "--", "true"]).ok();
     assert!(process::lives(child), "it is not ours to stop");
     open_gate(&house);
     await_that("it ends by itself", || (house.outside().completed() == 1).then_some(()));
-}
-
-fn copy(house: &House, from: &str, to: &str) {
-    let copied = std::process::Command::new("cp").arg("-a").arg(house.path(from)).arg(house.path(to)).status();
-    assert!(copied.expect("cp runs").success());
 }
 
 /// A copied state folder is a second worker with the first one's papers.
@@ -82,7 +76,7 @@ fn a_worker_on_a_copy_of_another_ones_folder_is_refused_and_hurts_nobody() {
     let id = house.submit(&counting(&house, "effects: writes"));
     let child = house.outside().await_executions(1)[0];
     await_lines(&house, &id);
-    copy(&house, "w", "copy");
+    house.copy("w", "copy");
     let copy = house.start_worker("copy", &[]);
     await_that("the copy is refused", || {
         let said = house.read("roles.log");

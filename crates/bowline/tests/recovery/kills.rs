@@ -3,13 +3,14 @@
 //!
 //! `make test` tries the first seeds, `make kills` fifty.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OpenFlags};
 use serde_json::Value;
-use testkit::{House, Role, await_that};
+use testkit::{House, Role, await_that, postgres};
 
 use crate::dice::Dice;
 use crate::story::pass;
@@ -159,27 +160,48 @@ impl Run {
 }
 
 /// What an operator's query would see, also while no server runs.
-struct Rows(Connection);
+enum Rows {
+    File(Connection),
+    Database(RefCell<postgres::Session>),
+}
 
 impl Rows {
     fn open(house: &House) -> Rows {
+        if let Some(database) = &house.database {
+            return Rows::Database(RefCell::new(database.session()));
+        }
         let path: PathBuf = house.path("data/bowline.db");
         let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE).expect("a database");
         connection.busy_timeout(Duration::from_secs(10)).expect("set");
-        Rows(connection)
+        Rows::File(connection)
+    }
+
+    fn pairs(&self, text: &str) -> Vec<(String, String)> {
+        match self {
+            Rows::File(connection) => {
+                let mut query = connection.prepare_cached(text).expect("a query");
+                let rows = query.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).expect("rows");
+                rows.collect::<Result<_, _>>().expect("texts")
+            }
+            Rows::Database(session) => {
+                let pair = |row: Vec<String>| row.try_into().map(|[one, other]: [String; 2]| (one, other));
+                session.borrow_mut().ask(text).into_iter().map(|row| pair(row).expect("two columns")).collect()
+            }
+        }
     }
 
     /// The open steps of the job itself.
     fn states(&self) -> Vec<(String, String)> {
         let text = "SELECT s.name, s.state FROM steps s JOIN jobs j ON j.id = s.job_id
                     WHERE j.task = 'five-hundred' AND s.check_at IS NOT NULL";
-        let mut query = self.0.prepare_cached(text).expect("a query");
-        let rows = query.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).expect("rows");
-        rows.collect::<Result<_, _>>().expect("texts")
+        self.pairs(text)
     }
 
     fn number(&self, text: &str) -> i64 {
-        self.0.query_row(text, [], |row| row.get(0)).expect("a number")
+        match self {
+            Rows::File(connection) => connection.query_row(text, [], |row| row.get(0)).expect("a number"),
+            Rows::Database(session) => session.borrow_mut().ask(text)[0][0].parse().expect("a number"),
+        }
     }
 
     fn is_over(&self) -> bool {

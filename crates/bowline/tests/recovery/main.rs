@@ -10,6 +10,7 @@ mod artifacts;
 mod caretakers;
 mod chaos;
 mod clocks;
+mod cluster;
 mod cuts;
 mod demo;
 mod disks;

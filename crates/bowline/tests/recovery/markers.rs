@@ -76,7 +76,7 @@ fn an_outage_in_which_nothing_was_printed_leaves_no_marker() {
     await_stored(&house, &id, "100");
     server.kill();
     let _server = house.start_server();
-    house.await_state(&id, Some(STEP), "running");
+    house.await_links(2);
     house.write("second", "");
     house.write("gate", "");
     assert_eq!(house.end(&id)["state"], "success");

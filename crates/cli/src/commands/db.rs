@@ -1,5 +1,8 @@
 //! `bowline db`: the store. What is old goes through the server that runs on it, or, where none does, by hand.
 
+mod check;
+mod place;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -11,6 +14,10 @@ use crate::connect::ConnectArgs;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::print::{put, put_json, say};
+
+pub(crate) use check::show as show_checked;
+pub use check::{CheckArgs, CheckView, Checked, FoundView, GradeView};
+pub use place::PlaceArgs;
 
 /// How often a server is asked how far it has got.
 const ASK_EVERY: Duration = Duration::from_millis(250);
@@ -28,6 +35,7 @@ pub struct DbArgs {
 #[derive(Debug, Subcommand)]
 pub enum DbCommand {
     Prune(PruneArgs),
+    Check(CheckArgs),
 }
 
 /// Delete what is old, now

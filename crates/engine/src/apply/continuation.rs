@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::deadline::Rules;
 use crate::definition::{OnDisconnect, StepDef, Work};
 use crate::event::{Changes, Rejection};
+use crate::failure::FailureKind;
 use crate::ids::{JobId, StepIx};
 use crate::job::{Fan, Item, Job, Step};
 use crate::state::{End, Ground, SkipCause, State};
@@ -80,7 +81,9 @@ pub fn carry_on(
     }
     // A step that is settled by hand is done with its items.
     let settled = |ix: StepIx| matches!(how, Continuation::Resolved(order) if order.step == ix && order.settles());
-    for (ix, fan) in fans(old).filter(|(ix, _)| keeps_items(old, *ix, &kept) && !settled(*ix)) {
+    // Where all is new the list is, too: it may be one of other inputs.
+    let goes_on = |ix: StepIx| *how != Continuation::Anew && keeps_items(old, ix, &kept) && !settled(ix);
+    for (ix, fan) in fans(old).filter(|(ix, _)| goes_on(*ix)) {
         draft.take_over_items(ix, fan, old, &kept, &origin)?;
     }
     // What its items left is theirs: who wants it looks for them.
@@ -103,7 +106,7 @@ pub fn carry_on(
 fn kept(old: &Job, how: &Continuation) -> Vec<bool> {
     let mut kept: Vec<bool> = match how {
         Continuation::Anew => return vec![false; old.steps.len()],
-        Continuation::FromFailed => all(old).map(|ix| ended_well(old.def(ix), old.step(ix))).collect(),
+        Continuation::FromFailed => all(old).map(|ix| ended_well(old, ix)).collect(),
         Continuation::Resolved(order) => {
             let resolved = of(old, order.step);
             // With an ancestor all that it needs stands, so that nothing below takes it back.
@@ -111,7 +114,7 @@ fn kept(old: &Job, how: &Continuation) -> Vec<bool> {
             let stands = |ix: StepIx| {
                 // Where all of a fan-out is to be done again, its failures are what is wrong with it.
                 let of_it = ix != order.step && of(old, ix) == order.step;
-                let ended = if of_it { ended_well(old.def(ix), old.step(ix)) } else { ended_by_itself(old.step(ix)) };
+                let ended = if of_it { ended_well(old, ix) } else { ended_by_itself(old, ix) };
                 ix != order.step && ix != resolved && (fixed[ix.get()] || ended)
             };
             all(old).map(stands).collect()
@@ -172,17 +175,29 @@ fn ancestors(old: &Job, ix: StepIx) -> Vec<bool> {
     found
 }
 
-fn ended_well(def: &StepDef, step: &Step) -> bool {
+fn ended_well(old: &Job, ix: StepIx) -> bool {
+    let forgiven = old.step(ix).state != State::Final(End::Failed) || old.def(ix).allow_failure;
+    ended_by_itself(old, ix) && forgiven
+}
+
+/// Not called off, nor skipped for what another did.
+fn ended_by_itself(old: &Job, ix: StepIx) -> bool {
+    let step = old.step(ix);
     match step.state {
-        State::Final(End::Success | End::Skipped(SkipCause::Condition)) => true,
-        State::Final(End::Failed) => def.allow_failure,
+        State::Final(End::Success) => true,
+        State::Final(End::Failed) => !failed_with_its_job(old, step),
+        // An item has no condition of its own: it was skipped because its step did not begin.
+        State::Final(End::Skipped(SkipCause::Condition)) => step.item.is_none(),
         _ => false,
     }
 }
 
-/// Not called off, nor skipped for what another did.
-fn ended_by_itself(step: &Step) -> bool {
-    matches!(step.state, State::Final(End::Success | End::Failed | End::Skipped(SkipCause::Condition)))
+/// The job failed before anything of it began, and this step with it. That is no failure that a step may be allowed: nobody
+/// knows what it would have come to.
+fn failed_with_its_job(old: &Job, step: &Step) -> bool {
+    let of_job = old.header.error.as_ref().map(|error| error.failure.kind);
+    let before_all = matches!(of_job, Some(FailureKind::Expired | FailureKind::GroupFull | FailureKind::GroupDeadlock));
+    before_all && old.header.started_at.is_none() && step.error.as_ref().map(|error| error.kind) == of_job
 }
 
 impl Resolve {

@@ -45,6 +45,11 @@ impl Draft<'_> {
                 "Job failed: the step's runner died; its worker has no trace of it",
                 Ground::ReportedGone,
             ),
+            Loss::StartForgotten => (
+                FailureKind::RunnerLost,
+                "Job failed: the step's runner died; its worker does not remember that it had started",
+                Ground::ReportedGone,
+            ),
             Loss::LeaseExpired => (FailureKind::LeaseExpired, LEASE_EXPIRED, Ground::LeaseOver),
         };
         (self.told(ix, kind, beginning, live), ground)

@@ -339,6 +339,12 @@ impl View<'_> {
         if self.expired && self.job.header.ended_at == Some(step.updated_at) {
             return "the job expired before it".to_owned();
         }
+        // Its step's needs and condition say nothing of it where that was rejected or called off.
+        if let Some(item) = &step.item
+            && !matches!(self.job.step(item.of).state, State::Final(End::Skipped(_)))
+        {
+            return format!("step {} ended before it began", self.name(item.of));
+        }
         let unmet = def.needs.iter().filter(|need| !self.is_met(need));
         let told: Vec<String> =
             unmet.map(|need| format!("{} {}", self.name(need.step), self.ended_as(need.step))).collect();

@@ -132,6 +132,7 @@ fn of_a_loss() {
             ("a", "go a; gone a torn"),
             ("a", "go a; gone a reboot"),
             ("a", "go a; gone a missing"),
+            ("a", "go a; gone a forgotten"),
             ("a[stop]", "go a; gone a lease"),
             ("a", "go a; pass 5s; lost a; pass 120s; check a"),
             ("a", "go a; pass 5s; lost a; pass 7s; gone a runner"),
@@ -152,6 +153,8 @@ fn of_a_loss() {
               Job failed: the worker's machine was restarted; the step's process is gone (step `a` on worker w1 on h1, attempt 1, started 1970-01-01T00:16:40Z, seen 1970-01-01T00:16:40Z) (machine_rebooted)
             a | go a; gone a missing
               Job failed: the step's runner died; its worker has no trace of it (step `a` on worker w1 on h1, attempt 1, started 1970-01-01T00:16:40Z, seen 1970-01-01T00:16:40Z) (runner_lost)
+            a | go a; gone a forgotten
+              Job failed: the step's runner died; its worker does not remember that it had started (step `a` on worker w1 on h1, attempt 1, started 1970-01-01T00:16:40Z, seen 1970-01-01T00:16:40Z) (runner_lost)
             a[stop] | go a; gone a lease
               Step stopped: its worker was cut off for longer than its lease (step `a` on worker w1 on h1, attempt 1, started 1970-01-01T00:16:40Z, seen 1970-01-01T00:16:40Z) (lease_expired)
             a | go a; pass 5s; lost a; pass 120s; check a

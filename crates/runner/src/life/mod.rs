@@ -189,9 +189,7 @@ impl Life {
         self.solitude = Solitude::default();
         self.look_at = Duration::ZERO;
         match &mut self.stage {
-            Stage::Waiting => {
-                self.out.push(Action::Send(FromRunner::Ready { pid: self.pid, format: FOLDER_FORMAT }));
-            }
+            Stage::Waiting => self.say_ready(),
             Stage::Running(running) => running.introduce(now, &mut self.out),
             Stage::Reporting { end, .. } => self.out.push(Action::Send(FromRunner::Ended { end: (**end).clone() })),
             Stage::Starting { .. } | Stage::Recording | Stage::Gone => {}
@@ -226,7 +224,9 @@ impl Life {
 
     fn hear_waiting(&mut self, message: &ToRunner, now: Duration) {
         match message {
-            ToRunner::Go { asked_at_ms, cannot } => {
+            // It lay in the socket for too long: whoever granted it may have changed its mind.
+            ToRunner::Go { until_ms: Some(until), .. } if now > Duration::from_millis(*until) => self.say_ready(),
+            ToRunner::Go { asked_at_ms, cannot, .. } => {
                 self.go(asked_at_ms.map_or(now, Duration::from_millis), cannot.clone(), now);
             }
             // The newest count.
@@ -236,6 +236,10 @@ impl Life {
             ToRunner::Rules { rules } => self.rules = *rules,
             ToRunner::Acked { .. } | ToRunner::Renewed { .. } | ToRunner::Bye | ToRunner::Unknown => {}
         }
+    }
+
+    fn say_ready(&mut self) {
+        self.out.push(Action::Send(FromRunner::Ready { pid: self.pid, format: FOLDER_FORMAT }));
     }
 
     /// `asked_at`: when the server was asked for the start that it granted.

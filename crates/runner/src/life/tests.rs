@@ -19,7 +19,7 @@ mod cleanup;
 
 const RUNNER: u32 = 7;
 const STEP: Tally = Tally { pid: 70, start_time: 700, dropped_lines: 0, lost_lines: 0 };
-const GO: ToRunner = ToRunner::Go { asked_at_ms: None, cannot: None };
+const GO: ToRunner = ToRunner::Go { asked_at_ms: None, until_ms: None, cannot: None };
 
 /// One life, and its clock.
 struct Story {
@@ -375,10 +375,20 @@ fn a_kill_that_the_runner_did_not_send_after_its_lease_is_blamed_on_it() {
     assert_eq!(ended, [Action::SetOwnership(DISOWNED)], "its guard was quicker");
 }
 
+/// Also where it was stopped itself, or the whole machine was.
+#[test]
+fn a_go_that_is_heard_too_late_is_to_be_asked_for_again() {
+    let go = |until_ms| ToRunner::Go { asked_at_ms: Some(990_000), until_ms: Some(until_ms), cannot: None };
+    let mut story = Story::waiting(&spec());
+    let ready = FromRunner::Ready { pid: RUNNER, format: FOLDER_FORMAT };
+    assert_eq!(story.hear(go(999_999)), [Action::Send(ready)]);
+    assert_eq!(story.hear(go(1_000_000)), [Action::Claim { durable: true }]);
+}
+
 #[test]
 fn a_go_that_lay_longer_than_its_lease_starts_nothing() {
     let mut story = Story::waiting(&leased());
-    let go = ToRunner::Go { asked_at_ms: Some(1_000_000 - 86_000), cannot: None };
+    let go = ToRunner::Go { asked_at_ms: Some(1_000_000 - 86_000), until_ms: None, cannot: None };
     assert_eq!(story.hear(go), refused("its lease was over before it was started"));
 }
 

@@ -194,7 +194,7 @@ fn a_full_disk_costs_log_lines_but_neither_the_step_nor_its_end() {
     runner::folder_io::create(&folder, &plan.spec).expect("folder");
     let mut attempt = plan.launch_in(&folder);
     attempt.link().next();
-    attempt.link().send(&ToRunner::Go { asked_at_ms: None, cannot: None });
+    attempt.link().send(&ToRunner::Go { asked_at_ms: None, until_ms: None, cannot: None });
     let end = attempt.ended();
     assert_eq!(end.result, EndResult::Exited { code: 3 });
     assert_eq!(end.log_last_seq, 1_000_000);

@@ -37,7 +37,7 @@ fn start_plan(mut plan: Plan, lease_ms: u64) -> Attempt {
     plan.spec.attempt.on_disconnect = OnDisconnect::Stop;
     plan.spec.attempt.lease_ms = Some(lease_ms);
     let mut attempt = plan.launch_ready();
-    attempt.link().send(&ToRunner::Go { asked_at_ms: Some(to_ms(boot_now())), cannot: None });
+    attempt.link().send(&ToRunner::Go { asked_at_ms: Some(to_ms(boot_now())), until_ms: None, cannot: None });
     attempt
 }
 

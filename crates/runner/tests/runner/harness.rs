@@ -112,7 +112,7 @@ impl Plan {
 
     pub(crate) fn start(self) -> Attempt {
         let mut attempt = self.launch_ready();
-        attempt.link().send(&ToRunner::Go { asked_at_ms: None, cannot: None });
+        attempt.link().send(&ToRunner::Go { asked_at_ms: None, until_ms: None, cannot: None });
         attempt
     }
 

@@ -20,7 +20,7 @@ fn start(mut plan: Plan, lease_ms: u64) -> Attempt {
 
 fn go(plan: Plan, asked_at: Duration) -> Attempt {
     let mut attempt = plan.launch_ready();
-    attempt.link().send(&ToRunner::Go { asked_at_ms: Some(to_ms(asked_at)), cannot: None });
+    attempt.link().send(&ToRunner::Go { asked_at_ms: Some(to_ms(asked_at)), until_ms: None, cannot: None });
     attempt
 }
 

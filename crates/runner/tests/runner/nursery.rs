@@ -34,7 +34,7 @@ impl Nursling {
 
     fn start(nursery: &Nursery, plan: Plan) -> Self {
         let mut nursling = Nursling::launch(nursery, plan);
-        nursling.link.send(&ToRunner::Go { asked_at_ms: None, cannot: None });
+        nursling.link.send(&ToRunner::Go { asked_at_ms: None, until_ms: None, cannot: None });
         loop {
             if let FromRunner::Started { .. } = nursling.link.next() {
                 return nursling;
@@ -101,7 +101,7 @@ fn a_forked_runner_is_like_a_started_one() {
         let mut plan = Plan::script(text);
         let seen = plan.file("seen");
         let mut link = launch(&make(&plan));
-        link.send(&ToRunner::Go { asked_at_ms: None, cannot: None });
+        link.send(&ToRunner::Go { asked_at_ms: None, until_ms: None, cannot: None });
         assert_eq!(ended(&mut link).result, EndResult::Exited { code: 3 });
         link.send(&ToRunner::Bye);
         let seen = fs::read_to_string(&seen).expect("written by the step");
@@ -198,7 +198,7 @@ fn a_killed_worker_takes_the_nursery_along_but_no_runner() {
     worker.wait().expect("reaped");
     nursery.wait_for_death();
     let mut link = Link::new(connect(&folder));
-    link.send(&ToRunner::Go { asked_at_ms: None, cannot: None });
+    link.send(&ToRunner::Go { asked_at_ms: None, until_ms: None, cannot: None });
     let runner = Process::from_file(&pid);
     fs::write(gate, "\n").expect("gate");
     assert_eq!(ended(&mut link).result, EndResult::Exited { code: 7 });
@@ -231,7 +231,7 @@ fn a_dropped_nursery_is_gone_and_its_runners_are_not() {
     let process = nursling.nursery();
     drop(nursery);
     assert!(!process.is_alive());
-    nursling.link.send(&ToRunner::Go { asked_at_ms: None, cannot: None });
+    nursling.link.send(&ToRunner::Go { asked_at_ms: None, until_ms: None, cannot: None });
     assert_eq!(nursling.finish().result, EndResult::Exited { code: 8 });
 }
 

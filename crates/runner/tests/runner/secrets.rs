@@ -20,9 +20,10 @@ fn values(value: &str) -> SecretValues {
 fn start(mut plan: Plan, value: &str) -> Attempt {
     plan.spec.attempt.secrets = vec!["TOKEN".to_owned()];
     let mut attempt = plan.launch_ready();
-    attempt
-        .link()
-        .send_all(&[ToRunner::Secrets { values: values(value) }, ToRunner::Go { asked_at_ms: None, cannot: None }]);
+    attempt.link().send_all(&[
+        ToRunner::Secrets { values: values(value) },
+        ToRunner::Go { asked_at_ms: None, until_ms: None, cannot: None },
+    ]);
     attempt
 }
 
@@ -108,9 +109,10 @@ fn one_that_waits_is_given_it_by_whoever_comes_next() {
     attempt.disconnect();
     attempt.reconnect();
     assert!(matches!(attempt.link().next(), FromRunner::Ready { .. }));
-    attempt
-        .link()
-        .send_all(&[ToRunner::Secrets { values: values(VALUE) }, ToRunner::Go { asked_at_ms: None, cannot: None }]);
+    attempt.link().send_all(&[
+        ToRunner::Secrets { values: values(VALUE) },
+        ToRunner::Go { asked_at_ms: None, until_ms: None, cannot: None },
+    ]);
     attempt.ended();
     assert_eq!(attempt.stdout(), "16\n");
 }

@@ -20,7 +20,7 @@ fn nothing_runs_before_go() {
     attempt.link().status();
     assert!(!proof.exists());
     assert_eq!(read_claim(&attempt.folder).expect("readable"), None);
-    attempt.link().send(&ToRunner::Go { asked_at_ms: None, cannot: None });
+    attempt.link().send(&ToRunner::Go { asked_at_ms: None, until_ms: None, cannot: None });
     assert_eq!(attempt.ended().result, EndResult::Exited { code: 0 });
     assert!(proof.exists());
     assert_eq!(read_claim(&attempt.folder).expect("readable"), Some(Claim::Intent));
@@ -33,7 +33,7 @@ fn void_comes_first_and_go_is_refused() {
     let proof = plan.file("proof");
     let mut attempt = plan.launch_ready();
     assert_eq!(claim(&attempt.folder, Claim::Void, true).expect("claimed"), Claim::Void);
-    attempt.link().send(&ToRunner::Go { asked_at_ms: None, cannot: None });
+    attempt.link().send(&ToRunner::Go { asked_at_ms: None, until_ms: None, cannot: None });
     assert_eq!(attempt.link().next(), FromRunner::Refused { why: "the attempt was declared void".to_owned() });
     attempt.wait_for_runner();
     assert!(!proof.exists());
@@ -78,7 +78,7 @@ fn a_second_runner_is_turned_away_and_never_repeats_the_step() {
     step.wait_for_death();
     let mut third = Plan::script("").launch_in(&first.folder);
     assert!(matches!(third.link().next(), FromRunner::Ready { .. }));
-    third.link().send(&ToRunner::Go { asked_at_ms: None, cannot: None });
+    third.link().send(&ToRunner::Go { asked_at_ms: None, until_ms: None, cannot: None });
     assert_eq!(third.link().next_or_closed(), None);
     assert!(first.notes().contains("an earlier runner has claimed this attempt"));
     let ran = fs::read_to_string(proof).unwrap_or_default();

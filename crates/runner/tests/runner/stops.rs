@@ -68,7 +68,7 @@ fn a_kill_is_at_once_and_hardens_an_earlier_stop() {
 #[test]
 fn a_stop_right_behind_go_is_not_lost() {
     let mut attempt = Plan::command(&["sleep", "1000"]).launch_ready();
-    attempt.link().send_all(&[ToRunner::Go { asked_at_ms: None, cannot: None }, KILL]);
+    attempt.link().send_all(&[ToRunner::Go { asked_at_ms: None, until_ms: None, cannot: None }, KILL]);
     let end = attempt.ended();
     assert_eq!(end.result, EndResult::Signaled { signal: 9, oom: false });
     assert_eq!(end.stopped, Some(StopReason::Superseded));

@@ -20,7 +20,7 @@ fn a_worker_lost_before_go_may_come_back_and_say_it() {
     let ready = FromRunner::Ready { pid: attempt.runner.id(), format: FOLDER_FORMAT };
     assert_eq!(attempt.link().next(), ready);
     assert_eq!(attempt.link().status().phase, RunnerPhase::Waiting);
-    attempt.link().send(&ToRunner::Go { asked_at_ms: None, cannot: None });
+    attempt.link().send(&ToRunner::Go { asked_at_ms: None, until_ms: None, cannot: None });
     attempt.ended();
     assert_eq!(attempt.stdout(), "hello\n");
     attempt.finish();

@@ -2,6 +2,9 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
+
+use engine::Time;
 
 use store::rows::TokenRow;
 
@@ -13,6 +16,7 @@ pub(super) struct Known {
     rows: HashMap<[u8; 32], Arc<TokenRow>>,
     /// Grows when something is revoked: what was read before that is not to be believed.
     generation: u64,
+    forgotten_at: Time,
 }
 
 /// Taken before a look into the store, given back with what was found there.
@@ -32,6 +36,14 @@ impl Known {
             self.rows.clear();
         }
         self.rows.insert(hash, row);
+    }
+
+    /// Forgets all, if that is so long ago.
+    pub(super) fn forget_after(&mut self, age: Duration, now: Time) {
+        if now >= self.forgotten_at + age {
+            self.forgotten_at = now;
+            self.forget();
+        }
     }
 
     pub(super) fn forget(&mut self) {
@@ -72,6 +84,18 @@ mod tests {
         known.remember(ticket, [1; 32], row());
         assert!(known.get(&[1; 32]).is_ok());
         known.forget();
+        assert!(known.get(&[1; 32]).is_err());
+    }
+
+    #[test]
+    fn what_others_may_have_revoked_is_not_kept_for_long() {
+        let (mut known, age) = (Known::default(), Duration::from_secs(1));
+        known.forget_after(age, Time(10_000_000));
+        let ticket = known.get(&[1; 32]).expect_err("nothing is known yet");
+        known.remember(ticket, [1; 32], row());
+        known.forget_after(age, Time(10_900_000));
+        assert!(known.get(&[1; 32]).is_ok());
+        known.forget_after(age, Time(11_000_000));
         assert!(known.get(&[1; 32]).is_err());
     }
 }

@@ -10,6 +10,7 @@ mod secret;
 mod secrets;
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use api::{Role, TokenKind};
 use engine::{Time, WorkerId};
@@ -29,6 +30,7 @@ pub struct Access {
     ledger: Ledger,
     reader: Arc<dyn Reader>,
     clock: Arc<Clock>,
+    shared: bool,
     known: Mutex<Known>,
 }
 
@@ -82,9 +84,13 @@ pub struct NewcomerCredential {
     pub text: String,
 }
 
+/// Where several servers share the tokens: how long after one was revoked at another it may still be taken here.
+const REVOKED_ELSEWHERE_WITHIN: Duration = Duration::from_secs(1);
+
 impl Access {
-    pub fn new(ledger: Ledger, reader: Arc<dyn Reader>, clock: Arc<Clock>) -> Access {
-        Access { ledger, reader, clock, known: Mutex::default() }
+    /// `shared`: other servers may revoke tokens, too.
+    pub fn new(ledger: Ledger, reader: Arc<dyn Reader>, clock: Arc<Clock>, shared: bool) -> Access {
+        Access { ledger, reader, clock, shared, known: Mutex::default() }
     }
 
     /// Whose API token this is.
@@ -180,9 +186,16 @@ impl Access {
     }
 
     async fn find(&self, hash: &[u8; 32]) -> Result<Option<Arc<TokenRow>>, AccessError> {
-        let ticket = match self.known().get(hash) {
-            Ok(row) => return Ok(Some(row)),
-            Err(ticket) => ticket,
+        let now = self.clock.now();
+        let ticket = {
+            let mut known = self.known();
+            if self.shared {
+                known.forget_after(REVOKED_ELSEWHERE_WITHIN, now);
+            }
+            match known.get(hash) {
+                Ok(row) => return Ok(Some(row)),
+                Err(ticket) => ticket,
+            }
         };
         let (reader, hash) = (self.reader.clone(), *hash);
         let row = tokio::task::spawn_blocking(move || reader.token_by_hash(&hash)).await??.map(Arc::new);

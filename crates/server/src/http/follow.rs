@@ -3,6 +3,7 @@
 //! The bus is listened to before the store is read, so nothing falls in between; a listener that is too slow for the
 //! bus reads from the store again. Memory is bounded either way.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use api::JobState;
@@ -94,6 +95,8 @@ impl Follower {
     async fn listen(&mut self) -> Vec<EventView> {
         match self.news.recv().await {
             Ok(news) => {
+                let ours = |jobs: &BTreeSet<JobId>| self.job.map_or(!jobs.is_empty(), |job| jobs.contains(&job));
+                self.behind |= news.elsewhere.as_ref().is_some_and(|elsewhere| ours(&elsewhere.jobs));
                 let fresh = news.events.iter().filter(|event| event.id > self.after);
                 fresh.filter(|event| self.job.is_none_or(|job| event.job == job)).cloned().collect()
             }

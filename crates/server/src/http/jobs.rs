@@ -97,6 +97,7 @@ async fn worth_a_look(news: &mut Receiver<Arc<News>>, id: JobId) {
     loop {
         match news.recv().await {
             Ok(news) if news.events.iter().any(|event| is_end_of(event, id)) => return,
+            Ok(news) if news.elsewhere.as_ref().is_some_and(|elsewhere| elsewhere.jobs.contains(&id)) => return,
             Ok(_) => {}
             Err(RecvError::Lagged(_)) => return,
             // The ledger is gone: nothing will ever end.

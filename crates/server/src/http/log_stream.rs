@@ -173,6 +173,10 @@ impl StepLog {
                     if news.events.iter().any(|event| event.job == job && event.ix == Some(ix)) {
                         return Some(Look::Everything);
                     }
+                    if let Some(elsewhere) = &news.elsewhere {
+                        let moved = elsewhere.jobs.contains(&job);
+                        return Some(if moved { Look::Everything } else { Look::Lines });
+                    }
                     let grew = |(subject, after): (Subject, After)| {
                         let ours = |log: &&crate::bus::LogNews| log.attempt == subject.id;
                         news.logs.iter().filter(ours).any(|log| log.complete || log.marked || log.last_seq > after.seq)

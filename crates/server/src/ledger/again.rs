@@ -221,7 +221,7 @@ impl<S: Store> Core<S> {
     /// A person's word that an attempt is over, kept as evidence.
     fn confirm(&mut self, attempt: &AttemptView, job: JobId, by: &str, round: &mut Round) {
         round.confirmed.push((attempt.id, engine::Fence(attempt.fence)));
-        self.doubt_is_over(job);
+        self.doubt_is_over(job, round);
         let worker = attempt.worker_name.clone().unwrap_or_else(|| attempt.worker.to_string());
         let reason = format!("attempt {} on worker {worker} is over: {by} says so", attempt.number);
         let about = About::Attempt { step: attempt.ix, worker: attempt.worker, what: AttemptNews::Confirmed };

@@ -20,6 +20,8 @@ pub struct Census {
     pub aside: usize,
     /// Signs of life that are not written yet, and runners whose silence is watched.
     pub beats: usize,
+    /// Attempts of which was said that they began.
+    pub begun: usize,
     /// Over all links: attempts that a worker should report, ends without a whole log, positions in logs, and attempts of
     /// which something was said.
     pub expected: usize,
@@ -42,6 +44,7 @@ impl<S: Store> Core<S> {
             cached_jobs: self.cache.len(),
             aside: self.aside.len(),
             beats: self.beats.len(),
+            begun: self.begun.len(),
             expected: links().map(|link| link.sent.len()).sum(),
             ended: links().map(|link| link.ended.len()).sum(),
             log_positions: links().map(|link| link.logs.len()).sum(),

@@ -25,12 +25,14 @@ use crate::scaler::{NoScaler, Scaler};
 
 use super::amnesia::{Amnesia, Evidence, Loss};
 use super::beats::Beats;
+use super::begun::Begun;
 use super::breaker::{Breaker, MassLoss};
 use super::cache::{Cache, Definitions};
 use super::command::{Command, EventError, LinkEvent, LogFrame};
 use super::groups::Groups;
 use super::hearing::{Hearing, HearingRules, Listened};
 use super::knock::Knock;
+use super::leases::Leases;
 use super::links::Link;
 use super::losses::CutOff;
 use super::notice::Noticed;
@@ -83,14 +85,18 @@ pub struct Core<S> {
     pub(super) bus: Bus,
     pub(super) metrics: Arc<Metrics>,
     pub(super) beats: Beats,
+    pub(super) begun: Begun,
     pub(super) next_sweep: Time,
     /// As of the last committed mark.
     pub(super) hearing: Hearing,
     pub(super) hearing_rules: HearingRules,
     pub(super) siblings: Siblings,
+    pub(super) leases: Leases,
     /// Workers' rows may say something new.
     pub(super) must_look_around: bool,
     pub(super) noticed: Noticed,
+    /// Something was committed that others do not know of yet.
+    has_news: bool,
     pub(super) schedules: Schedules,
     pub(super) outbox: Outbox,
     pub(super) keeper: Keeper,
@@ -206,12 +212,15 @@ impl<S: Store> Core<S> {
             bus,
             metrics,
             beats: Beats::default(),
+            begun: Begun::default(),
             next_sweep: tick.now,
             hearing: started.hearing,
             hearing_rules,
             siblings: Siblings::new(me, shared, &hearing_rules),
+            leases: Leases::default(),
             must_look_around: false,
             noticed: Noticed::default(),
+            has_news: false,
             schedules: Schedules::default(),
             outbox: Outbox::default(),
             keeper: Keeper::new(tick.now),
@@ -325,6 +334,7 @@ impl<S: Store> Core<S> {
             self.ask_the_scaler(&mut round);
             self.settle_breaker(&mut round);
             self.flush_beats(&mut round);
+            self.flush_begun(&mut round);
             self.sweep_if_due(&mut kept, &mut round);
             self.judge_silent_runners(&mut kept, &mut round);
             self.settle_schedules(&mut round);
@@ -378,6 +388,7 @@ impl<S: Store> Core<S> {
             }
             Err(error @ StoreError::Moved { .. }) => {
                 tracing::info!(%error, "a round is decided anew");
+                self.doubt_leases(&prepared.batch);
                 self.noticed.read_again(prepared.round.heeded);
                 self.forget_everything();
                 self.split.push_front(prepared.commands);
@@ -397,6 +408,16 @@ impl<S: Store> Core<S> {
         Some(piece)
     }
 
+    /// Whether something was committed since this was last asked that other servers should look at.
+    pub(super) fn take_news(&mut self) -> bool {
+        std::mem::take(&mut self.has_news) && !self.siblings.alone()
+    }
+
+    /// The clock that all servers have in common.
+    pub(super) fn common_clock(&mut self) -> Result<Option<Time>, StoreError> {
+        self.store.clock()
+    }
+
     /// When the core wants to be called even if nothing comes.
     pub fn wake_at(&self) -> Time {
         let clocks = self.hearing.clocks(self.tick.now);
@@ -410,7 +431,7 @@ impl<S: Store> Core<S> {
             .min(self.next_group_look())
             .min(self.outbox.wake_at())
             .min(self.retention_wake_at());
-        self.beats.flush_at().into_iter().fold(next, Time::min)
+        self.beats.flush_at().into_iter().chain(self.begun.flush_at()).fold(next, Time::min)
     }
 
     /// A round at this tick, by the clocks as they stand.
@@ -560,6 +581,7 @@ impl<S: Store> Core<S> {
     pub(super) fn prepare(&mut self, commands: Vec<Command>, mut round: Box<Round>) {
         self.set_log_deadlines(&mut round);
         self.say_loss(&mut round);
+        self.claim_leases(&mut round);
         let batch = round.batch(&self.cache);
         self.metrics.queued.set(i64::try_from(self.queue.len()).unwrap_or(i64::MAX));
         self.prepared = Some(Prepared { commands, round, batch, unsure: false });
@@ -569,6 +591,7 @@ impl<S: Store> Core<S> {
         let Prepared { commands, round, batch, .. } = prepared;
         self.overtaken(&batch, committed);
         self.has_said(&batch);
+        self.begun.written(&batch.begun);
         let checks = batch.jobs.iter().filter_map(|j| j.row.check_at);
         let checks = checks.chain(batch.steps.iter().filter_map(|s| s.check_at));
         let checks = checks.chain(schedules::next_times(&batch));
@@ -592,6 +615,7 @@ impl<S: Store> Core<S> {
         self.post(&round, &batch, committed);
         self.metrics.committed(&batch, finished(&batch).count());
         self.publish(&batch, committed);
+        self.has_news |= !batch.events.is_empty() || !batch.logs.is_empty() || !batch.fleet.is_empty();
         let again = self.answer(commands, round, committed);
         self.cache.trim(finished(&batch));
         if !again.is_empty() {
@@ -650,6 +674,7 @@ impl<S: Store> Core<S> {
     /// Writes a round that nobody waits for.
     pub(super) fn commit_alone(&mut self, round: &mut Round) -> Result<(), StoreError> {
         self.set_log_deadlines(round);
+        self.claim_leases(round);
         let batch = round.batch(&self.cache);
         if !batch.is_empty() {
             let committed = self.store.commit(&batch)?;
@@ -668,7 +693,7 @@ impl<S: Store> Core<S> {
             // Another server was faster with the same; this one's own row says that it is there all the same.
             self.hearing.marked(round.now);
             match self.store.reader().hearing() {
-                Ok(Some(row)) => self.hearing.take_over(row, self.tick),
+                Ok(Some(row)) => self.take_over_mark(row),
                 Ok(None) => {}
                 Err(error) => tracing::warn!(%error, "the last mark could not be read"),
             }
@@ -681,6 +706,7 @@ impl<S: Store> Core<S> {
     /// Another server moved these jobs, or won the same idempotency key: they are read again before anything is decided.
     fn overtaken(&mut self, batch: &Batch, committed: &store::Committed) {
         self.note_committed(batch, committed);
+        self.learn_leases(committed, batch.now);
         self.triggers_overtaken(committed, batch.now);
         self.groups_overtaken(committed);
         for job in &committed.conflicts {

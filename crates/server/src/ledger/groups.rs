@@ -133,6 +133,13 @@ impl Round {
         };
         made.map(admission).collect()
     }
+
+    /// Whether what was committed may not bear this no out: somebody who was in the group has left it in the same round, or was
+    /// left out. What one round made, admitted and ended was in the group for nobody else. Then it is asked anew, after the commit.
+    pub(super) fn outdates(&self, full: &GroupFull, committed: &Committed) -> bool {
+        let in_group = self.of_group(&full.group);
+        self.left_groups.contains(&full.group) || committed.conflicts.iter().any(|job| in_group.contains(job))
+    }
 }
 
 impl<S: Store> Core<S> {
@@ -251,13 +258,14 @@ impl<S: Store> Core<S> {
     }
 
     /// An attempt that was given up is over after all: so may be the slots that it held.
-    pub(super) fn doubt_is_over(&mut self, job: JobId) {
+    pub(super) fn doubt_is_over(&mut self, job: JobId, round: &mut Round) {
         let mut next = Some(job);
         while let Some(job) = next {
             let Ok(cached) = self.cache.load(job, &mut self.store, &self.definitions) else { return };
             next = cached.job.parent.map(|parent| parent.job);
             if let Some(group) = cached.job.group.clone().filter(|_| cached.job.is_final()) {
                 self.groups.stir(&group);
+                round.left_groups.insert(group);
             }
         }
     }

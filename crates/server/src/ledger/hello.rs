@@ -160,7 +160,7 @@ impl<S: Store> Core<S> {
         held.sort_unstable_by_key(|held| Reverse(held.ticket.fence));
         for held in held {
             let attempt = AttemptId(held.ticket.attempt);
-            if !self.is_on_record(attempt)
+            if !self.is_on_record(attempt, round)
                 && let Some(place) = self.adopt(link, held, epoch, round)
             {
                 adopted.insert(attempt, place);
@@ -170,8 +170,10 @@ impl<S: Store> Core<S> {
     }
 
     /// Whether the rows know of the attempt's start. One that was only offered has run all the same, if its worker says so.
-    fn is_on_record(&mut self, attempt: AttemptId) -> bool {
+    fn is_on_record(&mut self, attempt: AttemptId, round: &mut Round) -> bool {
         let Some(place) = self.place(attempt) else { return false };
+        // What another server wrote may be lost, and remembered here.
+        self.doubt(place.job, round);
         let Ok(cached) = self.cache.load(place.job, &mut self.store, &self.definitions) else { return true };
         let current = cached.job.state(place.step).live().is_some_and(|live| live.attempt == attempt);
         if current {

@@ -159,6 +159,7 @@ impl<S: Store> Core<S> {
             }
             WorkerMessage::Started { ticket, pid } => {
                 tracing::debug!(attempt = %ticket.attempt, pid, "a step's process started");
+                self.began(*ticket, round);
             }
             // Pings are answered by the link itself; a second hello is refused there.
             WorkerMessage::Pong { n } => self.answered(link, worker, *n),
@@ -275,22 +276,28 @@ impl<S: Store> Core<S> {
     }
 
     fn lost(&mut self, link: LinkId, ticket: Ticket, loss: wire::Loss, round: &mut Round) {
-        let epoch = self.epoch_of(link);
+        let (epoch, attempt) = (self.epoch_of(link), AttemptId(ticket.attempt));
         let loss = match loss {
+            wire::Loss::Void if self.has_begun(link, attempt, round) => Loss::StartForgotten,
             wire::Loss::Void => Loss::Void,
             wire::Loss::RunnerLost => Loss::RunnerLost,
             wire::Loss::ResultNotAvailable => Loss::ResultNotAvailable,
             wire::Loss::MachineRebooted => Loss::MachineRebooted,
             wire::Loss::LeaseExpired => Loss::LeaseExpired,
         };
-        let never_started = loss == Loss::Void;
+        let (never_started, forgotten) = (loss == Loss::Void, loss == Loss::StartForgotten);
         self.about_attempt(link, ticket, "lost", round, |t| Event::Gone { ticket: t, epoch, loss });
         self.stranger_is_over(link, ticket, round);
         if never_started {
-            self.log_is_empty(link, AttemptId(ticket.attempt), round);
+            self.log_is_empty(link, attempt, round);
         }
         self.over(self.links.get(&link).map(|l| l.worker), ticket, round);
-        let job = self.place(AttemptId(ticket.attempt)).map(|place| place.job);
+        let job = self.place(attempt).map(|place| place.job);
+        if forgotten {
+            // It has nothing of it, and no line of its log will come.
+            tracing::warn!(%attempt, "a worker says that an attempt never started, and had said that it did");
+            return round.outgoing.push((job, link, ServerMessage::Forget { number: 0, ticket }));
+        }
         self.mark_ended(link, job, ticket, round);
     }
 
@@ -363,7 +370,7 @@ impl<S: Store> Core<S> {
             if ticket.fence == NO_FENCE { place.and_then(|place| self.fence_of(attempt, place.job)) } else { None };
         round.confirmed.push((attempt, Fence(fence.unwrap_or(ticket.fence))));
         if let Some(place) = place {
-            self.doubt_is_over(place.job);
+            self.doubt_is_over(place.job, round);
         }
         if let Some(worker) = worker {
             self.roster.update(worker, |w| {

@@ -112,6 +112,9 @@ impl<S: Store> Core<S> {
             if let Err(error) = self.read_changes() {
                 tracing::warn!(%error, "what other servers did could not be read; it is tried again");
             }
+            if !self.siblings.alone() {
+                self.publish_elsewhere(self.noticed.moved.clone(), Vec::new());
+            }
         }
         while let Some((at, job)) = self.noticed.later.first().copied()
             && at <= round.now

@@ -1,9 +1,12 @@
 //! Telling listeners what a commit brought.
 
+use std::collections::BTreeSet;
+
+use engine::JobId;
 use store::read::EventView;
 use store::{Batch, Committed, Store};
 
-use crate::bus::{LogNews, News};
+use crate::bus::{Elsewhere, LogNews, News};
 
 use super::core::Core;
 
@@ -12,6 +15,9 @@ impl<S: Store> Core<S> {
         let logs = log_news(batch);
         if !self.bus.has_listeners() || (batch.events.is_empty() && logs.is_empty()) {
             return;
+        }
+        if !self.siblings.alone() {
+            return self.publish_elsewhere(batch.events.iter().map(|event| event.job).collect(), logs);
         }
         let events = batch.events.iter().zip(&committed.event_ids).filter_map(|(row, id)| {
             let step = row.ix.and_then(|ix| {
@@ -32,7 +38,14 @@ impl<S: Store> Core<S> {
                 reason: row.reason.clone(),
             })
         });
-        self.bus.publish(News { events: events.collect(), logs });
+        self.bus.publish(News { events: events.collect(), logs, elsewhere: None });
+    }
+
+    /// There may be more of these jobs than what this server wrote itself.
+    pub(super) fn publish_elsewhere(&self, jobs: BTreeSet<JobId>, logs: Vec<LogNews>) {
+        if self.bus.has_listeners() {
+            self.bus.publish(News { events: Vec::new(), logs, elsewhere: Some(Elsewhere { jobs }) });
+        }
     }
 }
 

@@ -1,11 +1,11 @@
-//! Retention between two rounds: a small piece at a time, on one server at a time, and never while there is more urgent work
-//! for long. What may go is decided in [`crate::retention`].
+//! Retention between two rounds: a small piece at a time, on the one server that has the lease for it, and never while there is
+//! more urgent work for long. What may go is decided in [`crate::retention`].
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use engine::{JobId, Time};
-use store::{Store, StoreError};
+use store::{Lease, Store, StoreError, Tenure};
 
 use crate::retention::{self, Progress, Run};
 
@@ -33,7 +33,7 @@ pub struct PruneOrder {
 /// Where retention stands on this server.
 pub(super) struct Keeper {
     run: Option<Run>,
-    /// The run was asked for, and does not wait for others nor for quiet.
+    /// The run was asked for, and does not wait for quiet; this server takes the lease for it, whoever has that.
     ordered: bool,
     progress: Progress,
     next_run: Time,
@@ -43,6 +43,15 @@ pub(super) struct Keeper {
 impl Keeper {
     pub(super) fn new(now: Time) -> Keeper {
         Keeper { run: None, ordered: false, progress: Progress::default(), next_run: now, next_step: now }
+    }
+
+    /// A run that somebody asked for is under way.
+    pub(super) fn is_ordered(&self) -> bool {
+        self.ordered && self.run.is_some()
+    }
+
+    pub(super) fn look_soon(&mut self, now: Time) {
+        self.next_run = self.next_run.min(now);
     }
 }
 
@@ -70,8 +79,14 @@ impl<S: Store> Core<S> {
             self.keeper.next_step = now + AGAIN_AFTER;
             return false;
         }
+        let Some(tenure) = self.tenure(Lease::Retention) else {
+            // It was asked for, and is claimed with the next round.
+            self.leases.hurry(Lease::Retention);
+            self.keeper.next_step = now + AGAIN_AFTER;
+            return false;
+        };
         let Some(mut run) = self.keeper.run.take() else { return false };
-        match self.retain(&mut run, now) {
+        match self.retain(&mut run, tenure, now) {
             Ok(true) => self.end_run(&run, now),
             Ok(false) => {
                 self.keeper.progress.tally = run.tally;
@@ -87,6 +102,9 @@ impl<S: Store> Core<S> {
                     self.keeper.run = Some(run);
                 } else {
                     self.end_run(&run, now);
+                }
+                if matches!(error, StoreError::Moved { .. }) {
+                    self.relieved(tenure);
                 }
             }
         }
@@ -112,6 +130,7 @@ impl<S: Store> Core<S> {
         self.keeper.run = Some(Run::new(cutoffs));
         self.keeper.ordered = true;
         self.keeper.next_step = now;
+        self.leases.hurry(Lease::Retention);
         // Every run has a time of its own, by which whoever asked for it finds it again.
         let before = self.keeper.progress.started_at;
         let started_at = before.map_or(now, |before| now.max(before + Duration::from_micros(1)));
@@ -124,10 +143,9 @@ impl<S: Store> Core<S> {
         let clocks = self.hearing.clocks(now);
         let listened = clocks.heard.since(self.hearing.row.stretch_from);
         let rules = &self.config.retention;
-        // One of several does it. If two take themselves for that one, both do, and every deletion is compared.
         if listened < rules.settle {
             self.keeper.next_run = now + (rules.settle - listened);
-        } else if !self.siblings.is_eldest() {
+        } else if self.tenure(Lease::Retention).is_none() {
             self.keeper.next_run = now + rules.every;
         } else {
             self.keeper.run = Some(Run::new(rules.cutoffs(now)));
@@ -148,11 +166,11 @@ impl<S: Store> Core<S> {
     }
 
     /// One step of the run; whether it was the last.
-    fn retain(&mut self, run: &mut Run, now: Time) -> Result<bool, StoreError> {
+    fn retain(&mut self, run: &mut Run, tenure: Tenure, now: Time) -> Result<bool, StoreError> {
         // What a worker here was spoken to about may be spoken of by it.
         let words = self.links.values().flat_map(|link| link.words.values());
         let in_hand: BTreeSet<JobId> = words.map(|word| word.place.job).collect();
-        let step = run.step(&mut self.store, now, &|job| in_hand.contains(&job))?;
+        let step = run.step(&mut self.store, now, Some(tenure), &|job| in_hand.contains(&job))?;
         for job in &step.jobs {
             self.cache.drop_job(*job);
         }
@@ -160,6 +178,13 @@ impl<S: Store> Core<S> {
             self.roster.update(*worker, |slot| *slot = None);
         }
         Ok(step.done)
+    }
+
+    /// Somebody else does it from here on, and finds what is left.
+    pub(super) fn drop_run(&mut self) {
+        if let Some(run) = self.keeper.run.take() {
+            self.end_run(&run, self.tick.now);
+        }
     }
 
     fn end_run(&mut self, run: &Run, now: Time) {

@@ -20,7 +20,9 @@ use store::rows::{
     AttemptRow, BreakerRow, DefinitionRow, FleetChange, IdempotencyRow, LateOutcome, LineageRow, OutboxMove, OutboxRow,
     QuarantineRow, ServerRow, TriggerRow, WorkerHello,
 };
-use store::{Batch, Committed, JobWrite, LogAppend, LogClose, LogDeadline, LogMark, Mark, Store, StoreError};
+use store::{
+    Batch, Claim, Committed, JobWrite, LogAppend, LogClose, LogDeadline, LogMark, Mark, Store, StoreError, Tenure,
+};
 
 use crate::dispatch::{self, LinkId, Place};
 
@@ -52,10 +54,15 @@ pub(super) struct Round {
     pub listened: Option<Listened>,
     /// What the other servers shall see of this one.
     pub server: Option<ServerRow>,
+    pub claims: Vec<Claim>,
+    /// Leases by which something of it is this server's to do.
+    pub under: BTreeSet<Tenure>,
     touched: BTreeMap<JobId, Touched>,
     /// Those of them that have a concurrency group, by that.
     in_groups: BTreeMap<Arc<str>, BTreeSet<JobId>>,
     pub(super) admitted: BTreeMap<Arc<str>, Admitted>,
+    /// Groups that somebody has left in this round, or may have.
+    pub(super) left_groups: BTreeSet<Arc<str>>,
     /// Jobs that are over and whose parents do not know it yet, and whether somebody is telling them.
     pub(super) to_tell: VecDeque<JobId>,
     pub(super) is_telling: bool,
@@ -98,6 +105,7 @@ pub(super) struct Round {
     pub breaker_ended: Option<Time>,
     pub used_epochs: BTreeMap<WorkerId, Epoch>,
     pub confirmed: Vec<(AttemptId, Fence)>,
+    pub begun: Vec<(AttemptId, Fence)>,
     /// Sent before everything else of the round.
     pub welcomes: Vec<(LinkId, Welcome)>,
     pub lineage: Vec<LineageRow>,
@@ -148,11 +156,14 @@ impl Round {
             clocks,
             listened: None,
             server: None,
+            claims: Vec::new(),
+            under: BTreeSet::new(),
             touched: BTreeMap::new(),
             in_groups: BTreeMap::new(),
             to_tell: VecDeque::new(),
             is_telling: false,
             admitted: BTreeMap::new(),
+            left_groups: BTreeSet::new(),
             doubted: BTreeSet::new(),
             heeded: BTreeSet::new(),
             unread: None,
@@ -179,6 +190,7 @@ impl Round {
             lineage: Vec::new(),
             ties: BTreeSet::new(),
             confirmed: Vec::new(),
+            begun: Vec::new(),
             fleet: Vec::new(),
             triggers: BTreeMap::new(),
             meta: Vec::new(),
@@ -354,6 +366,7 @@ impl Round {
         batch.lineage = std::mem::take(&mut self.lineage);
         batch.ties = std::mem::take(&mut self.ties).into_iter().collect();
         batch.confirmed = std::mem::take(&mut self.confirmed);
+        batch.begun = std::mem::take(&mut self.begun);
         batch.fleet = std::mem::take(&mut self.fleet);
         batch.triggers = self.trigger_writes();
         batch.admissions = self.admissions();
@@ -366,6 +379,8 @@ impl Round {
         batch.unwilling = emptied(&mut self.unwilling, |(id, (epoch, on))| (id, epoch, on));
         batch.hearing = self.listened.map(|listened| Mark { row: listened.hearing.row, expected: listened.before });
         batch.server = self.server.take();
+        batch.claims = std::mem::take(&mut self.claims);
+        batch.under = self.under.iter().copied().collect();
         batch
     }
 }
@@ -407,6 +422,7 @@ impl<S: Store> Core<S> {
         round.touch_group(&cached.job);
         if let Some(group) = cached.job.group.as_ref().filter(|_| ends) {
             self.groups.ended(group, id, cached.job.header.state == engine::JobState::Failed);
+            round.left_groups.insert(group.clone());
         }
         self.cache.grew(grown);
         for effect in &changes.effects {
@@ -608,6 +624,9 @@ impl<S: Store> Core<S> {
                         Ok(made) if committed.conflicts.contains(&made.job) => {
                             again.push(Command::Submit(submit, reply));
                         }
+                        Err(SubmitError::GroupFull(full)) if round.outdates(&full, committed) => {
+                            again.push(Command::Submit(submit, reply));
+                        }
                         answer => drop(reply.send(answer)),
                     }
                 }
@@ -629,6 +648,9 @@ impl<S: Store> Core<S> {
                     };
                     match answer {
                         Ok(settled) if committed.conflicts.contains(&settled.job) => {
+                            again.push(Command::Again(order, reply));
+                        }
+                        Err(AgainError::GroupFull(full)) if round.outdates(&full, committed) => {
                             again.push(Command::Again(order, reply));
                         }
                         answer => drop(reply.send(answer)),

@@ -11,7 +11,7 @@ use std::time::Duration;
 use engine::{JobId, Time};
 use planted::Bug;
 use store::rows::TriggerRow;
-use store::{Batch, Committed, Store, StoreError, TriggerWrite};
+use store::{Batch, Committed, Lease, Store, StoreError, TriggerWrite};
 
 use crate::schedule::plan::{self, LATE_MAX};
 use crate::schedule::{Book, Entry, Missed, Next, Ready, Schedule, Work};
@@ -113,6 +113,7 @@ impl<S: Store> Core<S> {
         self.schedules.gone.retain(|id| book.get(id).is_none());
         self.schedules.book = Some(book.clone());
         self.schedules.must_settle = true;
+        self.leases.hurry(Lease::Cron);
         // What was due and not known is known now.
         self.check_soon(self.tick.now);
     }
@@ -203,33 +204,41 @@ impl<S: Store> Core<S> {
                 continue;
             }
             let id = row.id.clone();
+            round.under.extend(self.tenure(Lease::Cron));
             self.fire(row, round);
             commands.push(Command::Fire(id));
         }
         Ok(())
     }
 
-    /// Of several servers one is given the time to be first.
+    /// Of several servers one fires for all. What that one leaves, for it may not know the task, is anyone's who does, when
+    /// the time is over in which another one would have taken its place. Which of them is first is seen by the row's version.
     fn sees_to_trigger(&self, row: &TriggerRow, round: &Round) -> bool {
         if planted::is(Bug::TriggerFiresTwice) {
             return true;
         }
-        let (Some(planned), Some(at), Some(book)) = (row.planned_at, row.next_at, &self.schedules.book) else {
+        let (Some(_), Some(at), Some(book)) = (row.planned_at, row.next_at, &self.schedules.book) else {
             return self.schedules.book.is_some();
         };
+        // After commits were lost, times come again whose jobs workers may have: these are made before they are asked for.
+        let at_once = self.tenure(Lease::Cron).is_some() || self.amnesia.is_some();
+        let left_to_others = if at_once { Duration::ZERO } else { self.hearing_rules.dead_after };
         let overdue = round.now.since(at);
         match book.get(&row.id) {
-            Some(_) => self.siblings.sees_to(plan::job_id(&row.id, planned), overdue),
-            None if self.siblings.is_shared() => overdue >= UNKNOWN_AFTER,
-            None => overdue > LATE_MAX,
+            Some(_) => overdue >= left_to_others,
+            None if self.siblings.is_shared() => overdue >= UNKNOWN_AFTER + left_to_others,
+            None => overdue > LATE_MAX + left_to_others,
         }
     }
 
     /// The same in a piece of a batch that was split.
     pub(super) fn fire_again(&mut self, id: &str, round: &mut Round) {
         match self.store.reader().trigger(id) {
-            Ok(Some(row)) if row.next_at.is_some_and(|at| at <= round.now) => self.fire(row, round),
-            // Another server was faster, or its time has moved.
+            Ok(Some(row)) if row.next_at.is_some_and(|at| at <= round.now) && self.sees_to_trigger(&row, round) => {
+                round.under.extend(self.tenure(Lease::Cron));
+                self.fire(row, round);
+            }
+            // Another server was faster, or does it now, or its time has moved.
             Ok(_) => {}
             Err(error) => {
                 tracing::warn!(trigger = id, %error, "a trigger that is due could not be read; it is tried again");
@@ -367,6 +376,7 @@ impl<S: Store> Core<S> {
     pub(super) fn spoil(&mut self, id: &str, message: &str, round: &mut Round) {
         self.schedules.aside.insert(id.to_owned(), round.now + ASIDE_FOR);
         let Ok(Some(row)) = self.store.reader().trigger(id) else { return };
+        round.under.extend(self.tenure(Lease::Cron));
         let times = Schedule::from_json(&row.definition).and_then(|schedule| schedule.times(id));
         let next = times.ok().and_then(|times| times.after(round.now));
         let (base, mut row) = (row.version, moved_on(row, next));

@@ -61,12 +61,6 @@ impl Siblings {
         self.living.is_empty()
     }
 
-    /// Whether no other server that is there started before this one.
-    pub(super) fn is_eldest(&self) -> bool {
-        let living = self.known.iter().filter(|row| self.living.contains(&row.id));
-        living.map(|row| row.generation).all(|generation| generation > self.me.generation)
-    }
-
     /// Takes in the rows. Returns whether it changes who is there.
     fn meet(&mut self, rows: Vec<ServerRow>, is_there: impl Fn(&ServerRow) -> bool) -> bool {
         let living = self.know(rows, is_there);
@@ -216,10 +210,7 @@ impl<S: Store> Core<S> {
     fn meet_siblings(&mut self) -> Result<(), StoreError> {
         let reader = self.store.reader();
         if let Some(row) = reader.hearing()? {
-            if row.mark_at < self.hearing.row.mark_at {
-                self.forgotten = Some(MARK_BEHIND);
-            }
-            self.hearing.take_over(row, self.tick);
+            self.take_over_mark(row);
             self.catch_up();
         }
         self.compare_memory()?;
@@ -237,6 +228,14 @@ impl<S: Store> Core<S> {
         }
         self.must_look_around |= changed || !self.siblings.known.is_empty();
         Ok(())
+    }
+
+    /// The newest mark, whoever made it. They only go forward: one that is older than what is known here was the last that is left.
+    pub(super) fn take_over_mark(&mut self, row: HearingRow) {
+        if row.mark_at < self.hearing.row.mark_at {
+            self.forgotten = Some(MARK_BEHIND);
+        }
+        self.hearing.take_over(row, self.tick);
     }
 
     /// Whether what is due is this server's to look at now. If not, it is when the others have had their time.

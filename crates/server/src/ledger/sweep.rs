@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use engine::event::Ticket;
 use engine::{AttemptId, Clocks, Epoch, Event, Heard, Time, WorkerId};
-use store::{Due, HeldStep, Store, StoreError};
+use store::{Due, HeldStep, Lease, Store, StoreError, Tenure};
 
 use crate::dispatch::Place;
 
@@ -183,9 +183,10 @@ impl<S: Store> Core<S> {
         if round.now < self.next_sweep {
             return;
         }
+        let under = self.tenure(Lease::Sweep);
         let mut well = true;
         for phase in [Phase::Stale, Phase::Steps, Phase::Jobs, Phase::Unmatched] {
-            if let Err(error) = self.sweep_phase(phase, commands, round) {
+            if let Err(error) = self.sweep_phase(phase, under, commands, round) {
                 tracing::warn!(?phase, %error, "a phase of the sweep failed; it is tried again");
                 self.metrics.sweep_failures.inc();
                 well = false;
@@ -193,11 +194,14 @@ impl<S: Store> Core<S> {
         }
         // Whoever waits for a group is found by the rows, whatever was missed.
         self.groups.stir_all();
-        if let Err(error) = self.alarm_of_stray_slots(round).and_then(|()| self.prune_groups(round.now)) {
+        if let Err(error) = self.alarm_of_stray_slots(round) {
             tracing::warn!(%error, "concurrency groups could not be swept; it is tried again");
         }
-        if let Err(error) = self.prune_beats(round.now) {
-            tracing::warn!(%error, "old signs of life could not be deleted; it is tried again");
+        if let Some(tenure) = under {
+            round.under.insert(tenure);
+            if let Err(error) = self.sweep_out(tenure, round.now) {
+                tracing::warn!(%error, "what nobody needs could not be deleted; it is tried again");
+            }
         }
         let interval = self.config.sweep.interval;
         self.next_sweep = round.now + if well { interval } else { interval.min(AGAIN_AFTER) };
@@ -214,12 +218,24 @@ impl<S: Store> Core<S> {
         self.metrics.sweep_took_ms.set(i64::try_from(time.as_millis()).unwrap_or(i64::MAX));
     }
 
-    fn sweep_phase(&mut self, phase: Phase, commands: &mut Vec<Command>, round: &mut Round) -> Result<(), StoreError> {
+    /// Every server judges the links that it has; the rest is one server's, `under` its lease.
+    fn sweep_phase(
+        &mut self,
+        phase: Phase,
+        under: Option<Tenure>,
+        commands: &mut Vec<Command>,
+        round: &mut Round,
+    ) -> Result<(), StoreError> {
         if phase == Phase::Stale {
             let rows = self.store.held_steps()?;
             for swept in stale(&rows, self, &round.clocks, &self.config.sweep) {
-                self.take_swept(swept, commands, round);
+                if under.is_some() || !matches!(swept.what, Finding::CutOff(_)) {
+                    self.take_swept(swept, commands, round);
+                }
             }
+            return Ok(());
+        }
+        if under.is_none() {
             return Ok(());
         }
         let rows = self.store.due(round.now - OVERDUE, ROWS_PER_PHASE)?;
@@ -264,15 +280,20 @@ impl<S: Store> Core<S> {
         }
     }
 
-    /// A group that nobody was admitted to for so long, and that is empty, needs no row.
-    fn prune_groups(&mut self, now: Time) -> Result<(), StoreError> {
-        self.store.prune_groups(now - GROUP_IDLE, PRUNE_ROWS).map(drop)
+    /// Deletes what nobody needs any more. A group that nobody was admitted to for so long, and that is empty, needs no row.
+    fn sweep_out(&mut self, tenure: Tenure, now: Time) -> Result<(), StoreError> {
+        let groups = self.store.prune_groups(now - GROUP_IDLE, PRUNE_ROWS, Some(tenure));
+        let swept = groups.and_then(|_| self.prune_beats(tenure, now));
+        if matches!(swept, Err(StoreError::Moved { .. })) {
+            self.relieved(tenure);
+        }
+        swept
     }
 
-    fn prune_beats(&mut self, now: Time) -> Result<(), StoreError> {
+    fn prune_beats(&mut self, tenure: Tenure, now: Time) -> Result<(), StoreError> {
         let Some(retention) = self.config.sweep.heartbeat_retention else { return Ok(()) };
         for _ in 0..PRUNE_PIECES {
-            if self.store.prune_beats(now - retention, PRUNE_ROWS)? == 0 {
+            if self.store.prune_beats(now - retention, PRUNE_ROWS, Some(tenure))? == 0 {
                 break;
             }
         }

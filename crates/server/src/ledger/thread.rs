@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use store::Store;
+use store::{Bell, Store};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 use tokio::time::timeout;
 
-use crate::clock::Clock;
+use crate::clock::{Anchor, Clock};
 
 use super::command::{Command, LinkEvent, LogFrame};
 use super::core::{Commit, Core};
@@ -29,6 +29,9 @@ const ROUND_LOG_FRAMES_MAX: usize = 16;
 /// Waits between tries while the database is away.
 const RETRY_FIRST: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_secs(2);
+
+/// Machines' clocks drift apart by less than a millisecond in this time.
+const AGREE_EVERY: Duration = Duration::from_secs(5);
 
 /// While the database is away nothing is answered. A change is worth a moment of waiting, a look is not: whoever looks
 /// wants to know now that something is wrong.
@@ -151,13 +154,28 @@ impl Ledger {
     }
 }
 
-/// Starts the thread. It ends when every [`Ledger`] is gone and all that was sent is committed.
-pub fn start<S: Store + 'static>(core: Core<S>, clock: Arc<Clock>) -> std::io::Result<(Ledger, JoinHandle<()>)> {
+/// Starts the thread. It ends when every [`Ledger`] is gone and all that was sent is committed. `bell`: how other servers are woken.
+pub fn start<S: Store + 'static>(
+    core: Core<S>,
+    clock: Arc<Clock>,
+    bell: Option<Arc<dyn Bell>>,
+) -> std::io::Result<(Ledger, JoinHandle<()>)> {
     let (commands, command_queue) = mpsc::channel(COMMANDS_MAX);
     let (logs, log_queue) = mpsc::unbounded_channel();
     let (troubles, trouble) = watch::channel(None);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
-    let worker = Loop { core, clock, commands: command_queue, logs: log_queue, troubles };
+    if let Some(bell) = &bell {
+        // A ledger that nobody else can reach any more ends, whoever rings.
+        let commands = commands.downgrade();
+        // One for which there is no room is no loss: whoever has so much to do looks by itself.
+        bell.listen(Box::new(move || {
+            if let Some(commands) = commands.upgrade() {
+                let _ = commands.try_send(Command::Changed);
+            }
+        }));
+    }
+    let agreed = Instant::now();
+    let worker = Loop { core, clock, bell, agreed, commands: command_queue, logs: log_queue, troubles };
     let thread = std::thread::Builder::new().name("ledger".to_owned()).spawn(move || {
         let _guard = AbortOnPanic;
         runtime.block_on(worker.run());
@@ -180,6 +198,9 @@ impl Drop for AbortOnPanic {
 struct Loop<S> {
     core: Core<S>,
     clock: Arc<Clock>,
+    bell: Option<Arc<dyn Bell>>,
+    /// When the common clock was last asked.
+    agreed: Instant,
     commands: mpsc::Receiver<Command>,
     logs: mpsc::UnboundedReceiver<WaitingLog>,
     troubles: watch::Sender<Trouble>,
@@ -214,6 +235,20 @@ impl<S: Store> Loop<S> {
         }
         if let Err(error) = self.core.leave() {
             tracing::warn!(%error, "the other servers were not told that this one goes; they will see it");
+        }
+    }
+
+    /// Asks the clock that all servers have in common, now and then. One that cannot be asked now is asked with the next round.
+    fn agree(&mut self) {
+        if self.agreed.elapsed() < AGREE_EVERY {
+            return;
+        }
+        match Anchor::ask(|| self.core.common_clock()) {
+            Ok(anchor) => {
+                self.agreed = Instant::now();
+                anchor.into_iter().for_each(|anchor| self.clock.agree(anchor));
+            }
+            Err(error) => tracing::debug!(%error, "the database did not say what time it is"),
         }
     }
 
@@ -275,6 +310,10 @@ impl<S: Store> Loop<S> {
             pause = (pause * 2).min(RETRY_MAX);
         }
         self.clock.catch_up(self.core.now());
+        if let Some(bell) = self.bell.as_ref().filter(|_| self.core.take_news()) {
+            bell.ring();
+        }
+        self.agree();
         if self.core.swept_at() != swept {
             self.core.sweep_took(started.elapsed());
         }

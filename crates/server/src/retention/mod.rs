@@ -16,14 +16,12 @@ use std::time::Duration;
 pub use api::{PruneKept as Kept, PruneTally as Tally};
 use engine::{JobId, Time};
 use serde::{Deserialize, Serialize};
-use store::{Cleared, Reader, Store, StoreError};
+use store::check::RETENTION_KEY;
+use store::{Batch, Cleared, Reader, Store, StoreError, Tenure};
 
 pub use estimate::estimate;
 pub use plan::Keep;
 pub use run::{Run, Step};
-
-/// The key of the store's settings that holds the [`Mark`].
-const MARK_KEY: &str = "retention";
 
 /// How long things are kept; none: for ever.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,17 +94,19 @@ struct Mark {
 }
 
 pub(crate) fn mark(reader: &dyn Reader) -> Result<Option<Time>, StoreError> {
-    let text = reader.meta(MARK_KEY)?;
+    let text = reader.meta(RETENTION_KEY)?;
     Ok(text.and_then(|text| serde_json::from_str::<Mark>(&text).ok()).map(|mark| Time(mark.before)))
 }
 
-/// Before anything goes: what is not on record from then on may be missing for that reason.
-fn raise_mark(store: &mut dyn Store, before: Time) -> Result<(), StoreError> {
+/// Before anything goes: what is not on record from then on may be missing for that reason. Who slept since it looked must not
+/// put it back.
+fn raise_mark(store: &mut dyn Store, before: Time, (now, under): (Time, Option<Tenure>)) -> Result<(), StoreError> {
     if mark(&*store.reader())?.is_some_and(|mark| mark >= before) {
         return Ok(());
     }
     let text = serde_json::to_string(&Mark { before: before.0 }).expect("a number always has a JSON form");
-    store.set_meta(MARK_KEY, &text)
+    let (meta, under) = (vec![(RETENTION_KEY, text)], under.into_iter().collect());
+    store.commit(&Batch { now, meta, under, ..Batch::default() }).map(drop)
 }
 
 /// Whether a job that is not on record was deleted, with all of its family. What else is missing was lost.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use engine::{AttemptId, JobId, Time, WorkerId};
 use store::rows::WorkerRow;
-use store::{OldJob, OldLog, Piece, Reader, Store, StoreError};
+use store::{OldJob, OldLog, Piece, Reader, Store, StoreError, Tenure};
 
 use super::{Cutoffs, Tally, above, add, below, plan, raise_mark};
 
@@ -70,20 +70,22 @@ impl Run {
         Run { cutoffs, phase: Phase::Jobs(None), family, condemned, clearing: true, tally: Tally::default() }
     }
 
-    /// One look and one transaction at most. `in_hand`: whether a connected worker has something of a job.
+    /// One look and one transaction at most. `under`: the lease by which it is done; it is [`StoreError::Moved`] when that is
+    /// somebody else's. `in_hand`: whether a connected worker has something of a job.
     pub fn step(
         &mut self,
         store: &mut dyn Store,
         now: Time,
+        under: Option<Tenure>,
         in_hand: &dyn Fn(JobId) -> bool,
     ) -> Result<Step, StoreError> {
         let mut step = Step::default();
         if self.clearing {
-            let cleared = store.clear_doomed(PIECE)?;
+            let cleared = store.clear_doomed(PIECE, under)?;
             add(&mut self.tally, cleared);
             self.clearing = cleared.more;
         } else if !self.condemned.is_empty() {
-            self.doom(store, now, in_hand, &mut step)?;
+            self.doom(store, (now, under), in_hand, &mut step)?;
         } else {
             match &mut self.phase {
                 Phase::Jobs(after) => {
@@ -92,15 +94,15 @@ impl Run {
                 }
                 Phase::Logs(after) => {
                     let after = *after;
-                    self.drop_logs(store, after, now)?;
+                    self.drop_logs(store, after, (now, under))?;
                 }
                 Phase::Definitions(after) => {
-                    let (dropped, next) = store.prune_definitions(*after, LOOK_DEFINITIONS)?;
+                    let (dropped, next) = store.prune_definitions(*after, LOOK_DEFINITIONS, under)?;
                     self.tally.definitions += dropped as u64;
                     self.phase = if next.is_some() { Phase::Definitions(next) } else { Phase::Strays };
                 }
-                Phase::Strays => self.drop_strays(store)?,
-                Phase::Workers(_) => self.drop_workers(store, now, &mut step)?,
+                Phase::Strays => self.drop_strays(store, under)?,
+                Phase::Workers(_) => self.drop_workers(store, (now, under), &mut step)?,
                 Phase::Done => {}
             }
         }
@@ -151,12 +153,12 @@ impl Run {
     fn doom(
         &mut self,
         store: &mut dyn Store,
-        now: Time,
+        (now, under): (Time, Option<Tenure>),
         in_hand: &dyn Fn(JobId) -> bool,
         step: &mut Step,
     ) -> Result<(), StoreError> {
         let Some(before) = self.cutoffs.jobs else { return Ok(()) };
-        raise_mark(store, before)?;
+        raise_mark(store, before, (now, under))?;
         let some: Vec<(JobId, u64)> = self.condemned.iter().take(DOOMED_PER_STEP).copied().collect();
         let (mut sure, mut spared) = (Vec::<(JobId, u64)>::with_capacity(some.len()), None);
         for family in some.chunk_by(|one, next| plan::are_kin(one.0, next.0)) {
@@ -171,7 +173,7 @@ impl Run {
                 }
             }
         }
-        step.jobs = store.doom(&sure, now)?;
+        step.jobs = store.doom(&sure, now, under)?;
         self.condemned.drain(..some.len());
         // What is left of a family that stays was to follow in the next step.
         while let Some((next, _)) = self.condemned.front()
@@ -185,14 +187,19 @@ impl Run {
     }
 
     /// Lines whose time is over while their jobs stay.
-    fn drop_logs(&mut self, store: &mut dyn Store, after: Option<AttemptId>, now: Time) -> Result<(), StoreError> {
+    fn drop_logs(
+        &mut self,
+        store: &mut dyn Store,
+        after: Option<AttemptId>,
+        (now, under): (Time, Option<Tenure>),
+    ) -> Result<(), StoreError> {
         self.phase = Phase::Definitions(None);
         let Some(before) = self.cutoffs.logs else { return Ok(()) };
         let page = store.reader().old_logs(after, AttemptId::lowest_at(before), LOOK_LOGS)?;
         let (mut reached, is_last) = (after, page.len() < LOOK_LOGS);
         for log in page {
             if may_go(&log, before) {
-                let cleared = store.drop_log(log.attempt, now, PIECE)?;
+                let cleared = store.drop_log(log.attempt, now, PIECE, under)?;
                 add(&mut self.tally, cleared);
                 self.tally.logs += u64::from(cleared.log_lines > 0 && !cleared.more);
                 // One log in one step: the rest of it, or the next, comes with the next step.
@@ -209,10 +216,10 @@ impl Run {
     }
 
     /// What never had a job, or has none any more. It is kept for as long as jobs are.
-    fn drop_strays(&mut self, store: &mut dyn Store) -> Result<(), StoreError> {
+    fn drop_strays(&mut self, store: &mut dyn Store, under: Option<Tenure>) -> Result<(), StoreError> {
         let mut more = false;
         if let Some(before) = self.cutoffs.jobs {
-            let gone = store.drop_strays(before, STRAYS_PER_STEP)?;
+            let gone = store.drop_strays(before, STRAYS_PER_STEP, under)?;
             self.tally.words += gone.words;
             self.tally.quarantined += gone.quarantined;
             more = gone.more;
@@ -221,7 +228,12 @@ impl Run {
         Ok(())
     }
 
-    fn drop_workers(&mut self, store: &mut dyn Store, now: Time, step: &mut Step) -> Result<(), StoreError> {
+    fn drop_workers(
+        &mut self,
+        store: &mut dyn Store,
+        (now, under): (Time, Option<Tenure>),
+        step: &mut Step,
+    ) -> Result<(), StoreError> {
         let Phase::Workers(known) = &mut self.phase else { return Ok(()) };
         let Some(before) = self.cutoffs.workers else {
             self.phase = Phase::Done;
@@ -233,7 +245,7 @@ impl Run {
         };
         let some = unseen.len().min(WORKERS_PER_STEP);
         for worker in &unseen[..some] {
-            if store.depart(*worker, before, now)? {
+            if store.depart(*worker, before, now, under)? {
                 step.workers.push(*worker);
             }
         }

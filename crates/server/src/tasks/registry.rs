@@ -141,6 +141,25 @@ impl TaskRegistry {
         });
     }
 
+    /// When each pushed task was, by name.
+    pub fn stamps(&self) -> Vec<(String, Time)> {
+        let sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
+        sources.pushed.iter().map(|(name, listing)| (name.clone(), listing.updated_at)).collect()
+    }
+
+    /// Takes over what was pushed to any server, as far as it is not known.
+    pub fn take_pushed(&self, rows: &[TaskRow]) -> bool {
+        self.with_sources(|sources, settings| {
+            let fresh =
+                |row: &&TaskRow| sources.pushed.get(&row.name).is_none_or(|known| known.updated_at != row.pushed_at);
+            let fresh: Vec<_> =
+                rows.iter().filter(fresh).map(|row| (row.name.clone(), pushed_listing(row, settings))).collect();
+            let changed = !fresh.is_empty();
+            sources.pushed.extend(fresh);
+            changed
+        })
+    }
+
     fn with_sources(&self, change: impl FnOnce(&mut Sources, &DefinitionSettings) -> bool) -> bool {
         let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
         let changed = change(&mut sources, &self.settings);

@@ -1,9 +1,10 @@
-//! Looks at the task folder again and again. Polling, since it works on every file system, network and container
+//! Looks at the task folder again and again, and, where several servers share a database, at what was pushed to others. Polling, since it works on every file system, network and container
 //! mounts included, and costs one `stat` per file.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use store::{Reader, StoreError};
 use tokio::sync::watch;
 
 use crate::app::stopped;
@@ -20,10 +21,12 @@ pub async fn tell(registry: &TaskRegistry, ledger: &Ledger) -> Result<(), Ledger
     ledger.ask(|reply| Command::Triggers(registry.book(), reply)).await
 }
 
-/// Keeps the registry in step with its folder, and the ledger with its triggers, until the server stops.
+/// Keeps the registry in step with its folder, and the ledger with its triggers, until the server stops. `shared`: so that tasks
+/// pushed to other servers are known here.
 pub async fn watch(
     registry: Arc<TaskRegistry>,
     ledger: Ledger,
+    shared: Option<Arc<dyn Reader>>,
     clock: Arc<Clock>,
     mut shutdown: watch::Receiver<bool>,
 ) {
@@ -38,9 +41,19 @@ pub async fn watch(
             () = stopped(&mut shutdown) => return,
             () = tokio::time::sleep(INTERVAL) => {}
         }
-        let (registry, clock) = (registry.clone(), clock.clone());
-        if let Err(error) = tokio::task::spawn_blocking(move || registry.refresh(clock.now())).await {
-            tracing::error!(%error, "a look at the task folder did not end well");
+        let (registry, clock, shared) = (registry.clone(), clock.clone(), shared.clone());
+        let look = move || {
+            registry.refresh(clock.now());
+            shared.map_or(Ok(false), |reader| take_pushed(&registry, &*reader))
+        };
+        match tokio::task::spawn_blocking(look).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => tracing::debug!(%error, "the tasks that were pushed could not be read"),
+            Err(error) => tracing::error!(%error, "a look at the tasks did not end well"),
         }
     }
+}
+
+fn take_pushed(registry: &TaskRegistry, reader: &dyn Reader) -> Result<bool, StoreError> {
+    Ok(reader.task_stamps()? != registry.stamps() && registry.take_pushed(&reader.tasks()?))
 }

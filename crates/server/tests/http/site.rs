@@ -70,7 +70,13 @@ impl Site {
         let (stop, shutdown) = watch::channel(false);
         let app = Arc::new(app(folder.path(), rules, shutdown.clone()));
         let admin = app.access.bootstrap(folder.path(), None).await.expect("an admin token");
-        tokio::spawn(server::tasks::watch(app.tasks.clone(), app.ledger.clone(), app.clock.clone(), shutdown.clone()));
+        tokio::spawn(server::tasks::watch(
+            app.tasks.clone(),
+            app.ledger.clone(),
+            None,
+            app.clock.clone(),
+            shutdown.clone(),
+        ));
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("an address");
         let served = tokio::spawn(http::serve(listener, http::router(app.clone()), limits, shutdown));
@@ -122,7 +128,7 @@ fn app(folder: &Path, rules: Rules, shutdown: watch::Receiver<bool>) -> App {
         clock.now(),
     );
     App {
-        access: Arc::new(Access::new(ledger.clone(), reader.clone(), clock.clone())),
+        access: Arc::new(Access::new(ledger.clone(), reader.clone(), clock.clone(), false)),
         tasks: Arc::new(tasks),
         secrets,
         artifacts: Arc::new(Depot::open(&folder.join("artifacts"), DEPOT).expect("a folder")),
@@ -170,5 +176,5 @@ fn ledger(
     let core = Core::new(store, config, definitions.clone(), bus.clone(), metrics.clone(), random, clock.tick())
         .expect("the ledger starts")
         .with_secrets(secrets);
-    ledger::start(core, clock.clone()).expect("a thread").0
+    ledger::start(core, clock.clone(), None).expect("a thread").0
 }

@@ -6,9 +6,9 @@ use engine::{AttemptId, JobId, StepIx};
 use protocol::attempt::AttemptSpec;
 use protocol::link::WorkerMessage;
 use serde_json::{Value, json};
-use server::ledger::{Again, AgainError, EventError, How, ResolveOrder, RetryOrder, Settled};
+use server::ledger::{Again, AgainError, Command, EventError, How, ResolveOrder, RetryOrder, Settled};
 
-use crate::desk::{Desk, Mailbox, ONE, exited};
+use crate::desk::{Desk, Mailbox, ONE, exited, submit};
 
 const TWO: &str = "name: two\nsteps:\n  a: { run: 'true' }\n  b: { needs: [a], run: 'true' }\n";
 
@@ -256,4 +256,24 @@ fn a_job_is_run_again_with_other_inputs() {
     let same = desk.again(with(false, json!({}))).expect("it goes on");
     let family = desk.reader.family(job, 10).expect("a look");
     assert_eq!((family.members[0].job, family.members[0].how.as_str()), (same.job, "retry"));
+}
+
+#[test]
+fn a_list_is_that_of_the_new_inputs() {
+    let mut desk = Desk::new();
+    let mut w = desk.worker("w", "script", 1);
+    let yaml = "name: fan\ninput:\n  of: { type: list }\nsteps:\n  each: { for_each: '{{ input.of }}', run: 'true' }\n";
+    let (mut command, mut answer) = submit(yaml, None);
+    let Command::Submit(order, _) = &mut command else { panic!("it is a submit") };
+    order.input = json!({ "of": ["x"] });
+    desk.round(vec![command]);
+    let job = answer.try_recv().expect("an answer").expect("a job").job;
+    let spec = desk.start(&mut w);
+    desk.ends(&w, spec.ticket, 1);
+    desk.check(job, "failed: failed failed");
+    desk.hang_up(&w);
+    let input = Some(json!({ "of": ["x", "y", "z"] }));
+    let order = RetryOrder { job, from_failed: false, confirm_dead: false, by: "ann".to_owned(), input };
+    let next = desk.again(Again::Retry(order)).expect("it goes on").job;
+    desk.check(next, "pending: running queued queued queued");
 }

@@ -7,6 +7,8 @@ use protocol::link::{
     Heartbeat, HeldAttempt, HeldState, Hello, Kept, RefusedCode, ServerMessage, VerdictKind, WorkerMessage,
 };
 
+use server::ledger::Commit;
+
 use crate::cluster::Cluster;
 use crate::desk::{Mailbox, ONE, hello};
 
@@ -349,6 +351,24 @@ fn a_mark_that_is_gone_is_noticed_though_another_server_has_marked_since() {
     cluster.pass(SECOND * 10);
     cluster.thaw(0);
     cluster.pass(SECOND);
+    w.take();
+    assert!(w.closed, "it is asked to come again");
+}
+
+/// It writes the server's own row anew, and has no events whose numbers could be missing.
+#[test]
+fn a_loss_in_the_middle_of_a_slow_commit_is_noticed() {
+    let mut cluster = Cluster::new(1);
+    let mut w = cluster.desk(0).worker("w", "script", 1);
+    let before = cluster.database.commits();
+    cluster.pass(SECOND * 10);
+    let desk = cluster.desk(0);
+    desk.now = desk.now + SECOND * 3;
+    let tick = desk.tick();
+    desk.core().begin(Vec::new(), tick);
+    forget_since(&cluster, before);
+    assert!(matches!(cluster.desk(0).core().commit(), Commit::Done));
+    cluster.desk(0).pass(SECOND);
     w.take();
     assert!(w.closed, "it is asked to come again");
 }

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use engine::Event;
-use protocol::link::{LogHeader, Loss, MissingCause, ServerMessage, WorkerMessage};
+use protocol::link::{HeldState, LogHeader, Loss, MissingCause, ServerMessage, WorkerMessage};
 use server::ledger::{Command, LinkEvent};
 
 use crate::cluster::Cluster;
 use crate::desk::{ONE, exited};
+use crate::recovery::held;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -193,6 +194,21 @@ fn a_step_that_never_started_is_offered_again_by_its_server_whoever_sees_to_its_
         cluster.desk(0).ends(&w, spec.ticket, 0);
         w.take();
     }
+}
+
+#[test]
+fn a_start_that_one_server_heard_cannot_be_unsaid_to_another() {
+    let mut cluster = Cluster::new(2);
+    let mut w = cluster.desk(0).worker("w", "script", 1);
+    let job = cluster.desk(0).submit(ONE);
+    let spec = cluster.desk(0).start(&mut w);
+    cluster.desk(0).says(&w, vec![WorkerMessage::Started { ticket: spec.ticket, pid: 7 }]);
+    cluster.pass(SECOND * 2);
+    cluster.desk(0).hang_up(&w);
+    let w = cluster.desk(1).connect(w.worker, "w", "script", 1, vec![held(&spec, HeldState::Waiting)]);
+    let void = WorkerMessage::Lost { ticket: spec.ticket, loss: Loss::Void, detail: String::new() };
+    cluster.desk(1).says(&w, vec![void]);
+    cluster.desk(1).check(job, "failed: failed");
 }
 
 #[test]

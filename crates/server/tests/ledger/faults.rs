@@ -15,7 +15,9 @@ use server::dispatch::Roster;
 use server::ledger::{self, Command, Commit, Ledger, LedgerDown, SubmitError, Submitted};
 use store::read::OutboxView;
 use store::rows::{self, QueuedStep, ServerRow, StoredJob, WorkerRow};
-use store::{Batch, Cleared, Committed, Due, DueLog, Enrolled, HeldStep, Piece, Reader, Store, StoreError, Strays};
+use store::{
+    Batch, Cleared, Committed, Due, DueLog, Enrolled, HeldStep, Piece, Reader, Store, StoreError, Strays, Tenure,
+};
 use store_sqlite::SqliteStore;
 
 use crate::cluster::{Cluster, running};
@@ -150,33 +152,46 @@ impl<S: Store> Store for Faulty<S> {
     fn worker(&mut self, id: WorkerId) -> Result<Option<WorkerRow>, StoreError> {
         self.inner.worker(id)
     }
-    fn prune_beats(&mut self, before: Time, limit: usize) -> Result<usize, StoreError> {
-        self.inner.prune_beats(before, limit)
+    fn prune_beats(&mut self, before: Time, limit: usize, under: Option<Tenure>) -> Result<usize, StoreError> {
+        self.inner.prune_beats(before, limit, under)
     }
-    fn doom(&mut self, jobs: &[(JobId, u64)], now: Time) -> Result<Vec<JobId>, StoreError> {
-        self.inner.doom(jobs, now)
+    fn doom(&mut self, jobs: &[(JobId, u64)], now: Time, under: Option<Tenure>) -> Result<Vec<JobId>, StoreError> {
+        self.inner.doom(jobs, now, under)
     }
-    fn clear_doomed(&mut self, piece: Piece) -> Result<Cleared, StoreError> {
-        self.inner.clear_doomed(piece)
+    fn clear_doomed(&mut self, piece: Piece, under: Option<Tenure>) -> Result<Cleared, StoreError> {
+        self.inner.clear_doomed(piece, under)
     }
-    fn drop_log(&mut self, attempt: AttemptId, now: Time, piece: Piece) -> Result<Cleared, StoreError> {
-        self.inner.drop_log(attempt, now, piece)
+    fn drop_log(
+        &mut self,
+        attempt: AttemptId,
+        now: Time,
+        piece: Piece,
+        under: Option<Tenure>,
+    ) -> Result<Cleared, StoreError> {
+        self.inner.drop_log(attempt, now, piece, under)
     }
     fn prune_definitions(
         &mut self,
         after: Option<[u8; 32]>,
         limit: usize,
+        under: Option<Tenure>,
     ) -> Result<(usize, Option<[u8; 32]>), StoreError> {
-        self.inner.prune_definitions(after, limit)
+        self.inner.prune_definitions(after, limit, under)
     }
-    fn drop_strays(&mut self, before: Time, limit: usize) -> Result<Strays, StoreError> {
-        self.inner.drop_strays(before, limit)
+    fn drop_strays(&mut self, before: Time, limit: usize, under: Option<Tenure>) -> Result<Strays, StoreError> {
+        self.inner.drop_strays(before, limit, under)
     }
-    fn depart(&mut self, worker: WorkerId, unseen_since: Time, now: Time) -> Result<bool, StoreError> {
-        self.inner.depart(worker, unseen_since, now)
+    fn depart(
+        &mut self,
+        worker: WorkerId,
+        unseen_since: Time,
+        now: Time,
+        under: Option<Tenure>,
+    ) -> Result<bool, StoreError> {
+        self.inner.depart(worker, unseen_since, now, under)
     }
-    fn prune_groups(&mut self, before: Time, limit: usize) -> Result<usize, StoreError> {
-        self.inner.prune_groups(before, limit)
+    fn prune_groups(&mut self, before: Time, limit: usize, under: Option<Tenure>) -> Result<usize, StoreError> {
+        self.inner.prune_groups(before, limit, under)
     }
     fn put_token(&mut self, token: &rows::TokenRow) -> Result<(), StoreError> {
         self.inner.put_token(token)
@@ -701,7 +716,7 @@ async fn ask_while(ledger: &Ledger, then: impl FnOnce()) -> Result<Submitted, Le
 async fn nobody_is_kept_waiting_while_the_database_is_away() {
     let (mut desk, away) = desk();
     let core = desk.core.take().expect("the server runs");
-    let (ledger, _thread) = ledger::start(core, Arc::new(Clock::starting_at(desk.now))).expect("a thread");
+    let (ledger, _thread) = ledger::start(core, Arc::new(Clock::starting_at(desk.now)), None).expect("a thread");
     let asked_before = ask_while(&ledger, || away.store(true, Ordering::Relaxed));
     let asked_after = async {
         while ledger.is_healthy() {

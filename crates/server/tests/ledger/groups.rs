@@ -183,6 +183,53 @@ fn two_refusals_are_decided_one_after_the_other() {
     assert!(matches!(second.try_recv().expect("an answer"), Err(SubmitError::GroupFull(_))));
 }
 
+/// It is decided before the end of whoever is in its way, and answered after it.
+#[test]
+fn nobody_is_refused_for_a_job_that_ends_with_the_same_commit() {
+    let mut desk = Desk::new();
+    let first = desk.submit(REJECTS);
+    let (command, mut answer) = submit(REJECTS, None);
+    let (reply, _cancelled) = tokio::sync::oneshot::channel();
+    desk.round(vec![command, Command::Event { job: first, event: cancel(), reply }]);
+    let second = answer.try_recv().expect("an answer").expect("there is room").job;
+    desk.check(second, "pending: queued");
+    let retry = RetryOrder { job: first, from_failed: false, input: None, confirm_dead: false, by: "ann".to_owned() };
+    let (reply, mut answer) = tokio::sync::oneshot::channel();
+    let retry = Command::Again(Box::new(Again::Retry(retry)), reply);
+    let (reply, _cancelled) = tokio::sync::oneshot::channel();
+    desk.round(vec![retry, Command::Event { job: second, event: cancel(), reply }]);
+    let third = answer.try_recv().expect("an answer").expect("there is room").job;
+    assert_eq!((slots(&desk, "g"), line(&desk, "g")), (vec![third], vec![]));
+}
+
+/// What goes on has nothing left to do: it is over as soon as it is admitted, in the round that makes it.
+#[test]
+fn nobody_is_refused_for_a_job_that_was_never_seen_in_the_group() {
+    let mut desk = Desk::new();
+    let yaml = "name: f\nconcurrency: { group: g }\nsteps:\n  a: { run: 'true', unmatched: wait }\n  b: { run: 'true', needs: [a] }\n";
+    let mut w = desk.worker("w", "script", 1);
+    let first = desk.submit(yaml);
+    let spec = start(&mut desk, &mut w);
+    desk.ends(&w, spec.ticket, 1);
+    desk.check(first, "failed: failed skipped");
+    let order = ResolveOrder {
+        job: first,
+        step: engine::StepIx(0),
+        how: How::Failed { reason: "so it is".to_owned() },
+        attempt: Some(engine::AttemptId(spec.ticket.attempt)),
+        late_outcome: None,
+        confirm_dead: false,
+        by: "ann".to_owned(),
+    };
+    let (reply, mut settled) = tokio::sync::oneshot::channel();
+    let (command, mut answer) = submit(REJECTS, None);
+    desk.round(vec![Command::Again(Box::new(Again::Resolve(order)), reply), command]);
+    let goes_on = settled.try_recv().expect("an answer").expect("it is over").job;
+    desk.check(goes_on, "failed: failed skipped");
+    let second = answer.try_recv().expect("an answer").expect("there is room").job;
+    desk.check(second, "pending: queued");
+}
+
 #[test]
 fn the_newest_has_the_oldest_cancelled_and_waits_for_its_end() {
     let mut desk = Desk::new();
@@ -319,6 +366,24 @@ fn two_servers_do_not_give_one_slot_away_twice() {
     cluster.pass(SECOND * 2);
     cluster.desk(1).event(second, cancel()).expect("it is open");
     cluster.desk(0).check(first, "pending: queued");
+}
+
+/// Whoever was in the way was left out of the commit: the answer names somebody who is there.
+#[test]
+fn nobody_is_refused_for_a_job_that_was_left_out() {
+    let mut cluster = Cluster::new(2);
+    let ((queued, mut made), (rejects, mut refused)) = (submit(NEWEST, None), submit(REJECTS, None));
+    let tick = cluster.desk(0).tick();
+    cluster.desk(0).core().begin(vec![queued, rejects], tick);
+    let faster = cluster.desk(1).submit(NEWEST);
+    cluster.desk(1).event(faster, cancel()).expect("it is open");
+    assert!(matches!(cluster.desk(0).core().commit(), Commit::Done));
+    while let Some(piece) = cluster.desk(0).core().take_split() {
+        cluster.desk(0).round(piece);
+    }
+    let made = made.try_recv().expect("an answer").expect("a job").job;
+    let refused = refused.try_recv().expect("an answer").expect_err("there is no room");
+    assert_eq!(refused.to_string(), format!("concurrency group `g` is full: job {made} is in it, and its limit is 1"));
 }
 
 /// The server dies between the end of one and the admission of the next: the rows alone say who is to be admitted.

@@ -322,6 +322,25 @@ fn a_frame_without_room_is_asked_for_again() {
     assert!(matches!(w.one(), ServerMessage::LogAck { seq: 3, dropped: true, .. }));
 }
 
+/// Its worker's disk was put back to where it had not begun, and says so.
+#[test]
+fn a_step_that_has_printed_something_has_started() {
+    let mut desk = Desk::new();
+    let mut w = desk.worker("w", "script", 1);
+    let job = desk.submit(ONE);
+    let spec = desk.start(&mut w);
+    send(&mut desk, &mut w, spec.ticket, 1, 2, false);
+    desk.restart();
+    let waiting = HeldAttempt { state: HeldState::Waiting, ..running(&spec) };
+    let w = desk.connect(w.worker, "w", "script", 1, vec![waiting]);
+    let (ticket, detail) = (spec.ticket, String::new());
+    desk.says(&w, vec![WorkerMessage::Lost { ticket, loss: Loss::Void, detail }]);
+    desk.check(job, "failed: failed");
+    assert!(!desk.log_state(ticket).complete);
+    desk.pass(Duration::from_secs(200));
+    assert!(desk.log_state(ticket).closed, "nobody waits for the rest for ever");
+}
+
 #[test]
 fn what_is_missing_is_counted_once_however_many_hellos_come_at_a_time() {
     let mut desk = Desk::new();

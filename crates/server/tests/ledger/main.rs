@@ -19,6 +19,7 @@ mod groups;
 mod hearing;
 mod hooks;
 mod identity;
+mod leases;
 mod lives;
 mod logs;
 mod notices;

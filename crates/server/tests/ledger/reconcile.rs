@@ -122,6 +122,53 @@ fn a_cancelled_step_is_never_told_to_go() {
     desk.check(job, "cancelled: cancelled");
 }
 
+fn void(spec: &AttemptSpec) -> WorkerMessage {
+    WorkerMessage::Lost { ticket: spec.ticket, loss: Loss::Void, detail: String::new() }
+}
+
+fn began(spec: &AttemptSpec) -> WorkerMessage {
+    WorkerMessage::Started { ticket: spec.ticket, pid: 7 }
+}
+
+/// A machine's disk was put back to where the attempt had not begun: its worker says so in good faith.
+#[test]
+fn a_start_that_was_heard_cannot_be_unsaid() {
+    let mut desk = Desk::new();
+    let (mut w, job, spec) = started(&mut desk);
+    desk.says(&w, vec![began(&spec)]);
+    desk.says(&w, vec![void(&spec)]);
+    desk.check(job, "failed: failed");
+    let lost = &desk.attempts(job)[0];
+    assert_eq!((lost.error_code.as_deref(), lost.confirmed), (Some("runner_lost"), true));
+    assert!(lost.error_message.as_ref().is_some_and(|why| why.contains("does not remember")), "{lost:?}");
+    assert!(matches!(w.one(), ServerMessage::Forget { .. }), "it has nothing of it that anybody waits for");
+}
+
+#[test]
+fn a_start_that_was_heard_outlives_the_server_that_heard_it() {
+    let mut desk = Desk::new();
+    let (w, job, spec) = started(&mut desk);
+    desk.says(&w, vec![began(&spec)]);
+    desk.pass(SECOND);
+    desk.restart();
+    let w = desk.connect(w.worker, "w", "script", 1, vec![held(&spec, HeldState::Waiting)]);
+    desk.says(&w, vec![void(&spec)]);
+    desk.check(job, "failed: failed");
+}
+
+/// Most steps are over before that.
+#[test]
+fn what_is_over_at_once_costs_no_row_for_its_start() {
+    let mut desk = Desk::new();
+    let (w, job, spec) = started(&mut desk);
+    desk.says(&w, vec![began(&spec)]);
+    desk.ends(&w, spec.ticket, 0);
+    desk.pass(SECOND * 2);
+    desk.check(job, "success: success");
+    let row = desk.reader.attempt(engine::AttemptId(spec.ticket.attempt)).expect("readable").expect("on record");
+    assert!(!row.begun);
+}
+
 #[test]
 fn an_unknown_attempt_is_left_alone_and_takes_its_slot() {
     let mut desk = Desk::new();

@@ -19,7 +19,7 @@ pub(crate) struct HostCensus {
 
 pub(crate) fn of_server(server: usize, connected: usize, sockets: usize, census: &Census, found: &mut Findings) {
     // Signs of life are bounded otherwise: those of attempts that are over go with the next ones that come.
-    let expected = Census { links: connected, beats: census.beats, ..Census::default() };
+    let expected = Census { links: connected, beats: census.beats, begun: census.begun, ..Census::default() };
     if *census != expected || sockets != connected {
         let left = format!("{census:?} and {sockets} sockets");
         found.add(CHECKER, format!("server {server} is left with {left}, with {connected} workers connected"));

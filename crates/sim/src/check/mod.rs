@@ -14,6 +14,7 @@ mod groups;
 mod identities;
 mod kin;
 mod leaks;
+mod leases;
 mod liveness;
 mod lives;
 mod logs;
@@ -47,7 +48,7 @@ use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
 use protocol::attempt::{AttemptSpec, Ticket};
 use server::ledger::Census;
 use store::rows::{AttemptRow, JobRow, StepRow, StoredJob};
-use store::{Batch, Committed, Reader, StoreError, TriggerWrite};
+use store::{Batch, Committed, Reader, StoreError, Tenure, TriggerWrite};
 use uuid::Uuid;
 
 use crate::database::Witness;
@@ -65,6 +66,7 @@ use groups::Groups;
 use identities::Identities;
 use kin::Kin;
 pub(crate) use leaks::HostCensus;
+use leases::Leases;
 use liveness::Liveness;
 use lives::Lives;
 use logs::Logs;
@@ -131,6 +133,7 @@ pub(crate) struct Checks {
     gates: Gates,
     groups: Groups,
     schedules: Schedules,
+    leases: Leases,
     liveness: Liveness,
     post: Post,
     retention: Retention,
@@ -164,6 +167,7 @@ impl Checks {
             gates: Gates::default(),
             groups: Groups::new(setup),
             schedules: Schedules::new(&setup.schedules),
+            leases: Leases::new(setup),
             liveness: Liveness::new(setup),
             post: Post::default(),
             retention: Retention::new(setup),
@@ -527,6 +531,7 @@ impl Checks {
         self.ends.at_the_end(rows, &self.plans, (&self.lives, &self.gates), found);
         self.post.at_the_end(rows, &self.plans, (reader, &deleted), found);
         self.retention.at_the_end(self.now, rows, reader, !self.past.has_lost, found);
+        self.leases.at_the_end(reader, found);
         self.notices.at_the_end((rows, &self.plans), &self.post, found);
     }
 }
@@ -542,6 +547,7 @@ impl Witness for Checks {
         let Checks { now, found, plans, rows, .. } = self;
         submits::committed(rows, (batch, &accepted), |job| self.retention.is_deleted(job), found);
         self.identities.committed(batch, found);
+        self.leases.committed(batch, committed, found);
         self.retention.committed(*now, rows, (batch, &accepted), found);
         self.finals.committed(rows, batch, &accepted, found);
         let brought_back = |attempt| self.lives.was_unrecorded(attempt);
@@ -577,12 +583,16 @@ impl Witness for Checks {
         self.notices.refused(&self.ears, batch);
     }
 
+    fn acted(&mut self, tenure: Tenure) {
+        self.leases.acted(tenure, &mut self.found);
+    }
+
     fn deleted(&mut self, jobs: &[JobId]) {
         self.retention.deleted(jobs, &self.rows, &mut self.found);
     }
 
     fn came_back(&mut self, is_there: &dyn Fn(JobId) -> bool) {
-        self.retention.came_back(is_there);
+        self.retention.came_back(&self.rows, is_there);
     }
 
     fn forgotten(&mut self, batches: usize) {
@@ -618,6 +628,7 @@ impl Checks {
             offers: places.iter().map(|place| (*place, self.supply.offers(*place))).collect(),
             used_epochs: batch.used_epochs.iter().map(|(worker, _)| (*worker, self.identities.used(*worker))).collect(),
             triggers: accepted.triggers().map(|w| (w.row.id.clone(), self.schedules.row(&w.row.id))).collect(),
+            leases: batch.claims.iter().map(|claim| (claim.lease, self.leases.row(claim.lease))).collect(),
             logs: batch.logs.iter().map(|log| log.attempt).collect(),
             granted: new.map(|row| row.fence).collect(),
             jobs: jobs.into_iter().map(|job| (job, self.rows.job(job).cloned())).collect(),
@@ -633,6 +644,7 @@ impl Checks {
         self.supply.put_back(before.offers);
         self.identities.put_back(before.used_epochs);
         self.schedules.put_back(before.triggers);
+        self.leases.put_back(before.leases);
         self.logs.forget(&before.logs);
         for (id, _) in before.attempts.iter().filter(|(_, seen)| seen.is_none()) {
             if let Some(attempt) = self.rows.attempts.get(id) {

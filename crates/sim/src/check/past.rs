@@ -10,8 +10,8 @@ use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use engine::{AttemptId, Epoch, Fence, JobId, Time, WorkerId};
-use store::Batch;
 use store::rows::TriggerRow;
+use store::{Batch, Lease, LeaseRow};
 use uuid::Uuid;
 
 use super::Accepted;
@@ -49,6 +49,7 @@ pub(crate) struct Before {
     pub offers: Vec<(Place, Option<Offers>)>,
     pub used_epochs: Vec<(WorkerId, Epoch)>,
     pub triggers: Vec<(String, Option<TriggerRow>)>,
+    pub leases: Vec<(Lease, Option<LeaseRow>)>,
     /// What it brought.
     pub granted: Vec<Fence>,
     pub ended: Vec<JobId>,

@@ -99,9 +99,10 @@ impl Retention {
         of_job.map(|(id, _)| *id).find(|id| !self.confirmed.contains(id))
     }
 
-    /// Commits are gone, and deletions may be among them.
-    pub(super) fn came_back(&mut self, is_there: &dyn Fn(JobId) -> bool) {
-        self.deleted.retain(|job| !is_there(*job));
+    /// Commits are gone, and deletions may be among them. A job whose beginning is gone as well was never there, by what is
+    /// left: whatever makes it again (its time, its parent, a hook) may. `rows` are those that are left.
+    pub(super) fn came_back(&mut self, rows: &Rows, is_there: &dyn Fn(JobId) -> bool) {
+        self.deleted.retain(|job| rows.job(*job).is_some() && !is_there(*job));
     }
 
     /// All has been quiet for a while. `whole`: no commits were ever lost, which would hide why something stays.

@@ -15,6 +15,7 @@ mod files;
 mod groups;
 mod heard;
 mod kin;
+mod leases;
 mod notices;
 
 use super::{Checks, HostCensus};

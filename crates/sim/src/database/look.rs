@@ -11,7 +11,7 @@ use store::rows::{
     BeatRow, BreakerRow, HearingRow, IdempotencyRow, SecretRow, ServerRow, StoredJob, TaskRow, TokenRow, TriggerRow,
     WorkerRow,
 };
-use store::{Cleared, JobFilter, OldJob, OldLog, Page, Reader, StoreError, Strays};
+use store::{Cleared, JobFilter, LeaseRow, OldJob, OldLog, Page, Reader, StoreError, Strays};
 use uuid::Uuid;
 
 use super::{Trouble, away, lock};
@@ -179,6 +179,10 @@ impl Reader for Look {
         self.reach()?.servers()
     }
 
+    fn leases(&self) -> Result<Vec<LeaseRow>, StoreError> {
+        self.reach()?.leases()
+    }
+
     fn workers(&self) -> Result<Vec<Arc<WorkerRow>>, StoreError> {
         self.reach()?.workers()
     }
@@ -209,6 +213,10 @@ impl Reader for Look {
 
     fn tasks(&self) -> Result<Vec<TaskRow>, StoreError> {
         self.reach()?.tasks()
+    }
+
+    fn task_stamps(&self) -> Result<Vec<(String, Time)>, StoreError> {
+        self.reach()?.task_stamps()
     }
 
     fn trigger(&self, id: &str) -> Result<Option<TriggerRow>, StoreError> {

@@ -129,7 +129,7 @@ pub(crate) enum WorkerEvent {
 #[derive(Debug)]
 pub(crate) enum Job {
     Prepare { spec: Box<AttemptSpec>, rules: RunnerRules },
-    Void { ticket: Ticket },
+    Void { ticket: Ticket, told: bool },
     Examine { ticket: Ticket },
     EndLease { ticket: Ticket },
     Store { ticket: Ticket },

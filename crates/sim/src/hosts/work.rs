@@ -8,14 +8,15 @@ use protocol::attempt::{AttemptSpec, StopMode, StopReason, Ticket};
 use protocol::folder::{FolderSpec, FromRunner, Local, RunnerRules, ToRunner};
 use protocol::link::{RefuseReason, WorkerMessage, encode_text};
 use protocol::state::Caretaker;
+use runner::clock;
 use runner::remains::Remains;
-use worker::adopt::{Examined, Look, Next, RETRY_PAUSE, end_lease, examine, look, take_back};
+use worker::adopt::{Look, Next, RETRY_PAUSE, end_lease, look, take_back};
 use worker::agent::{Action, Input};
 use worker::shelf::RECALLED_MAX;
 use worker::ship::{LOOK_INTERVAL, Shipper};
 
 use super::{Job, LOCAL, Link, WorkerEvent};
-use crate::attic::{Attic, LogShelf};
+use crate::attic::{Attic, LogShelf, scan_kept};
 use crate::disk::Folder;
 use crate::faults::Moment;
 use crate::net::{Parcel, Way};
@@ -96,9 +97,9 @@ impl World {
                 self.order(at, Job::Prepare { spec, rules }, takes);
             }
             Action::GiveSecrets { ticket, values } => self.tell_runner(at, ticket, ToRunner::Secrets { values }),
-            Action::Go { ticket, asked_at, cannot } => {
-                let asked_at_ms = Some(u64::try_from(asked_at.as_millis()).unwrap_or(u64::MAX));
-                self.tell_runner(at, ticket, ToRunner::Go { asked_at_ms, cannot });
+            Action::Go { ticket, asked_at, until, cannot } => {
+                let (asked_at_ms, until_ms) = (Some(clock::to_ms(asked_at)), until.map(clock::to_ms));
+                self.tell_runner(at, ticket, ToRunner::Go { asked_at_ms, until_ms, cannot });
             }
             Action::Store { ticket } => self.order_files(at, Job::Store { ticket }),
             Action::Fetch { ticket } => self.order_files(at, Job::Fetch { ticket }),
@@ -107,7 +108,7 @@ impl World {
             Action::Renewed { ticket, n } => self.tell_runner(at, ticket, ToRunner::Renewed { n }),
             Action::Rules { ticket, rules } => self.tell_runner(at, ticket, ToRunner::Rules { rules }),
             Action::EndLease { ticket } => self.order(at, Job::EndLease { ticket }, LOCAL),
-            Action::Void { ticket } => self.order(at, Job::Void { ticket }, LOCAL),
+            Action::Void { ticket, told } => self.order(at, Job::Void { ticket, told }, LOCAL),
             Action::SendAway { ticket } => {
                 let stop = ToRunner::Stop { mode: StopMode::Kill, reason: StopReason::WorkerStopped };
                 self.tell_runner(at, ticket, stop);
@@ -169,10 +170,7 @@ impl World {
         let mut all = Vec::new();
         for ticket in tickets {
             host.disk.attempts.extend(host.disk.kept.remove(&ticket).map(|folder| (ticket, folder)));
-            let mut attic = Attic { host: &mut *host, ticket };
-            if let Examined::Found(found) = examine(&mut attic, ticket.attempt, false, Duration::ZERO, boot_now) {
-                all.push(*found);
-            }
+            all.extend(scan_kept(host, ticket, boot_now));
         }
         self.feed(at, Input::Recalled { found: all });
     }
@@ -214,7 +212,7 @@ impl World {
     pub(super) fn work(&mut self, at: usize, job: Job) {
         match job {
             Job::Prepare { spec, rules } => self.prepare(at, *spec, rules),
-            Job::Void { ticket } => self.void(at, ticket),
+            Job::Void { ticket, told } => self.void(at, ticket, told),
             Job::Examine { ticket } => self.examine(at, ticket),
             Job::EndLease { ticket } => self.end_lease(at, ticket),
             Job::Store { ticket } => self.store_files(at, ticket),
@@ -266,11 +264,11 @@ impl World {
         self.agenda.after(LOCAL, Event::Runner { host: at, pid, what });
     }
 
-    fn void(&mut self, at: usize, ticket: Ticket) {
+    fn void(&mut self, at: usize, ticket: Ticket, told: bool) {
         let named = self.hosts[at].disk.lies_under(ticket);
-        match take_back(&mut Attic { host: &mut self.hosts[at], ticket: named }) {
+        match take_back(&mut Attic { host: &mut self.hosts[at], ticket: named }, told) {
             Ok(claim) => self.feed(at, Input::Claimed { ticket, claim }),
-            Err(_) => self.order(at, Job::Void { ticket }, RETRY_PAUSE),
+            Err(_) => self.order(at, Job::Void { ticket, told }, RETRY_PAUSE),
         }
     }
 

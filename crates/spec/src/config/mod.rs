@@ -1,6 +1,7 @@
 //! The config files of server and worker: defaults, the file over them, the environment over both.
 
 mod overrides;
+mod secrets;
 pub mod server;
 pub(crate) mod shape;
 pub mod worker;
@@ -17,7 +18,7 @@ fn load<E>(text: &str, file: &str, variables: E, scope: &overrides::Scope) -> (S
 where
     E: IntoIterator<Item = (String, String)>,
 {
-    let mut sink = Sink::new(Sources::of_file(Source::file(file, text)));
+    let mut sink = Sink::new(Sources::of_file(Source::file(file, &secrets::hidden(text))));
     let root = yaml::load(text, &mut sink);
     let root = root.map(|root| overrides::apply(&root, variables, scope, &mut sink));
     (sink, root)

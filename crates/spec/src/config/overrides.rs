@@ -5,6 +5,7 @@
 
 use std::rc::Rc;
 
+use super::secrets::hidden;
 use super::shape::{SERVER, WORKER};
 use crate::diagnostic::{Code, Finding, Sink};
 use crate::lower::nearest::nearest;
@@ -87,14 +88,16 @@ fn unknown_part(shape: &'static Shape, path: &[String]) -> Option<(usize, Option
 }
 
 fn report_unknown(name: &str, value: &str, hint: Option<String>, sink: &mut Sink) {
-    let Some(source) = sink.sources.add(Source::variable(name, value)) else { return };
+    let Some(source) = sink.sources.add(Source::variable(name, &hidden(value))) else { return };
     let message = format!("the environment variable {name} sets nothing that exists");
     let finding = Finding::error(Code::UnknownVariable, Span::new(source, 0, value.len()), message);
     sink.add(finding.hint_if(hint));
 }
 
 fn put(root: &Rc<Node>, setting: &Setting, sink: &mut Sink) -> Rc<Node> {
-    let Some(source) = sink.sources.add(Source::variable(&setting.name, &setting.value)) else { return root.clone() };
+    let Some(source) = sink.sources.add(Source::variable(&setting.name, &hidden(&setting.value))) else {
+        return root.clone();
+    };
     let Some(value) = yaml::load_variable(&setting.value, source, sink) else { return root.clone() };
     with(root, &setting.path, value, Span::new(source, 0, setting.value.len()))
 }

@@ -1,20 +1,22 @@
 //! `server-config.yaml`.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
 use engine::definition::HookWork;
 
 use super::overrides::Scope;
+use super::secrets::hidden;
 use super::shape::{
-    ARTIFACTS, COUNT_MAX, CREDENTIALS, DAYS_MAX, DEFAULTS, ENVIRONMENT, MAIL, MASS_LOSS, NOTICES, RECOVERY, RETENTION,
-    SECONDS_MAX, SECONDS_MIN, SERVER,
+    ARTIFACTS, CONNECTIONS_MAX, COUNT_MAX, CREDENTIALS, DAYS_MAX, DEFAULTS, ENVIRONMENT, MAIL, MASS_LOSS, NOTICES,
+    POSTGRES, RECOVERY, RETENTION, SECONDS_MAX, SECONDS_MIN, SERVER,
 };
 use crate::diagnostic::{Code, Diagnostic, Finding, Sink};
 use crate::lower::{Fields, values};
 use crate::source::Span;
 use crate::task::{Environment, Options, hooks};
-use crate::yaml::Node;
+use crate::yaml::{Node, brief};
 
 /// The smallest window in which lost bytes are told from slow ones: what must be at least so many times its partner.
 const RATIO_MIN: f64 = 2.0;
@@ -25,6 +27,7 @@ pub struct ServerConfig {
     /// The folder of the SQLite file, admin.token and keys.
     pub data: String,
     pub database: Database,
+    pub postgres: Postgres,
     pub tasks: String,
     pub defaults: Options,
     pub recovery: Recovery,
@@ -51,11 +54,40 @@ pub struct Mail {
     pub from: String,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum Database {
     /// A file; in `data` if none is named.
     Sqlite(Option<String>),
+    /// An address, maybe with a password.
     Postgres(String),
+}
+
+/// How a PostgreSQL database is reached, beyond its address.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Postgres {
+    /// Through a connection pooler that hands out sessions for a transaction at a time.
+    pub pooled: bool,
+    /// Where to listen for other servers; none: at the database's address, or nowhere if that is a pooler's.
+    pub listen: Option<String>,
+    /// Those that read.
+    pub connections: u32,
+}
+
+impl fmt::Debug for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Database::Sqlite(path) => f.debug_tuple("Sqlite").field(path).finish(),
+            Database::Postgres(url) => f.debug_tuple("Postgres").field(&hidden(url)).finish(),
+        }
+    }
+}
+
+impl fmt::Debug for Postgres {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let listen = self.listen.as_deref().map(hidden);
+        let mut shown = f.debug_struct("Postgres");
+        shown.field("pooled", &self.pooled).field("listen", &listen).field("connections", &self.connections).finish()
+    }
 }
 
 /// How silence is judged. The recovery window is twice `max_reconnect_delay`.
@@ -130,6 +162,7 @@ impl Default for ServerConfig {
             listen: "127.0.0.1:7411".to_owned(),
             data: "./bowline-data".to_owned(),
             database: Database::Sqlite(None),
+            postgres: Postgres { pooled: false, listen: None, connections: 4 },
             tasks: "./tasks".to_owned(),
             defaults: Options::default(),
             recovery: Recovery::default(),
@@ -193,6 +226,9 @@ fn read(root: &Node, sink: &mut Sink) -> Option<ServerConfig> {
     if let Some(database) = fields.get("database").and_then(|n| database(n, sink)) {
         config.database = database;
     }
+    if let Some(node) = fields.get("postgres") {
+        postgres(node, &mut config.postgres, sink);
+    }
     if let Some(node) = fields.get("defaults") {
         defaults(node, &mut config.defaults, sink);
     }
@@ -244,17 +280,43 @@ fn database(node: &Node, sink: &mut Sink) -> Option<Database> {
     if text == "sqlite" {
         return Some(Database::Sqlite(None));
     }
-    if text.starts_with("postgres://") || text.starts_with("postgresql://") {
+    if is_postgres(text) {
         return Some(Database::Postgres(text.to_owned()));
     }
     match text.strip_prefix("sqlite:").filter(|path| !path.is_empty()) {
         Some(path) => Some(Database::Sqlite(Some(path.to_owned()))),
         None => {
-            let message = format!("`database` must be sqlite, sqlite:PATH or postgres://…, not {}", node.describe());
+            let shown = brief(&hidden(text));
+            let message = format!("`database` must be sqlite, sqlite:PATH or postgres://…, not the text `{shown}`");
             sink.add(Finding::error(Code::BadValue, node.span, message));
             None
         }
     }
+}
+
+fn is_postgres(text: &str) -> bool {
+    text.starts_with("postgres://") || text.starts_with("postgresql://")
+}
+
+fn postgres(node: &Node, postgres: &mut Postgres, sink: &mut Sink) {
+    let Some(mut fields) = Fields::open(node, &POSTGRES, sink) else { return };
+    if let Some(pooled) = fields.get("pooled").and_then(|n| values::boolean("pooled", n, sink)) {
+        postgres.pooled = pooled;
+    }
+    if let Some(node) = fields.get("listen").filter(|node| !node.is_null()) {
+        let text = values::filled_text("listen", node, sink);
+        if text.is_some_and(|text| !is_postgres(text)) {
+            let finding =
+                Finding::error(Code::BadValue, node.span, "`postgres.listen` must be an address of PostgreSQL");
+            sink.add(finding.hint("as in `postgres://user:password@host:5432/database`"));
+        }
+        postgres.listen = text.map(str::to_owned);
+    }
+    if let Some(node) = fields.get("connections") {
+        let count = values::integer("connections", 1..=CONNECTIONS_MAX, node, sink);
+        postgres.connections = count.and_then(|n| u32::try_from(n).ok()).unwrap_or(postgres.connections);
+    }
+    fields.close();
 }
 
 fn defaults(node: &Node, defaults: &mut Options, sink: &mut Sink) {

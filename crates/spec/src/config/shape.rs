@@ -10,6 +10,8 @@ pub(super) const SECONDS_MIN: f64 = 0.001;
 pub(super) const DAYS_MAX: f64 = 36_500.0;
 pub(super) const COUNT_MAX: i64 = 1_000_000;
 pub(super) const SLOTS_MAX: i64 = 10_000;
+/// Each is a process of the database.
+pub(super) const CONNECTIONS_MAX: i64 = 100;
 pub(super) const LINES_MIN: i64 = 10_000;
 pub(super) const LINES_MAX: i64 = 1_000_000_000;
 
@@ -28,6 +30,7 @@ pub(crate) static SERVER: Shape = Shape {
         Key::new("listen", Kind::Text, "address and port"),
         Key::new("data", Kind::Text, "the folder that holds the SQLite file, admin.token and keys"),
         Key::new("database", Kind::Text, "sqlite, sqlite:PATH, or postgres://user@host/db"),
+        Key::new("postgres", Kind::Shape(&POSTGRES), "how a PostgreSQL database is reached, beyond its address"),
         Key::new("tasks", Kind::Text, "the folder of task files"),
         Key::new("defaults", Kind::Shape(&DEFAULTS), "what tasks say unless they say otherwise"),
         Key::new("recovery", Kind::Shape(&RECOVERY), "how silence is judged"),
@@ -49,6 +52,34 @@ pub(crate) static SERVER: Shape = Shape {
         ("port", "listen"),
         ("db", "database"),
         ("data_dir", "data"),
+    ],
+};
+
+pub(crate) static POSTGRES: Shape = Shape {
+    title: "`postgres`",
+    keys: &[
+        Key::new(
+            "pooled",
+            Kind::Boolean,
+            "`database` leads to a connection pooler in transaction mode; false if not said",
+        ),
+        Key::new(
+            "listen",
+            OPTIONAL_TEXT,
+            "postgres://… of the database itself, to hear other servers where `database` leads to a pooler; null: by looking",
+        ),
+        Key::new(
+            "connections",
+            Kind::Integer { min: 1, max: CONNECTIONS_MAX },
+            "that read, at most, besides one that writes and one that listens; 4 if not said",
+        ),
+    ],
+    synonyms: &[
+        ("pgbouncer", "pooled"),
+        ("pooler", "pooled"),
+        ("notify", "listen"),
+        ("pool_size", "connections"),
+        ("max_connections", "connections"),
     ],
 };
 

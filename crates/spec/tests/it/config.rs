@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use expect_test::{Expect, expect};
-use spec::config::server::{Database, ServerConfig};
+use spec::config::server::{Database, Postgres, ServerConfig};
 use spec::config::worker::{LogFormat, WorkerConfig};
 
 use crate::lines;
@@ -219,6 +219,57 @@ fn bad_values() {
             worker-config.yaml:6:7 error bad_value: `name` is empty
         "#]],
     );
+}
+
+#[test]
+fn how_postgres_is_reached() {
+    let text =
+        "database: postgres://u@pooler/db\npostgres: { pooled: true, listen: 'postgres://u@db/db', connections: 8 }\n";
+    let config = server(text, &[]);
+    let expected = Postgres { pooled: true, listen: Some("postgres://u@db/db".to_owned()), connections: 8 };
+    assert_eq!(config.postgres, expected);
+    let over = [("BOWLINE_POSTGRES__POOLED", "false"), ("BOWLINE_POSTGRES__LISTEN", "null")];
+    let expected = Postgres { pooled: false, listen: None, connections: 8 };
+    assert_eq!(server(text, &over).postgres, expected);
+    server_problems(
+        "postgres: { pooled: 1, listen: localhost, connections: 0, pgbouncer: true }\n",
+        &[],
+        &expect![[r#"
+            server-config.yaml:1:21 error wrong_type: `pooled` must be true or false, not the number 1
+            server-config.yaml:1:32 error bad_value: `postgres.listen` must be an address of PostgreSQL
+                as in `postgres://user:password@host:5432/database`
+            server-config.yaml:1:56 error bad_value: `connections` must be between 1 and 100, not 0
+            server-config.yaml:1:59 error unknown_key: `postgres` has no key `pgbouncer`
+                that is called `pooled` here
+        "#]],
+    );
+}
+
+/// Problems are shown with the line where they are.
+#[test]
+fn passwords_are_not_shown() {
+    let cases = [
+        "database: mysql://ada:hush@db/jobs\n",
+        "database: mysql://ada:a-very-very-long-password-hush@db/jobs\n",
+        "datbase: postgres://ada:hush@db/jobs\n",
+        "postgres: { listen: 'mysql://ada:hush@db/jobs' }\n",
+        "postgres: { pooled: maybe, listen: 'postgres://ada:hush@db/jobs' }\n",
+        "database: [postgres://ada:hush@db/jobs\n",
+    ];
+    let names = ["BOWLINE_DATABASE", "BOWLINE_POSTGRES__LISTEN", "BOWLINE_POSTGRES__LISTN"];
+    let told = |text: &str, list: &[(&str, &str)]| {
+        let (config, problems) = spec::config::server::parse(text, "server-config.yaml", variables(list));
+        assert!(config.is_none(), "{text}");
+        spec::render(&problems, false)
+    };
+    let mut all: Vec<String> = cases.iter().map(|text| told(text, &[])).collect();
+    all.extend(names.map(|name| told("", &[(name, "mysql://ada:hush@db/jobs")])));
+    for told in all {
+        assert!(told.contains("error") && !told.contains("hush") && !told.contains("very-long"), "{told}");
+    }
+    let good =
+        server("database: postgres://ada:hush@db/jobs\npostgres: { listen: 'postgres://ada:hush@db/jobs' }\n", &[]);
+    assert!(!format!("{good:?}").contains("hush"), "{good:?}");
 }
 
 #[test]

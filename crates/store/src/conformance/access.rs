@@ -316,6 +316,8 @@ pub fn tasks_are_replaced_by_name(fixture: &mut dyn Fixture) {
         store.put_task(&task).expect("a write");
     }
     assert_eq!(store.reader().tasks().expect("a read"), [row("a", "1"), row("b", "new")]);
+    let stamps = ["a", "b"].map(|name| (name.to_owned(), row(name, "").pushed_at));
+    assert_eq!(store.reader().task_stamps().expect("a read"), stamps);
 }
 
 pub fn meta_keeps_the_last_word(fixture: &mut dyn Fixture) {

@@ -35,6 +35,7 @@ enum Outcome {
         groups_moved: Vec<String>,
         mark_moved: bool,
         outbox_moved: Vec<uuid::Uuid>,
+        leases: Vec<crate::LeaseRow>,
     },
     Done(String),
     Failed(&'static str),
@@ -43,7 +44,7 @@ enum Outcome {
 impl From<Result<Committed, StoreError>> for Outcome {
     fn from(result: Result<Committed, StoreError>) -> Outcome {
         match result {
-            Ok(Committed { conflicts, event_ids, triggers_moved, groups_moved, mark_moved, outbox_moved }) => {
+            Ok(Committed { conflicts, event_ids, triggers_moved, groups_moved, mark_moved, outbox_moved, leases }) => {
                 Outcome::Committed {
                     conflicts: conflicts.into_iter().collect(),
                     event_ids,
@@ -51,6 +52,7 @@ impl From<Result<Committed, StoreError>> for Outcome {
                     groups_moved: groups_moved.into_iter().collect(),
                     mark_moved,
                     outbox_moved: outbox_moved.into_iter().collect(),
+                    leases,
                 }
             }
             Err(error) => Outcome::Failed(kind(&error)),
@@ -86,8 +88,8 @@ mod tests {
     const ASKED: &str = include_str!("alike/answers.rs");
     const WRITTEN: &str = include_str!("alike/script.rs");
 
-    /// `reader` is how the others are reached, and stores may differ in who else may use them.
-    const NOT_COMPARED: [&str; 2] = ["reader", "is_shared"];
+    /// `reader` is how the others are reached. Stores differ in who else may use them, and in what these have in common.
+    const NOT_COMPARED: [&str; 4] = ["reader", "is_shared", "clock", "bell"];
 
     #[test]
     fn every_method_of_the_traits_is_called() {

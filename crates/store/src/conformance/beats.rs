@@ -35,10 +35,10 @@ pub fn a_break_begins_a_new_stretch(fixture: &mut dyn Fixture) {
     let late = BeatRow { pid: 2, longest_gap: Duration::from_secs(150), ..beat(200, 200, 1) };
     assert_eq!(beats(store), [late]);
     // Three stretches: two of them only in the history.
-    assert_eq!(store.prune_beats(after(60), 1).expect("pruned"), 1);
-    assert_eq!(store.prune_beats(after(60), 9).expect("pruned"), 1);
-    assert_eq!(store.prune_beats(after(60), 9).expect("pruned"), 0);
-    assert_eq!(store.prune_beats(after(300), 9).expect("pruned"), 1);
+    assert_eq!(store.prune_beats(after(60), 1, None).expect("pruned"), 1);
+    assert_eq!(store.prune_beats(after(60), 9, None).expect("pruned"), 1);
+    assert_eq!(store.prune_beats(after(60), 9, None).expect("pruned"), 0);
+    assert_eq!(store.prune_beats(after(300), 9, None).expect("pruned"), 1);
     assert_eq!(beats(store), []);
 }
 

@@ -13,7 +13,7 @@ use super::scene::{FIRST, Life, after, commit, job_id, plain, step, task};
 use crate::{Batch, JobFilter, StoreError};
 
 /// A task of one step that begins a job of the plain one.
-fn calling() -> Arc<Definition> {
+pub(super) fn calling() -> Arc<Definition> {
     let bound = ChildTask { definition: plain(), hash: [1; 32], inputs: Box::new(Anything) };
     let body = ChildBody { task: "plain".into(), with: json!({}), bound: Some(Arc::new(bound)) };
     task("calling", vec![StepDef { work: Work::Child(Arc::new(body)), ..step("call") }])
@@ -29,7 +29,7 @@ impl Inputs for Anything {
 }
 
 /// A job that the first step of this one began, and the batch that would store it.
-fn begun_by(parent: &Life, n: u64) -> (Life, Batch) {
+pub(super) fn begun_by(parent: &Life, n: u64) -> (Life, Batch) {
     let (mut child, mut batch) = Life::draft(n, &plain(), after(n));
     child.job.parent = Some(Parent { job: parent.job.id, step: FIRST });
     batch.jobs[0].row.parent = child.job.parent;

@@ -168,8 +168,8 @@ pub fn an_idle_group_is_forgotten(fixture: &mut dyn Fixture) {
     let last = |store: &dyn Store| {
         ["busy", "idle", "young", "almost"].map(|group| store.reader().last_admitted(group).expect("a look").is_some())
     };
-    assert_eq!(store.prune_groups(after(400), 1).expect("a write"), 1);
+    assert_eq!(store.prune_groups(after(400), 1, None).expect("a write"), 1);
     assert_eq!(last(&*store), [true, false, true, true], "the one that is idle for longest goes first");
-    assert_eq!(store.prune_groups(after(400), 10).expect("a write"), 1);
+    assert_eq!(store.prune_groups(after(400), 10, None).expect("a write"), 1);
     assert_eq!(last(&*store), [true, false, true, false]);
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use engine::attempt::Loss;
 use engine::definition::{Condition, KeepRule, KeepWhen, Program, Protection, RunBody, StepDef, Work};
 use engine::job::{Unborn, Unlisted};
 use engine::retry::RetryPolicy;
@@ -231,6 +232,22 @@ pub fn attempts_keep_their_history(fixture: &mut dyn Fixture) {
     life.assert_stored(store);
 }
 
+pub fn that_an_attempt_began_stays_on_record(fixture: &mut dyn Fixture) {
+    let store = &mut *fixture.open();
+    let mut life = Life::submit(store, 1, &plain());
+    let ticket = life.start(store, FIRST, 1, 1);
+    let reader = store.reader();
+    let has_begun = || reader.attempt(ticket.attempt).expect("a read").map(|glance| glance.begun);
+    assert_eq!(has_begun(), Some(false));
+    commit(store, &Batch { begun: vec![(ticket.attempt, Fence(ticket.fence.0 + 1))], ..Batch::default() });
+    assert_eq!(has_begun(), Some(false), "somebody else's fence");
+    commit(store, &Batch { begun: vec![(ticket.attempt, ticket.fence)], ..Batch::default() });
+    assert_eq!(has_begun(), Some(true));
+    life.lose(store, ticket);
+    assert_eq!(has_begun(), Some(true), "whatever becomes of it");
+    life.assert_stored(store);
+}
+
 pub fn the_first_late_outcome_stays(fixture: &mut dyn Fixture) {
     let store = &mut *fixture.open();
     let mut life = Life::submit(store, 1, &plain());
@@ -243,6 +260,26 @@ pub fn the_first_late_outcome_stays(fixture: &mut dyn Fixture) {
     let attempts = store.reader().attempts(job_id(1)).expect("a read");
     assert_eq!(attempts[0].late_outcome.as_deref(), Some("exited 0"));
     assert_eq!(attempts[0].state, "lost", "evidence changes no state");
+    life.assert_stored(store);
+}
+
+/// An end and its repetition come together, and another server was faster with the job.
+pub fn evidence_goes_with_the_end_that_it_counts_on(fixture: &mut dyn Fixture) {
+    let store = &mut *fixture.open();
+    let mut life = Life::submit(store, 1, &plain());
+    let ticket = life.start(store, FIRST, 1, 1);
+    let mut elsewhere = Life { job: life.job.clone(), meta: life.meta.clone(), now: life.now };
+    life.apply(store, &Event::LinkLost { ticket, epoch: engine::Epoch(1) });
+
+    let gone = Event::Gone { ticket, epoch: Epoch(1), loss: Loss::RunnerLost };
+    let (_, mut batch) = elsewhere.change(&gone);
+    let late = LateOutcome { attempt: ticket.attempt, outcome: "exited 0".to_owned(), at: after(5) };
+    batch.late_outcomes.push(late);
+    batch.confirmed.push((ticket.attempt, ticket.fence));
+    assert_eq!(commit(store, &batch).conflicts, BTreeSet::from([job_id(1)]));
+
+    let attempts = store.reader().attempts(job_id(1)).expect("a read");
+    assert_eq!((attempts[0].late_outcome.as_deref(), attempts[0].confirmed), (None, false));
     life.assert_stored(store);
 }
 

@@ -10,12 +10,13 @@ use engine::{Epoch, Event, Heard, JobId, Time};
 
 use super::Fixture;
 use super::access::{enrolled, hello, new_worker, token};
+use super::leases::{claim, claims, tenure};
 use super::scene::{FIRST, Life, T0, after, attempt_id, grouped, id, job_id, plain, worker_id};
 use super::servers::server;
 use super::triggers::{trigger, written};
 use crate::read::LogState;
 use crate::rows::{HearingRow, IdempotencyRow, LineageRow, ServerId, WorkerHello};
-use crate::{Admission, Batch, Enrolled, LogAppend, Mark, Store, StoreError, TriggerWrite};
+use crate::{Admission, Batch, Enrolled, Lease, LogAppend, Mark, Store, StoreError, TriggerWrite};
 
 const ROUNDS: u64 = 12;
 
@@ -208,6 +209,45 @@ pub fn of_two_who_mark_one_wins(fixture: &mut dyn Fixture) {
         let mark = |who| Batch { hearing: Some(Mark { row: row(n, who), expected: last }), ..Batch::default() };
         assert_eq!(winners(&servers.commit(mark)), 1);
         last = servers.one().reader().hearing().expect("a read");
+    }
+}
+
+/// The first time there is no row that both could lock.
+pub fn of_two_who_claim_a_lease_one_wins(fixture: &mut dyn Fixture) {
+    let Some(mut servers) = Servers::open(fixture) else { return };
+    for n in 1..=ROUNDS {
+        // Those of the rounds before are over.
+        let by = |who| 2 * n + who;
+        let outcomes = servers.commit(|who| claims(claim(Lease::Cron, by(who), 10 * n)));
+        let held = outcomes.map(|outcome| outcome.expect("a race is no error").leases);
+        assert_eq!(held[0], held[1], "both know whose it is");
+        let (holder, epoch) = (held[0][0].holder, held[0][0].epoch);
+        assert_eq!(epoch, n, "one of both has taken it, and nobody after that");
+        assert!([0, 1].iter().any(|who| holder == ServerId(id(by(*who)))));
+    }
+}
+
+/// One takes the lease while the other deletes under it: the fence holds to the end, or there is no deletion.
+pub fn who_deletes_and_who_takes_the_lease_wait_for_each_other(fixture: &mut dyn Fixture) {
+    let Some(mut servers) = Servers::open(fixture) else { return };
+    for n in 1..=ROUNDS {
+        let mut life = Life::submit(servers.one(), n, &plain());
+        life.apply(servers.one(), &cancel());
+        let old = [(life.job.id, life.job.header.version)];
+        let epoch = 2 * n - 1;
+        let taken = servers.one().commit(&claims(claim(Lease::Retention, 1, 100 * n))).expect("a write").leases;
+        assert_eq!(taken[0].tenure(), tenure(Lease::Retention, 1, epoch));
+        let gone = servers.race(|store, who| match who {
+            0 => store.doom(&old, after(n), Some(tenure(Lease::Retention, 1, epoch))).map(|gone| gone.len()),
+            _ => store.commit(&claims(claim(Lease::Retention, 2, 100 * n + 10))).map(|done| done.leases.len()),
+        });
+        let is_there = servers.one().load_job(life.job.id).expect("a read").is_some();
+        match &gone[0] {
+            Ok(count) => assert!(*count == 1 && !is_there),
+            Err(StoreError::Moved { .. }) => assert!(is_there),
+            Err(error) => panic!("a race is no error: {error}"),
+        }
+        assert_eq!(gone[1].as_ref().ok(), Some(&1));
     }
 }
 

@@ -31,28 +31,28 @@ pub fn a_job_that_goes_is_gone_at_once_and_its_rows_in_pieces(fixture: &mut dyn 
     assert_eq!((weight.steps, weight.attempts, weight.log_lines, weight.log_bytes), (1, 1, 4, 4));
     assert!(weight.events > 3, "{weight:?}");
 
-    assert_eq!(store.doom(&[version(&life)], after(100)).expect("a write"), [job_id(1)]);
+    assert_eq!(store.doom(&[version(&life)], after(100), None).expect("a write"), [job_id(1)]);
     assert!(store.load_job(job_id(1)).expect("a read").is_none());
     assert_eq!(store.place_of(attempt_id(1)).expect("a read"), None, "what is left of it is nobody's");
     assert_eq!(reader.attempt(attempt_id(1)).expect("a look"), None);
     assert_eq!(reader.idempotency(id(900), "once").expect("a look"), None);
     assert_eq!(reader.last_job().expect("a look"), None);
-    assert_eq!(store.doom(&[version(&life)], after(100)).expect("a write"), [], "it is gone already");
+    assert_eq!(store.doom(&[version(&life)], after(100), None).expect("a write"), [], "it is gone already");
 
-    let mut cleared = store.clear_doomed(Piece { rows: 1, ..MUCH }).expect("a write");
+    let mut cleared = store.clear_doomed(Piece { rows: 1, ..MUCH }, None).expect("a write");
     assert!(cleared.more, "one row is not all: {cleared:?}");
     for _ in 0..100 {
         if !cleared.more {
             break;
         }
-        cleared.add(store.clear_doomed(Piece { rows: 1, ..MUCH }).expect("a write"));
+        cleared.add(store.clear_doomed(Piece { rows: 1, ..MUCH }, None).expect("a write"));
     }
     assert_eq!(cleared, weight);
     assert_eq!(reader.weight(job_id(1)).expect("a look"), Cleared::default());
     assert_eq!(reader.events(Some(job_id(1)), 0, 100).expect("a look"), []);
     assert_eq!(reader.log_state(attempt_id(1)).expect("a look"), crate::read::LogState::default());
     assert_eq!(reader.log_chunks(attempt_id(1), 1, 1_000).expect("a look"), []);
-    assert_eq!(store.clear_doomed(MUCH).expect("a write"), Cleared::default());
+    assert_eq!(store.clear_doomed(MUCH, None).expect("a write"), Cleared::default());
 }
 
 pub fn only_what_is_over_and_has_not_moved_goes(fixture: &mut dyn Fixture) {
@@ -62,7 +62,7 @@ pub fn only_what_is_over_and_has_not_moved_goes(fixture: &mut dyn Fixture) {
     over.run_to_end(store, 1, 0);
     let (_, moved) = version(&over);
     let asked = [version(&open), (job_id(2), moved + 1), (job_id(3), 1)];
-    assert_eq!(store.doom(&asked, after(100)).expect("a write"), []);
+    assert_eq!(store.doom(&asked, after(100), None).expect("a write"), []);
     open.assert_stored(store);
     over.assert_stored(store);
 }
@@ -73,8 +73,8 @@ pub fn numbers_of_events_that_went_never_return(fixture: &mut dyn Fixture) {
     life.run_to_end(store, 1, 0);
     let reader = store.reader();
     let last = reader.last_event().expect("a look");
-    store.doom(&[version(&life)], after(100)).expect("a write");
-    store.clear_doomed(MUCH).expect("a write");
+    store.doom(&[version(&life)], after(100), None).expect("a write");
+    store.clear_doomed(MUCH, None).expect("a write");
     assert_eq!(reader.last_event().expect("a look"), last, "whoever remembers it takes nothing for lost");
     let (_, batch) = Life::draft(2, &plain(), after(200));
     let numbers = commit(store, &batch).event_ids;
@@ -144,7 +144,7 @@ pub fn all_that_speaks_against_it_is_said(fixture: &mut dyn Fixture) {
     commit(store, &Batch { lineage: vec![line], ..Batch::default() });
     assert_eq!(row(store, 2), OldJob { carried_on: true, ..plainly });
     assert_eq!(row(store, 1).continues, Some(job_id(2)));
-    store.doom(&[version(&over)], after(100)).expect("a write");
+    store.doom(&[version(&over)], after(100), None).expect("a write");
     assert_eq!(row(store, 1).continues, None, "what is off the record is not gone on for");
     assert_eq!(store.reader().lineage(job_id(1)).expect("a look").continues, Some(job_id(2)), "but it is known");
 
@@ -167,18 +167,22 @@ pub fn a_log_that_goes_leaves_a_word(fixture: &mut dyn Fixture) {
     let logs = |store: &mut dyn Store| store.reader().old_logs(None, attempt_id(99), 10).expect("a look");
     assert_eq!(logs(store).len(), 1);
     assert!(!logs(store)[0].complete && logs(store)[0].ended_at.is_some());
-    assert_eq!(store.drop_log(attempt_id(1), after(100), MUCH).expect("a write"), Cleared::default(), "it is open");
+    assert_eq!(
+        store.drop_log(attempt_id(1), after(100), MUCH, None).expect("a write"),
+        Cleared::default(),
+        "it is open"
+    );
     lines(store, 1, 6, 6, true);
     let before = reader.log_state(attempt_id(1)).expect("a look");
 
-    let first = store.drop_log(attempt_id(1), after(100), Piece { rows: 1, ..MUCH }).expect("a write");
+    let first = store.drop_log(attempt_id(1), after(100), Piece { rows: 1, ..MUCH }, None).expect("a write");
     assert_eq!((first.log_lines, first.log_bytes, first.more), (3, 3, true));
     let words = || {
         let marks = reader.log_marks(attempt_id(1), 0, 99, 99).expect("a look");
         marks.into_iter().map(|mark| (mark.after_seq, mark.missing, mark.text)).collect::<Vec<_>>()
     };
     assert_eq!(words(), [(2, 3, removed_word(3))]);
-    let rest = store.drop_log(attempt_id(1), after(101), MUCH).expect("a write");
+    let rest = store.drop_log(attempt_id(1), after(101), MUCH, None).expect("a write");
     assert_eq!((rest.log_lines, rest.more), (3, false));
     assert_eq!(words(), [(5, 6, removed_word(6))], "one word for all of it");
     assert_eq!(reader.log_state(attempt_id(1)).expect("a look"), before, "the log stands where it stood");
@@ -190,7 +194,7 @@ pub fn a_log_that_goes_leaves_a_word(fixture: &mut dyn Fixture) {
     // Of an attempt that nobody knows there is nobody to say it to.
     lines(store, 9, 1, 2, false);
     assert_eq!(logs(store).last().map(|log| (log.attempt, log.job)), Some((attempt_id(9), None)));
-    assert_eq!(store.drop_log(attempt_id(9), after(100), MUCH).expect("a write").log_lines, 2);
+    assert_eq!(store.drop_log(attempt_id(9), after(100), MUCH, None).expect("a write").log_lines, 2);
     assert_eq!(reader.log_marks(attempt_id(9), 0, 99, 99).expect("a look"), []);
 }
 
@@ -200,11 +204,11 @@ pub fn a_definition_goes_when_no_job_has_it(fixture: &mut dyn Fixture) {
     let mut life = Life::submit(store, 1, &plain());
     let kept = Life::submit(store, 2, &other);
     life.run_to_end(store, 1, 0);
-    assert_eq!(store.prune_definitions(None, 10).expect("a write"), (0, None));
-    store.doom(&[version(&life)], after(100)).expect("a write");
-    let (first, next) = store.prune_definitions(None, 1).expect("a write");
+    assert_eq!(store.prune_definitions(None, 10, None).expect("a write"), (0, None));
+    store.doom(&[version(&life)], after(100), None).expect("a write");
+    let (first, next) = store.prune_definitions(None, 1, None).expect("a write");
     assert!(next.is_some(), "there are more");
-    let (second, end) = store.prune_definitions(next, 10).expect("a write");
+    let (second, end) = store.prune_definitions(next, 10, None).expect("a write");
     assert_eq!((first + second, end), (1, None));
     kept.assert_stored(store);
     Life::submit(store, 3, &plain()).assert_stored(store);
@@ -249,15 +253,15 @@ pub fn what_belongs_to_no_job_goes_a_few_at_a_time(fixture: &mut dyn Fixture) {
     let all = Strays { words: 2, quarantined: 2, more: false };
     assert_eq!(store.reader().strays(before).expect("a look"), all);
     let one = Strays { words: 1, quarantined: 1, more: true };
-    assert_eq!(store.drop_strays(before, 1).expect("a write"), one);
+    assert_eq!(store.drop_strays(before, 1, None).expect("a write"), one);
     let left = [2, 3].map(|n| store.reader().outbox(id(n)).expect("a look").is_some());
     assert_eq!(left, [true, false], "in the order of their jobs");
-    assert_eq!(store.drop_strays(before, 1).expect("a write"), one);
-    assert_eq!(store.drop_strays(before, 1).expect("a write"), Strays::default());
+    assert_eq!(store.drop_strays(before, 1, None).expect("a write"), one);
+    assert_eq!(store.drop_strays(before, 1, None).expect("a write"), Strays::default());
     let left: Vec<bool> = [1, 2, 3, 4, 95].map(|n| store.reader().outbox(id(n)).expect("a look").is_some()).into();
     assert_eq!(left, [true, false, false, true, true]);
     let young = Strays { words: 1, quarantined: 1, more: false };
-    assert_eq!(store.drop_strays(after(100), 10).expect("a write"), young, "each in its time");
+    assert_eq!(store.drop_strays(after(100), 10, None).expect("a write"), young, "each in its time");
 }
 
 pub fn a_worker_that_has_nothing_departs(fixture: &mut dyn Fixture) {
@@ -265,7 +269,8 @@ pub fn a_worker_that_has_nothing_departs(fixture: &mut dyn Fixture) {
     enrolled(store, 1);
     enrolled(store, 2);
     commit(store, &Batch { now: after(50), hellos: vec![hello(1)], ..Batch::default() });
-    let depart = |store: &mut dyn Store, since| store.depart(worker_id(1), after(since), after(900)).expect("a write");
+    let depart =
+        |store: &mut dyn Store, since| store.depart(worker_id(1), after(since), after(900), None).expect("a write");
     assert!(!depart(store, 800), "it is connected");
     let epoch = engine::Epoch(1);
     commit(store, &Batch { left: vec![(worker_id(1), epoch, engine::Heard(1))], ..Batch::default() });
@@ -282,25 +287,25 @@ pub fn a_worker_that_has_nothing_departs(fixture: &mut dyn Fixture) {
     assert_eq!(reader.departed(worker_id(1)).expect("a look"), Some(after(900)));
     assert_eq!(reader.departed_by_credential(&[1; 32]).expect("a look"), Some(worker_id(1)));
     assert_eq!(reader.departed(worker_id(2)).expect("a look"), None);
-    assert!(store.depart(worker_id(2), after(800), after(900)).expect("a write"), "it never said a word");
+    assert!(store.depart(worker_id(2), after(800), after(900), None).expect("a write"), "it never said a word");
 }
 
 pub fn what_was_begun_goes_on_after_a_crash(fixture: &mut dyn Fixture) {
     let mut store = fixture.open();
     let mut life = Life::submit(&mut *store, 1, &plain());
     life.run_to_end(&mut *store, 1, 0);
-    store.doom(&[version(&life)], after(100)).expect("a write");
-    let first = store.clear_doomed(Piece { rows: 2, ..MUCH }).expect("a write");
+    store.doom(&[version(&life)], after(100), None).expect("a write");
+    let first = store.clear_doomed(Piece { rows: 2, ..MUCH }, None).expect("a write");
     assert!(first.more);
     fixture.crash(store);
     let store = &mut *fixture.open();
     assert!(store.load_job(job_id(1)).expect("a read").is_none());
-    let rest = store.clear_doomed(MUCH).expect("a write");
+    let rest = store.clear_doomed(MUCH, None).expect("a write");
     assert!(!rest.more && rest.events > 0, "{rest:?}");
     assert_eq!(store.reader().weight(job_id(1)).expect("a look"), Cleared::default());
 }
 
-fn version(life: &Life) -> (JobId, u64) {
+pub(super) fn version(life: &Life) -> (JobId, u64) {
     (life.job.id, life.job.header.version)
 }
 

@@ -44,6 +44,13 @@ pub fn examine(folder: &mut impl Folder, id: Uuid, rebooted: bool, waited: Durat
     Examined::Found(Box::new(found))
 }
 
+/// What was put away had ended, and its record says how: whether its runner is still on its way out does not matter. None if it
+/// cannot be read.
+pub fn look_at_kept(folder: &mut impl Folder, now: Duration) -> Option<Found> {
+    let (spec, end) = (folder.read_spec().ok()?, folder.read_record().ok()?.end?);
+    Some(describe(folder, &spec.attempt, Finding::Ended(Box::new(end)), now))
+}
+
 fn describe(folder: &mut impl Folder, spec: &AttemptSpec, finding: Finding, now: Duration) -> Found {
     let span = folder.log_bounds().unwrap_or_else(|error| {
         tracing::warn!(attempt = %spec.ticket.attempt, %error, "the log cannot be read now");

@@ -160,11 +160,12 @@ fn is_missing(error: &FolderError) -> bool {
     matches!(error, FolderError::Io { source, .. } if source.kind() == ErrorKind::NotFound)
 }
 
-/// Takes back an attempt that has no leave to start: whoever claimed first decides. In a folder that was deleted nobody can
-/// claim a start any more; it had started before if something of its step lives.
-pub fn take_back(folder: &mut impl Folder) -> Result<Claim, FolderError> {
+/// Takes back an attempt that has not started yet: whoever claimed first decides. In a folder that was deleted nobody can
+/// claim a start any more; it had started before if something of its step lives. Nobody knows of one whose runner was `told`
+/// to go: it may have ended as well.
+pub fn take_back(folder: &mut impl Folder, told: bool) -> Result<Claim, FolderError> {
     match folder.claim_void() {
-        Err(error) if is_missing(&error) => Ok(if folder.orphans().step { Claim::Intent } else { Claim::Void }),
+        Err(error) if is_missing(&error) => Ok(if told || folder.orphans().step { Claim::Intent } else { Claim::Void }),
         claimed => claimed,
     }
 }

@@ -24,7 +24,7 @@ use uuid::Uuid;
 
 use crate::agent::Found;
 use crate::state::Places;
-pub use examine::{DYING_PATIENCE, DYING_PAUSE, Examined, examine, is_complete};
+pub use examine::{DYING_PATIENCE, DYING_PAUSE, Examined, examine, is_complete, look_at_kept};
 pub(crate) use folder::OnDisk;
 pub use folder::{Folder, NotedLoss};
 pub use look::{Look, Next, RETRY_PAUSE, UNREADABLE_PAUSE, end_lease, look, take_back};
@@ -61,6 +61,11 @@ pub(crate) fn scan(places: &Places, rebooted: bool) -> io::Result<Scan> {
     }
     let complete = is_complete(&found, !orphans.is_empty());
     Ok(Scan { found, orphans, complete })
+}
+
+/// The same for one that was put away. `None` for a folder that is none.
+pub(crate) fn examine_kept(folder: &Path, id: Uuid) -> Option<Found> {
+    look_at_kept(&mut OnDisk(folder), clock::boot_now()).or_else(|| examine_to_the_end(folder, id, false))
 }
 
 /// `None` for a folder that is none.

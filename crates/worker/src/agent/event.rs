@@ -102,10 +102,12 @@ pub enum Action {
         ticket: Ticket,
         values: SecretValues,
     },
-    /// `asked_at`: when the server was asked for this start. `cannot`: it is to end as one that could not be started.
+    /// `asked_at`: when the server was asked for this start. `until`: after that it is to be asked again. `cannot`: it is to
+    /// end as one that could not be started.
     Go {
         ticket: Ticket,
         asked_at: Duration,
+        until: Option<Duration>,
         cannot: Option<String>,
     },
     /// Bring the files that its spec names into its folder; the answer is [`Input::Fetched`].
@@ -133,9 +135,10 @@ pub enum Action {
     EndLease {
         ticket: Ticket,
     },
-    /// Claim the folder as never started; the answer is [`Input::Claimed`].
+    /// Claim the folder as never started; the answer is [`Input::Claimed`]. `told`: its runner was told to go.
     Void {
         ticket: Ticket,
+        told: bool,
     },
     /// It is void. The runner, if it waits with this worker at its side, does not look at the claim: tell it to leave.
     SendAway {

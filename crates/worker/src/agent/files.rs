@@ -191,9 +191,8 @@ impl Agent {
             Ok(()) => Fetch::Done,
             Err(why) => Fetch::Failed { why },
         };
-        // The leave that was granted may be an old one by now.
-        if held.phase == Phase::Waiting && self.out.link_stands {
-            self.ask_anew(ticket, now);
+        if held.phase == Phase::Waiting {
+            self.ask_for_fresh_leave(ticket, now);
         }
     }
 

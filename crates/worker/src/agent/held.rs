@@ -23,8 +23,8 @@ pub(super) struct Held {
     /// The server has answered the report: it is not repeated on this link.
     pub(super) settled: bool,
     pub(super) barrier: Option<Barrier>,
-    /// When the server was asked for the start that it granted.
-    pub(super) granted: Option<Duration>,
+    /// The leave to start that it has.
+    pub(super) leave: Option<Leave>,
     /// What came for its runner, until that has started its step.
     pub(super) secrets: Option<SecretValues>,
     pub(super) guard: Guard,
@@ -54,9 +54,10 @@ pub(super) enum Phase {
     },
     /// Its folder cannot be read: it may run, and nothing can be done about it from here.
     Unreadable,
-    /// The folder is being claimed as never started.
+    /// The folder is being claimed as never started. `told`: its runner was told to go, and may be faster.
     Voiding {
         then: AfterVoid,
+        told: bool,
     },
     Ended {
         end: Box<End>,
@@ -65,6 +66,15 @@ pub(super) enum Phase {
         loss: Loss,
         detail: String,
     },
+}
+
+/// Leave to start, on the clock that runs on while the machine sleeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Leave {
+    /// When the server was asked for it.
+    pub(super) asked_at: Duration,
+    /// For so long it is good: the server may have changed its mind since.
+    pub(super) until: Option<Duration>,
 }
 
 /// What follows when an attempt has been made void.
@@ -130,7 +140,7 @@ impl Held {
             said_at: None,
             settled: false,
             barrier: None,
-            granted: None,
+            leave: None,
             secrets: None,
             guard: Guard::default(),
             sign: None,
@@ -203,10 +213,11 @@ impl Held {
     /// For the hello.
     pub(super) fn describe(&self, ticket: Ticket) -> HeldAttempt {
         let state = match &self.phase {
-            Phase::Preparing { .. } | Phase::Waiting | Phase::Voiding { .. } => HeldState::Waiting,
+            Phase::Preparing { .. } | Phase::Waiting | Phase::Voiding { told: false, .. } => HeldState::Waiting,
             Phase::Lost { loss: Loss::Void, .. } => HeldState::Waiting,
+            Phase::Going | Phase::Voiding { told: true, .. } => HeldState::Running,
             // A loss without a result is told right after the welcome; until then it may have run.
-            Phase::Going | Phase::Running { .. } | Phase::Unreadable | Phase::Lost { .. } => HeldState::Running,
+            Phase::Running { .. } | Phase::Unreadable | Phase::Lost { .. } => HeldState::Running,
             Phase::Ended { .. } => HeldState::Ended,
         };
         HeldAttempt {

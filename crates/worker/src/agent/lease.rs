@@ -165,6 +165,6 @@ impl Agent {
 
 impl Held {
     fn may_run(&self) -> bool {
-        matches!(self.phase, Phase::Going | Phase::Running { .. })
+        matches!(self.phase, Phase::Going | Phase::Running { .. } | Phase::Voiding { told: true, .. })
     }
 }

@@ -86,7 +86,8 @@ impl Agent {
         let taken = held.iter().filter(|(ticket, held)| match held.phase {
             Phase::Waiting => !self.pace.ready.contains_key(ticket),
             Phase::Going | Phase::Running { .. } | Phase::Unreadable => true,
-            Phase::Preparing { .. } | Phase::Voiding { .. } | Phase::Ended { .. } | Phase::Lost { .. } => false,
+            Phase::Voiding { told, .. } => told,
+            Phase::Preparing { .. } | Phase::Ended { .. } | Phase::Lost { .. } => false,
         });
         let free = (self.hello.slots as usize).saturating_sub(taken.count());
         for _ in 0..free {

@@ -53,11 +53,14 @@ impl Agent {
                     Some(then) => self.make_void(ticket, then),
                 }
             }
-            // The runner was asked to go by a connection that broke before it heard.
-            Phase::Going => {
-                let asked_at = held.granted.unwrap_or(now);
-                self.let_go_ahead(ticket, asked_at);
-            }
+            // The runner was asked to go by a connection that broke before it heard; or it heard too late.
+            Phase::Going => match held.leave.filter(|leave| leave.until.is_none_or(|until| now <= until)) {
+                Some(leave) => self.let_go_ahead(ticket, leave),
+                None => {
+                    held.phase = Phase::Waiting;
+                    self.ask_for_fresh_leave(ticket, now);
+                }
+            },
             _ => {}
         }
     }
@@ -171,7 +174,7 @@ impl Agent {
                     self.refuse_broken(ticket, RefuseReason::Broken, detail, now);
                     self.out.push(Action::Discard { ticket });
                 }
-                Phase::Preparing { give_up: Some(then) } | Phase::Voiding { then } => {
+                Phase::Preparing { give_up: Some(then) } | Phase::Voiding { then, .. } => {
                     self.voided(ticket, then, &detail, now);
                 }
                 _ => self.lost(ticket, Loss::Void, detail, now),
@@ -184,7 +187,7 @@ impl Agent {
     /// Whoever was first decides.
     pub(super) fn claimed(&mut self, ticket: Ticket, claim: Claim, now: Duration) {
         let Some(held) = self.held.get_mut(&ticket) else { return };
-        let Phase::Voiding { then } = held.phase else { return };
+        let Phase::Voiding { then, .. } = held.phase else { return };
         match claim {
             Claim::Void => {
                 self.out.push(Action::SendAway { ticket });

@@ -28,6 +28,9 @@ const SETTINGS: LinkSettings = LinkSettings {
     caretaker_after_ms: None,
 };
 
+/// For so long leave to start is good, by these.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// What runners are told by these.
 const RULES: RunnerRules = RunnerRules { beat_ms: 30_000, caretaker_after_ms: None };
 
@@ -105,6 +108,11 @@ impl Story {
         self.now = until;
         all
     }
+}
+
+/// Before it was told to go.
+fn taken_back(id: u64) -> Action {
+    Action::Void { ticket: ticket(id), told: false }
 }
 
 fn ticket(id: u64) -> Ticket {
@@ -259,7 +267,7 @@ fn a_step_from_offer_to_forget() {
     assert_eq!(
         story.hear(go(1)),
         [
-            Action::Go { ticket: ticket(1), asked_at: Duration::ZERO, cannot: None },
+            Action::Go { ticket: ticket(1), asked_at: Duration::ZERO, until: Some(PATIENCE), cannot: None },
             Action::Ship { ticket: ticket(1), after_seq: 0 }
         ]
     );
@@ -342,6 +350,34 @@ fn a_late_go_is_dropped_and_asked_again() {
 }
 
 #[test]
+fn a_go_that_the_runner_heard_too_late_is_asked_for_again() {
+    let mut story = Story::waiting();
+    story.hear(go(1));
+    story.now += PATIENCE;
+    assert!(story.runner(1, ready()).iter().any(goes(1)), "it is still good");
+    story.now += Duration::from_millis(1);
+    let actions = story.agent.handle(Input::Runner { ticket: ticket(1), said: ready() }, story.now);
+    assert!(actions.contains(&accept(1)) && !actions.iter().any(goes(1)), "{actions:?}");
+    let ping = actions.iter().find_map(|action| match action {
+        Action::Send(WorkerMessage::Ping { n }) => Some(*n),
+        _ => None,
+    });
+    story.hear(ServerMessage::Pong { n: ping.expect("a ping went with the question") });
+    let until = Some(story.now + PATIENCE);
+    let fresh = Action::Go { ticket: ticket(1), asked_at: story.now, until, cannot: None };
+    assert!(story.hear(go(1)).contains(&fresh));
+
+    let mut story = Story::waiting();
+    story.hear(go(1));
+    story.give(Input::LinkDown);
+    story.now += PATIENCE + Duration::from_millis(1);
+    assert_eq!(story.runner(1, ready()), [], "nobody is there to be asked");
+    let actions = story.give(Input::LinkUp);
+    let Some(Action::Send(WorkerMessage::Hello(hello))) = actions.first() else { panic!("a hello: {actions:?}") };
+    assert_eq!(hello.held[0].state, HeldState::Waiting);
+}
+
+#[test]
 fn a_go_before_its_pong_is_asked_for_once_more() {
     let mut story = Story::waiting();
     story.now += Duration::from_secs(11);
@@ -370,7 +406,7 @@ fn what_is_taken_back_before_go_leaves_nothing() {
     let withdraw = ServerMessage::Withdraw { ticket: ticket(1) };
     for message in [withdraw, stale(1), forget(1)] {
         let mut story = Story::waiting();
-        assert_eq!(story.hear(message.clone()), [Action::Void { ticket: ticket(1) }], "{message:?}");
+        assert_eq!(story.hear(message.clone()), [taken_back(1)], "{message:?}");
         assert_eq!(story.hear(go(1)), [], "a go after {message:?}");
         let claimed = Input::Claimed { ticket: ticket(1), claim: Claim::Void };
         assert_eq!(
@@ -382,32 +418,67 @@ fn what_is_taken_back_before_go_leaves_nothing() {
         let mut story = Story::linked(1);
         story.hear(offer(1));
         assert_eq!(story.hear(message), []);
-        assert_eq!(story.runner(1, ready()), [Action::Void { ticket: ticket(1) }]);
+        assert_eq!(story.runner(1, ready()), [taken_back(1)]);
     }
 }
 
 #[test]
 fn a_stop_before_go_is_answered_with_a_proof() {
     let mut story = Story::waiting();
-    assert_eq!(story.hear(stop(1)), [Action::Void { ticket: ticket(1) }]);
+    assert_eq!(story.hear(stop(1)), [taken_back(1)]);
     let actions = story.give(Input::Claimed { ticket: ticket(1), claim: Claim::Void });
     let proof = said_lost(Loss::Void, "taken back before it was started");
     assert_eq!(actions, [Action::SendAway { ticket: ticket(1) }, proof]);
     assert_eq!(story.hear(forget(1)), [Action::Discard { ticket: ticket(1) }]);
 }
 
+/// Its runner may be stopped itself, and hear the order only after the leave that came before it.
+#[test]
+fn a_stop_is_answered_with_a_proof_where_the_runner_has_made_nothing_of_its_leave() {
+    let mut story = Story::waiting();
+    story.hear(go(1));
+    assert_eq!(story.hear(stop(1)), [Action::Void { ticket: ticket(1), told: true }]);
+    assert_eq!(story.agent.free_slots(), 1);
+    let actions = story.give(Input::Claimed { ticket: ticket(1), claim: Claim::Void });
+    let proof = said_lost(Loss::Void, "taken back before it was started");
+    assert_eq!(actions, [Action::SendAway { ticket: ticket(1) }, proof]);
+
+    let mut story = Story::waiting();
+    story.hear(go(1));
+    story.hear(stop(1));
+    story.give(Input::LinkDown);
+    let actions = story.give(Input::LinkUp);
+    let Some(Action::Send(WorkerMessage::Hello(hello))) = actions.first() else { panic!("a hello: {actions:?}") };
+    assert_eq!(hello.held[0].state, HeldState::Running, "the runner may have been faster");
+}
+
+#[test]
+fn an_offer_that_is_withdrawn_after_its_go_is_none_any_more() {
+    let mut story = Story::waiting();
+    story.hear(go(1));
+    assert_eq!(story.hear(ServerMessage::Withdraw { ticket: ticket(1) }), []);
+}
+
 #[test]
 fn an_intent_that_came_first_keeps_the_order_to_stop() {
     let order = Action::StopRunner { ticket: ticket(1), mode: StopMode::Graceful, reason: StopReason::Cancelled };
-    let mut story = Story::waiting();
-    story.hear(stop(1));
-    let actions = story.give(Input::Claimed { ticket: ticket(1), claim: Claim::Intent });
-    assert_eq!(actions, [order.clone(), Action::Examine { ticket: ticket(1) }]);
+    for told in [false, true] {
+        let stopped = || {
+            let mut story = Story::waiting();
+            if told {
+                story.hear(go(1));
+            }
+            story.hear(stop(1));
+            story
+        };
+        let mut story = stopped();
+        let actions = story.give(Input::Claimed { ticket: ticket(1), claim: Claim::Intent });
+        assert_eq!(actions[..2], [order.clone(), Action::Examine { ticket: ticket(1) }]);
 
-    let mut story = Story::waiting();
-    story.hear(stop(1));
-    assert!(story.runner(1, FromRunner::Started { pid: 7, start_time: 1 }).contains(&order));
-    assert_eq!(story.give(Input::Claimed { ticket: ticket(1), claim: Claim::Intent }), []);
+        let mut story = stopped();
+        assert!(story.runner(1, FromRunner::Started { pid: 7, start_time: 1 }).contains(&order));
+        assert_eq!(story.give(Input::Claimed { ticket: ticket(1), claim: Claim::Intent }), []);
+    }
 }
 
 #[test]
@@ -477,7 +548,7 @@ fn everything_held_is_named_in_the_hello_and_judged() {
     let lost = WorkerMessage::Lost { ticket: ticket(4), loss: Loss::RunnerLost, detail: "dead".to_owned() };
     let expected = [
         Action::Welcomed { worker: Uuid::nil(), epoch: 5, max_reconnect_delay_ms: 60_000 },
-        Action::Go { ticket: ticket(1), asked_at: Duration::ZERO, cannot: None },
+        Action::Go { ticket: ticket(1), asked_at: Duration::ZERO, until: Some(PATIENCE), cannot: None },
         Action::Ship { ticket: ticket(1), after_seq: 0 },
         Action::LogGrew { ticket: ticket(1) },
         Action::Ship { ticket: ticket(2), after_seq: 6 },
@@ -545,8 +616,8 @@ fn hard_verdicts() {
     let cases = [
         (Finding::Running, VerdictKind::StopGraceful, stop(StopMode::Graceful, StopReason::Cancelled)),
         (Finding::Running, VerdictKind::StopKill, stop(StopMode::Kill, StopReason::Superseded)),
-        (Finding::Waiting, VerdictKind::StopKill, Action::Void { ticket: ticket(1) }),
-        (Finding::Waiting, VerdictKind::Finish, Action::Void { ticket: ticket(1) }),
+        (Finding::Waiting, VerdictKind::StopKill, taken_back(1)),
+        (Finding::Waiting, VerdictKind::Finish, taken_back(1)),
         (Finding::Waiting, VerdictKind::Continue, accept(1)),
         (Finding::Ended(Box::new(end(9))), VerdictKind::Forget, Action::Forget { ticket: ticket(1) }),
         (Finding::Ended(Box::new(end(9))), VerdictKind::StopKill, said_ended(9)),
@@ -631,7 +702,7 @@ fn a_dead_runner_is_examined_before_anything_is_said() {
     assert_eq!(story.give(Input::Examined { ticket: ticket(1), finding: Finding::Waiting }), []);
     assert_eq!(
         story.runner(1, ready()),
-        [Action::Go { ticket: ticket(1), asked_at: Duration::ZERO, cannot: None }],
+        [Action::Go { ticket: ticket(1), asked_at: Duration::ZERO, until: Some(PATIENCE), cannot: None }],
         "it had not heard the go"
     );
 }
@@ -641,7 +712,7 @@ fn leaving_gives_back_what_waits_and_keeps_what_runs() {
     let mut story = Story::running();
     story.hear(offer(2));
     story.runner(2, ready());
-    assert_eq!(story.give(Input::Stop(StopLevel::Leave)), [Action::Void { ticket: ticket(2) }]);
+    assert_eq!(story.give(Input::Stop(StopLevel::Leave)), [taken_back(2)]);
     let actions = story.give(Input::Claimed { ticket: ticket(2), claim: Claim::Void });
     let void = WorkerMessage::Lost {
         ticket: ticket(2),
@@ -740,7 +811,7 @@ fn what_was_prepared_ahead_is_given_back_before_it_waits_for_long() {
     story.runner(6, ready());
     let actions = story.pass(1);
     assert!(actions.iter().any(refused(6, RefuseReason::Busy)), "{actions:?}");
-    assert!(actions.contains(&Action::Void { ticket: ticket(6) }), "{actions:?}");
+    assert!(actions.contains(&taken_back(6)), "{actions:?}");
     let actions = story.hear(offer(7));
     assert!(actions.iter().any(refused(7, RefuseReason::Busy)), "the pace was wrong: {actions:?}");
 }

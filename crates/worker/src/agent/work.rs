@@ -9,7 +9,7 @@ use protocol::secret::SecretValues;
 
 use super::Agent;
 use super::event::Action;
-use super::held::{AfterVoid, Barrier, Held, Phase};
+use super::held::{AfterVoid, Barrier, Held, Leave, Phase};
 
 /// How long a worker that could not prepare an attempt takes no other one.
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
@@ -66,6 +66,13 @@ impl Agent {
         }
     }
 
+    /// The leave that was granted is an old one by now. Without a link the next hello asks.
+    pub(super) fn ask_for_fresh_leave(&mut self, ticket: Ticket, now: Duration) {
+        if self.out.link_stands {
+            self.ask_anew(ticket, now);
+        }
+    }
+
     pub(super) fn pong(&mut self, n: u64, now: Duration) {
         let mut ask_again = Vec::new();
         for (ticket, held) in &mut self.held {
@@ -98,12 +105,14 @@ impl Agent {
                     return;
                 }
                 let Some(held) = self.held.get_mut(&ticket) else { return };
+                let until = (!planted::is(Bug::LateGoUsed)).then_some(said_at + patience);
+                let leave = Leave { asked_at: said_at, until };
                 held.phase = Phase::Going;
-                held.granted = Some(said_at);
+                held.leave = Some(leave);
                 held.guard.granted(said_at);
                 // With one step to run, the first that starts is the one.
                 self.draining |= self.once;
-                self.let_go_ahead(ticket, said_at);
+                self.let_go_ahead(ticket, leave);
                 self.ship(ticket, 0);
             }
             _ => self.ask_anew(ticket, now),
@@ -118,17 +127,20 @@ impl Agent {
     }
 
     /// Lets the runner go, with all that it is given.
-    pub(super) fn let_go_ahead(&mut self, ticket: Ticket, asked_at: Duration) {
+    pub(super) fn let_go_ahead(&mut self, ticket: Ticket, leave: Leave) {
         let Some(held) = self.held.get(&ticket) else { return };
         let (secrets, cannot) = (held.secrets.clone(), held.files.cannot());
         if let Some(values) = secrets {
             self.out.push(Action::GiveSecrets { ticket, values });
         }
-        self.out.push(Action::Go { ticket, asked_at, cannot });
+        self.out.push(Action::Go { ticket, asked_at: leave.asked_at, until: leave.until, cannot });
     }
 
     pub(super) fn withdrawn(&mut self, ticket: Ticket) {
-        self.make_void(ticket, AfterVoid::Discard);
+        // With leave to start it is no offer any more.
+        if self.held.get(&ticket).is_some_and(|held| held.phase != Phase::Going) {
+            self.make_void(ticket, AfterVoid::Discard);
+        }
     }
 
     /// What was said changed nothing.
@@ -161,8 +173,9 @@ impl Agent {
     pub(super) fn stop_attempt(&mut self, ticket: Ticket, mode: StopMode, reason: StopReason, now: Duration) {
         let Some(held) = self.held.get_mut(&ticket) else { return };
         match held.phase {
-            Phase::Going | Phase::Running { .. } => self.out.push(Action::StopRunner { ticket, mode, reason }),
-            Phase::Preparing { .. } | Phase::Waiting | Phase::Voiding { .. } => {
+            Phase::Running { .. } => self.out.push(Action::StopRunner { ticket, mode, reason }),
+            // Also with leave to start: its runner may hear of neither for a long time, and would start it only to stop it.
+            Phase::Preparing { .. } | Phase::Waiting | Phase::Going | Phase::Voiding { .. } => {
                 // Should the claim turn out to be lost, the order still holds.
                 held.stop = Some((mode, reason));
                 self.make_void(ticket, AfterVoid::Report);
@@ -205,20 +218,21 @@ impl Agent {
         matches!(self.held.get(&ticket), Some(Held { phase: Phase::Preparing { .. } | Phase::Waiting, .. }))
     }
 
-    /// Takes an attempt back that has no leave to start. The claim in its folder decides.
+    /// Takes an attempt back that has not started yet. The claim in its folder decides.
     pub(super) fn make_void(&mut self, ticket: Ticket, then: AfterVoid) {
         let Some(held) = self.held.get_mut(&ticket) else { return };
         match &mut held.phase {
             Phase::Preparing { give_up } => *give_up = Some(then),
-            Phase::Voiding { then: planned } => *planned = then,
-            Phase::Waiting => {
+            Phase::Voiding { then: planned, .. } => *planned = then,
+            Phase::Waiting | Phase::Going => {
                 if held.files.is_fetching() {
                     self.out.push(Action::StopFiles { ticket });
                 }
-                held.phase = Phase::Voiding { then };
-                self.out.push(Action::Void { ticket });
+                let told = held.phase == Phase::Going;
+                held.phase = Phase::Voiding { then, told };
+                self.out.push(Action::Void { ticket, told });
             }
-            Phase::Going | Phase::Running { .. } | Phase::Unreadable | Phase::Ended { .. } | Phase::Lost { .. } => {}
+            Phase::Running { .. } | Phase::Unreadable | Phase::Ended { .. } | Phase::Lost { .. } => {}
         }
     }
 }

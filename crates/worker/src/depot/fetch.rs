@@ -9,7 +9,7 @@ use protocol::attempt::Fetch;
 use runner::folder_io;
 
 use super::http::{Download, download};
-use super::{Carrier, Setback, blocking};
+use super::{Carrier, Setback, blocking, unreadable};
 
 /// Tries that may find no set, each ten seconds after the last at most: about a minute.
 const MISSING_TRIES: u32 = 8;
@@ -28,10 +28,7 @@ pub(super) struct Done {
 /// One try: from the first set on that is not in its place yet.
 pub(super) async fn fetch(carrier: &Carrier, done: &mut Done) -> Result<(), Setback> {
     let folder = carrier.folder.clone();
-    let spec = blocking(move || {
-        folder_io::read_spec(&folder).map_err(|error| Setback::Passing(format!("its folder cannot be read: {error}")))
-    })
-    .await?;
+    let spec = blocking(move || folder_io::read_spec(&folder).map_err(unreadable)).await?;
     let root = spec.attempt.working_folder(&carrier.folder);
     for (number, fetch) in spec.attempt.fetch.iter().enumerate().skip(done.sets) {
         let of_step = |setback: Setback| match setback {

@@ -11,12 +11,14 @@ mod http;
 mod store;
 
 use std::collections::HashMap;
+use std::io::ErrorKind;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use protocol::attempt::{ArtifactSet, Ticket};
+use runner::folder_io::FolderError;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::AbortHandle;
 use tokio::time::sleep;
@@ -219,6 +221,19 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Setback> +
         Ok(done) => done,
         Err(error) => Err(Setback::Passing(error.to_string())),
     }
+}
+
+/// A disk that hesitates, or no file left to open, says nothing about the folder.
+fn unreadable(error: FolderError) -> Setback {
+    match error {
+        FolderError::Io { ref source, .. } if may_pass(source) => Setback::Passing(error.to_string()),
+        error => Setback::ForGood(error.to_string()),
+    }
+}
+
+/// Whether another try may find what this one did not.
+fn may_pass(error: &std::io::Error) -> bool {
+    !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied | ErrorKind::NotADirectory)
 }
 
 #[cfg(test)]

@@ -8,11 +8,11 @@ use bytes::Bytes;
 use pack::{CollectError, Contents, Glob, Limits, Manifest, Rule, collect};
 use protocol::attempt::{ArtifactRule, ArtifactSet, EndResult};
 use protocol::folder::ARTIFACTS_FILE;
-use runner::folder_io::{self, FolderError};
+use runner::folder_io;
 use tokio::sync::mpsc;
 
 use super::http::{Answer, announce, put};
-use super::{Carrier, Setback, blocking};
+use super::{Carrier, Setback, blocking, may_pass, unreadable};
 
 /// Bytes of one request: what is lost at most where the server forgets what it has not synced.
 const REQUEST_BYTES: u64 = 64 * 1024 * 1024;
@@ -86,14 +86,6 @@ fn find(folder: &Path) -> Result<Parcel, Setback> {
     Ok(Parcel { root, manifest, text, set })
 }
 
-/// A disk that hesitates, or no file left to open, says nothing about the folder.
-fn unreadable(error: FolderError) -> Setback {
-    match error {
-        FolderError::Io { ref source, .. } if may_pass(source) => Setback::Passing(error.to_string()),
-        error => Setback::ForGood(error.to_string()),
-    }
-}
-
 fn not_found(error: CollectError) -> Setback {
     match error {
         // A file that was there a moment ago: it is looked for again.
@@ -103,11 +95,6 @@ fn not_found(error: CollectError) -> Setback {
         CollectError::NoFolder { ref source, .. } if may_pass(source) => Setback::Passing(error.to_string()),
         error => Setback::ForGood(error.to_string()),
     }
-}
-
-/// Whether another try may find what this one did not.
-fn may_pass(error: &std::io::Error) -> bool {
-    !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied | ErrorKind::NotADirectory)
 }
 
 fn search_rule(rule: &ArtifactRule, optional: bool) -> Result<Rule, Setback> {

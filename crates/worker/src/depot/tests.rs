@@ -227,6 +227,20 @@ async fn files_that_change_all_the_time_are_given_up() {
     panic!("it goes on for ever");
 }
 
+/// Nothing is waited for that no other try can find.
+#[tokio::test]
+async fn a_folder_that_was_deleted_is_given_up_at_once() {
+    let mut site = Site::new(|_, _| have(0, false)).await;
+    let (ticket, work) = site.attempt(1, &["set"]);
+    fs::remove_dir_all(work.parent().expect("the attempt's folder")).expect("it is there");
+    site.depot.store(ticket);
+    let stored = site.outcome().await;
+    site.depot.fetch(ticket);
+    let fetched = site.outcome().await;
+    let gone = "cannot read spec.json: No such file or directory (os error 2)";
+    assert_eq!([stored, fetched], [(Err(gone.to_owned()), 0), (Err(gone.to_owned()), 0)]);
+}
+
 #[tokio::test]
 async fn a_pack_with_a_bad_byte_fails_the_fetch_with_a_reason() {
     let (mut pack, id) = packed("hello");

@@ -169,12 +169,13 @@ impl Move {
     }
 
     fn loss(&self) -> Loss {
-        match self.form % 6 {
+        match self.form % 7 {
             0 => Loss::Void,
             1 => Loss::RunnerLost,
             2 => Loss::ResultNotAvailable,
             3 => Loss::MachineRebooted,
             4 => Loss::NotReported,
+            5 => Loss::StartForgotten,
             _ => Loss::LeaseExpired,
         }
     }

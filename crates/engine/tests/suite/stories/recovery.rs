@@ -293,6 +293,31 @@ fn void_spends_nothing() {
     );
 }
 
+/// Its disk was put back: it ran, so effects decide.
+#[test]
+fn a_start_that_only_its_worker_forgot_is_a_loss() {
+    check(
+        "a",
+        "go a; gone a forgotten",
+        expect![[r#"
+            submit       | a: pending -enqueue-> queued
+            go a
+            gone a forgotten | a: running -fail-> failed; job: running -> failed; a#1 is lost, confirmed
+            = job failed (runner_lost), a failed (runner_lost)
+        "#]],
+    );
+    check(
+        "a[effects:none]",
+        "go a; gone a forgotten",
+        expect![[r#"
+            submit       | a: pending -enqueue-> queued
+            go a
+            gone a forgotten | a: running -requeue-> queued; a#1 is lost, confirmed
+            = job running, a queued
+        "#]],
+    );
+}
+
 #[test]
 fn a_second_cut_gets_a_window_of_its_own() {
     check(

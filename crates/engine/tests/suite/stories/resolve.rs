@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use engine::{AttemptId, Clocks, Continuation, Ctx, JobId, LastAttempt, Rejection, StepIx, Time, carry_on};
+use engine::{AttemptId, Clocks, Continuation, Ctx, JobId, LastAttempt, Rejection, StateName, StepIx, Time, carry_on};
 use expect_test::{Expect, expect};
 use uuid::Uuid;
 
-use crate::support::script::{check, resolve, world};
+use crate::support::script::{check, event, resolve, world};
 use crate::support::toy::Toy;
 use crate::support::world::World;
 
@@ -392,6 +392,58 @@ fn of_a_fan_out_only_what_did_not_end_well_is_done_again() {
     );
 }
 
+/// A failure that is allowed is one of a step that ran: what fell with its job is still to be done.
+#[test]
+fn what_failed_with_its_job_is_done_after_all() {
+    let expired = "pass 60s; check job";
+    goes_on(
+        "a[allow_failure unmatched:wait] -> b, c[each:2 allow_failure unmatched:wait], expires:60s",
+        expired,
+        Continuation::FromFailed,
+        true,
+        expect!["job pending, a queued, b pending, c running, c[0] queued, c[1] queued"],
+    );
+    goes_on(
+        "a[unmatched:wait], b[allow_failure unmatched:wait], expires:60s",
+        expired,
+        resolved("succeeded"),
+        true,
+        expect![[r#"job pending, a success {"sha":"by hand"}, b queued"#]],
+    );
+    goes_on(
+        "a[allow_failure], group:g, expires:60s",
+        expired,
+        Continuation::FromFailed,
+        true,
+        expect!["job pending, a pending"],
+    );
+}
+
+/// In a job that went on for another, they were skipped as their step was rejected: they have not ended well.
+#[test]
+fn items_of_a_step_that_did_not_begin_are_done_after_all() {
+    let mut world = world("b[each:2 reviewers:1]", "approve b; go b[0]; end b[0] 0; go b[1]; end b[1] 1");
+    go_on_as(&mut world, 2, &Continuation::FromFailed);
+    let reject = event(&mut world, &["reject", "b"]);
+    world.play(&reject).expect("it is held");
+    expect![[r#"job held, b held, b[0] success {"sha":"abc"}, b[1] pending"#]].assert_eq(&told(
+        &world,
+        &Continuation::FromFailed,
+        true,
+    ));
+    go_on_as(&mut world, 3, &Continuation::FromFailed);
+    let approve = event(&mut world, &["approve", "b"]);
+    world.play(&approve).expect("it is held");
+    assert_eq!(world.job.step(StepIx(2)).state.name(), StateName::Queued, "the one that failed is to run");
+}
+
+/// They are those of a list that other inputs may make another one.
+#[test]
+fn a_list_is_made_anew_where_all_is() {
+    let story = "approve b; go b[0]; end b[0] 0; go b[1]; end b[1] 1";
+    goes_on("b[each:2 reviewers:1]", story, Continuation::Anew, true, expect!["job held, b held"]);
+}
+
 /// The files of a fan-out are those of its items, so that these stand as well where it stands; else its own row is enough.
 #[test]
 fn items_that_left_files_go_on_with_their_step() {
@@ -423,6 +475,12 @@ fn resolved(how: &str) -> Continuation {
 fn goes_on(graph: &str, story: &str, how: Continuation, confirmed: bool, expected: Expect) {
     let world = world(graph, story);
     expected.assert_eq(&told(&world, &how, confirmed));
+}
+
+/// The story goes on in the job that goes on.
+fn go_on_as(world: &mut World, id: u128, how: &Continuation) {
+    let id = JobId(Uuid::from_u128(id));
+    world.job = carry_on(id, &world.job, how, false, &|_| None, "bob".into(), &world.ctx()).expect("it has ended").0;
 }
 
 fn told(world: &World, how: &Continuation, confirmed: bool) -> String {

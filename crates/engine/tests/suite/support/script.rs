@@ -4,7 +4,7 @@
 //!
 //! ```text
 //!  offer a   accept a   go a (both)   refuse a   drop a (offer lost)   end a 0 | 1 | signal | oom | spawn | badout |
-//!  end a timeout | cancelled | lease | worker   lost a   back a   gone a void | runner | torn | reboot | missing | lease
+//!  end a timeout | cancelled | lease | worker   lost a   back a   gone a void | runner | torn | reboot | missing | forgotten | lease
 //!  leave a, scaled a (its worker will not come back: it said so, its scaler says so)   more a (time to come back)
 //!  remove a (its worker)   resolve a succeeded | failed | rerun | late [dead]   unmatched a   cancel   force
 //!  child a ok | failed | timeout | cancelled [stray] (the job that does it is over)   missing a (it is not there)
@@ -241,6 +241,7 @@ fn loss(what: &str) -> Loss {
         "torn" => Loss::ResultNotAvailable,
         "reboot" => Loss::MachineRebooted,
         "missing" => Loss::NotReported,
+        "forgotten" => Loss::StartForgotten,
         "lease" => Loss::LeaseExpired,
         other => panic!("no such loss: {other}"),
     }

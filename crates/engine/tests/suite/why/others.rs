@@ -138,6 +138,21 @@ fn the_job_that_did_it_belongs_to_another() {
     assert_eq!(told.steps[0].reason, "it was taken over, or settled by hand");
 }
 
+/// Nothing that its step needs is missing, and its condition is not what kept it from beginning.
+#[test]
+fn an_item_ends_with_a_step_that_did_not_begin() {
+    for graph in ["b[each:2 reviewers:1]", "b[each:2 reviewers:1 if:always()]"] {
+        let mut world = world(graph, "approve b; go b[0]; end b[0] 0; go b[1]; end b[1] 1");
+        let (id, how) = (JobId(Uuid::from_u128(2)), Continuation::FromFailed);
+        let next = carry_on(id, &world.job, &how, false, &|_| None, "bob".into(), &world.ctx());
+        world.job = next.expect("it has ended").0;
+        let reject = event(&mut world, &["reject", "b"]);
+        world.play(&reject).expect("it is held");
+        let told = why(&world.job, &Fleet::default(), &world.clocks());
+        assert_eq!(told.steps[2].reason, "step `b` ended before it began", "{graph}");
+    }
+}
+
 #[test]
 fn those_who_are_asked_hear_what_for() {
     check(

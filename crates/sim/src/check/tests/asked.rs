@@ -27,6 +27,43 @@ fn a_submit_that_is_repeated_when_its_job_is_deleted_makes_a_new_one() {
     scene.commit(&batch).is_well();
 }
 
+/// Whatever makes it (its time, its parent) comes again where the record of its beginning is lost with that of its end.
+#[test]
+fn a_deleted_job_that_was_never_there_by_what_is_left_may_be_made_again() {
+    let again = |lost| {
+        let mut scene = Scene::new(|_| {});
+        scene.checks.past.expected = true;
+        // Of another family.
+        let new = JobId(Uuid::from_u128(2 << 80));
+        let row = JobRow { id: new, task: "other".to_owned(), version: 1, ..scene.job_row() };
+        let batch = Batch { now: scene.time(), jobs: vec![JobWrite { row, expected: None }], ..Batch::default() };
+        let over = JobRow {
+            owner: None,
+            check_at: None,
+            action: None,
+            ended_at: Some(scene.time()),
+            state: "success",
+            version: 2,
+            ..batch.jobs[0].row.clone()
+        };
+        scene.commit(&batch);
+        scene.commit(&Batch {
+            now: scene.time(),
+            jobs: vec![JobWrite { row: over, expected: Some(1) }],
+            events: vec![EventRow { job: new, ..event(None, "job", "running", "success") }],
+            ..Batch::default()
+        });
+        scene.checks.deleted(&[new]);
+        scene.checks.forgotten(lost);
+        scene.checks.came_back(&|_| false);
+        scene.commit(&batch);
+        scene
+    };
+    again(2).is_well();
+    let found = again(0).checks.findings().to_vec();
+    assert!(found.iter().any(|finding| finding.what.contains("was deleted, and is written again")), "{found:?}");
+}
+
 #[test]
 fn a_step_that_passes_its_gate_too_early_is_found() {
     let gate = |reviewers, wait| Some(GatePlan { reviewers, allow_submitter: true, wait });

@@ -21,9 +21,11 @@ pub(crate) fn rows() -> Vec<Row> {
             .rule("the same batch again changes nothing twice"),
         Row::new("database-refuses-once", "the database refuses the commit of the start once", when(Moment::Accepted).fault(FaultKind::Refusals { server: 0, count: 1 })),
         Row::new("database-lost-start", "the database loses the commit of the start, as one does that falls over to an older copy; the step prints nothing", lost_start())
-            .rule("workers know better than the rows: what they have is adopted"),
+            .rule("workers know better than the rows: what they have is adopted")
+            .either(),
         Row::new("database-lost-start-two", "the same, and there is another worker", lost_start().hosts(2))
-            .rule("nothing but effects `none` starts before all workers have reported, or a window is over"),
+            .rule("nothing but effects `none` starts before all workers have reported, or a window is over")
+            .either(),
         Row::new("database-lost-end", "the database loses the commit of the end after the worker was told that it need not keep it; the step prints nothing", lost_end())
             .rule("a worker keeps for a while what it was told to forget, and is asked for it when commits are lost"),
         Row::new("database-lost-end-two", "the same, and there is another worker", lost_end().hosts(2)),

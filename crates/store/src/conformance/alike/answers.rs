@@ -169,6 +169,7 @@ fn access(one: &mut dyn Store, other: &mut dyn Store, known: &Known) {
     let (one, other) = (one.reader(), other.reader());
     same!(one, other, workers());
     same!(one, other, servers());
+    same!(one, other, leases());
     same!(one, other, tokens());
     same!(one, other, tasks());
     same!(one, other, secrets());

@@ -19,7 +19,10 @@ use crate::rows::{
     BeatRole, BeatRow, BreakerRow, FleetChange, HearingRow, IdempotencyRow, LateOutcome, LineageRow, NewWorker,
     OutboxMove, OutboxRow, QuarantineRow, SecretRow, ServerId, ServerRow, TaskRow, TokenRow, WorkerHello,
 };
-use crate::{Admission, Batch, JobWrite, LogAppend, LogClose, LogDeadline, LogMark, Mark, Piece, Store, TriggerWrite};
+use crate::{
+    Admission, Batch, Claim, JobWrite, Lease, LogAppend, LogClose, LogDeadline, LogMark, Mark, Piece, Store, Tenure,
+    TriggerWrite,
+};
 
 /// Few of each, so that they meet.
 const JOBS_MAX: u64 = 6;
@@ -205,8 +208,8 @@ impl<'a> Script<'a> {
     }
 
     fn prune_groups(&mut self) -> Write {
-        let (before, limit) = (after(self.choices.below(4_000)), self.choices.index(3));
-        Box::new(move |store| Outcome::of(store.prune_groups(before, limit)))
+        let (before, limit, under) = (after(self.choices.below(4_000)), self.choices.index(3), self.tenure());
+        Box::new(move |store| Outcome::of(store.prune_groups(before, limit, under)))
     }
 
     /// An event of some job, if it is in a state for it.
@@ -311,12 +314,13 @@ impl<'a> Script<'a> {
     fn evidence(&mut self, batch: &mut Batch) {
         let attempt = attempt_id(1 + self.choices.below(self.attempts.max(1)));
         let job = job_id(1 + self.choices.below(JOBS_MAX));
-        match self.choices.below(6) {
+        match self.choices.below(7) {
             0 => {
                 let outcome = format!("exited {}", self.choices.below(3));
                 batch.late_outcomes.push(LateOutcome { attempt, outcome, at: self.now });
             }
             1 => batch.confirmed.push((attempt, Fence(1 + self.choices.below(self.attempts.max(1))))),
+            5 => batch.begun.push((attempt, Fence(1 + self.choices.below(self.attempts.max(1))))),
             2 => {
                 let (job, event) = (self.choices.one_in(2).then_some(job), "{}".to_owned());
                 batch.quarantine.push(QuarantineRow { job, at: self.now, event, error: "boom".to_owned() });
@@ -340,7 +344,7 @@ impl<'a> Script<'a> {
     fn fleet(&mut self, batch: &mut Batch) {
         let worker = worker_id(1 + self.choices.below(WORKERS));
         let at = after(self.choices.below(300));
-        match self.choices.below(12) {
+        match self.choices.below(13) {
             0 => batch.seen.push((worker, at)),
             1 => batch.left.push((worker, Epoch(self.choices.below(4)), Heard(at.0))),
             2 => batch.used_epochs.push((worker, Epoch(self.choices.below(5)))),
@@ -352,11 +356,31 @@ impl<'a> Script<'a> {
             8 => batch.breaker_ended = Some(at),
             9 => batch.unwilling.push((worker, Epoch(self.choices.below(4)), self.choices.one_in(2))),
             10 => batch.server = Some(self.server()),
+            11 => self.claim(batch),
             _ => {
                 self.epoch += self.choices.below(2);
                 batch.hellos.push(hello(1 + self.choices.below(WORKERS - 1), Epoch(self.epoch)));
             }
         }
+    }
+
+    /// One of two servers wants a lease, and maybe acts under one that it may have.
+    fn claim(&mut self, batch: &mut Batch) {
+        let (lease, by) = (Lease::ALL[self.choices.index(3)], ServerId(id(1 + self.choices.below(2))));
+        let soon = |choices: &mut Choices<'_>| Heard(after(choices.below(300)).0);
+        let (at, until) = (soon(&mut self.choices), soon(&mut self.choices));
+        let at = if self.choices.one_in(6) { Claim::WHATEVER } else { at };
+        if !batch.claims.iter().any(|claim| claim.lease == lease) {
+            batch.claims.push(Claim { lease, by, at, until });
+        }
+        batch.under.extend(self.tenure());
+    }
+
+    /// Now and then somebody's lease, as it may be.
+    fn tenure(&mut self) -> Option<Tenure> {
+        let (lease, holder) = (Lease::ALL[self.choices.index(3)], ServerId(id(1 + self.choices.below(2))));
+        let epoch = 1 + self.choices.below(2);
+        self.choices.one_in(4).then_some(Tenure { lease, holder, epoch })
     }
 
     /// After the last one, or after one that may have been overtaken.
@@ -401,37 +425,37 @@ impl<'a> Script<'a> {
     }
 
     fn prune_beats(&mut self) -> Write {
-        let (before, limit) = (after(self.choices.below(300)), self.choices.index(4));
-        Box::new(move |store| Outcome::of(store.prune_beats(before, limit)))
+        let (before, limit, under) = (after(self.choices.below(300)), self.choices.index(4), self.tenure());
+        Box::new(move |store| Outcome::of(store.prune_beats(before, limit, under)))
     }
 
     /// Something old goes, or a piece of it.
     fn retention(&mut self) -> Write {
-        let now = self.now;
+        let (now, under) = (self.now, self.tenure());
         let piece = Piece { rows: self.choices.index(12), log_bytes: self.choices.below(6) };
         let piece = if self.choices.one_in(2) { Piece { rows: 1_000, log_bytes: 1_000 } } else { piece };
         match self.choices.below(8) {
             0..=2 => {
                 let from = if self.choices.one_in(6) { &self.past } else { &self.lives };
                 let jobs: Vec<_> = from.iter().map(|life| (life.job.id, life.job.header.version)).collect();
-                Box::new(move |store| Outcome::of(store.doom(&jobs, now)))
+                Box::new(move |store| Outcome::of(store.doom(&jobs, now, under)))
             }
-            3 => Box::new(move |store| Outcome::of(store.clear_doomed(piece))),
+            3 => Box::new(move |store| Outcome::of(store.clear_doomed(piece, under))),
             4 => {
                 let attempt = attempt_id(1 + self.choices.below(ATTEMPTS_WITH_LOGS));
-                Box::new(move |store| Outcome::of(store.drop_log(attempt, now, piece)))
+                Box::new(move |store| Outcome::of(store.drop_log(attempt, now, piece, under)))
             }
             5 => {
                 let (after, limit) = (self.choices.maybe(250).map(hash), self.choices.index(4));
-                Box::new(move |store| Outcome::of(store.prune_definitions(after, limit)))
+                Box::new(move |store| Outcome::of(store.prune_definitions(after, limit, under)))
             }
             6 => {
                 let (before, limit) = (after(self.choices.below(9_000)), self.choices.index(4));
-                Box::new(move |store| Outcome::of(store.drop_strays(before, limit)))
+                Box::new(move |store| Outcome::of(store.drop_strays(before, limit, under)))
             }
             _ => {
                 let (worker, since) = (worker_id(1 + self.choices.below(WORKERS)), after(self.choices.below(9_000)));
-                Box::new(move |store| Outcome::of(store.depart(worker, since, now)))
+                Box::new(move |store| Outcome::of(store.depart(worker, since, now, under)))
             }
         }
     }

@@ -16,7 +16,7 @@ use uuid::Uuid;
 use super::{end, local, spec};
 use crate::adopt::{
     DYING_PATIENCE, Examined, Folder, Look, Next, NotedLoss, Orphans, RETRY_PAUSE, UNREADABLE_PAUSE, end_lease,
-    examine, look, take_back,
+    examine, look, look_at_kept, take_back,
 };
 use crate::agent::{Finding, FoundLease};
 
@@ -239,11 +239,14 @@ fn a_folder_that_was_deleted_under_its_step_is_no_proof_that_the_step_is_gone() 
 /// Else a worker would try for ever to take back what was deleted under it.
 #[test]
 fn what_was_deleted_cannot_start_but_may_have_started() {
-    for (runner, step, expected) in
-        [(true, false, Claim::Void), (false, false, Claim::Void), (true, true, Claim::Intent)]
-    {
-        let claim = take_back(&mut Paper::deleted_under(runner, step)).expect("nobody else can claim it");
-        assert_eq!(claim, expected, "runner: {runner}, step: {step}");
+    for (runner, step, told, expected) in [
+        (true, false, false, Claim::Void),
+        (false, false, false, Claim::Void),
+        (true, true, false, Claim::Intent),
+        (false, false, true, Claim::Intent),
+    ] {
+        let claim = take_back(&mut Paper::deleted_under(runner, step), told).expect("nobody else can claim it");
+        assert_eq!(claim, expected, "runner: {runner}, step: {step}, told to go: {told}");
     }
 }
 
@@ -307,4 +310,17 @@ fn what_follows_from_a_look() {
     let mut unreadable = Paper { unreadable: true, ..Paper::dead() };
     assert_eq!(next(&mut unreadable), Next::LookAgain { after: UNREADABLE_PAUSE });
     assert!(matches!(Next::after(Ok(Look::HalfMade)), Next::Tell(Finding::Lost { loss: Loss::RunnerLost, .. })));
+}
+
+/// Its worker has the end, and has said goodbye; a runner that is frozen then has not heard it.
+#[test]
+fn what_was_put_away_is_what_its_record_says_whether_its_runner_is_gone_or_not() {
+    for lives in [true, false] {
+        let recorded = Recorded { end: Some(end()), ..Recorded::default() };
+        let mut paper = Paper { recorded, lives: VecDeque::from([lives]), ..Paper::dead() };
+        let found = look_at_kept(&mut paper, Duration::ZERO).expect("it can be read");
+        assert_eq!((found.finding, found.ticket), (Finding::Ended(Box::new(end())), paper.spec.attempt.ticket));
+    }
+    assert!(look_at_kept(&mut Paper::dead(), Duration::ZERO).is_none(), "it says nothing");
+    assert!(look_at_kept(&mut Paper { torn: true, ..Paper::dead() }, Duration::ZERO).is_none());
 }

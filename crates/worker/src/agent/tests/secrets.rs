@@ -6,7 +6,7 @@ use protocol::folder::FromRunner;
 use protocol::link::{ServerMessage, VerdictKind};
 use protocol::secret::{SecretValue, SecretValues};
 
-use super::{Story, accept, go, ready, ticket, verdict, welcome};
+use super::{PATIENCE, Story, accept, go, ready, ticket, verdict, welcome};
 use crate::agent::{Action, Finding, Input};
 
 fn values(text: &str) -> SecretValues {
@@ -22,7 +22,7 @@ fn gives(text: &str) -> Action {
 }
 
 fn goes() -> Action {
-    Action::Go { ticket: ticket(1), asked_at: Duration::ZERO, cannot: None }
+    Action::Go { ticket: ticket(1), asked_at: Duration::ZERO, until: Some(PATIENCE), cannot: None }
 }
 
 #[test]

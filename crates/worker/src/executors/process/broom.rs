@@ -14,7 +14,7 @@ use protocol::folder::{LOG_FOLDER, OUTPUT_FILE, WORK_FOLDER};
 use tokio::sync::mpsc as tokio_mpsc;
 use uuid::Uuid;
 
-use crate::adopt::examine_to_the_end;
+use crate::adopt::examine_kept;
 use crate::options::Spool;
 use crate::shelf::{Kept, Load, Shelf};
 use crate::state::Places;
@@ -138,7 +138,7 @@ impl Sweeper {
             let id = attempt.to_string();
             let folder = self.places.attempts.join(&id);
             match fs::rename(self.places.kept.join(&id), &folder) {
-                Ok(()) => found.extend(examine_to_the_end(&folder, attempt, false)),
+                Ok(()) => found.extend(examine_kept(&folder, attempt)),
                 Err(error) => tracing::warn!(%attempt, %error, "an attempt that was put away cannot be brought back"),
             }
         }

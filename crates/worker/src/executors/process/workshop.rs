@@ -25,7 +25,7 @@ const THREADS_MAX: usize = 4;
 #[derive(Debug)]
 pub(crate) enum Job {
     Prepare { spec: Box<AttemptSpec>, rules: RunnerRules },
-    Void { ticket: Ticket },
+    Void { ticket: Ticket, told: bool },
     Examine { ticket: Ticket },
     EndLease { ticket: Ticket },
 }
@@ -38,6 +38,7 @@ pub(crate) enum Done {
     },
     Claimed {
         ticket: Ticket,
+        told: bool,
         claim: Result<Claim, FolderError>,
     },
     Looked {
@@ -112,8 +113,9 @@ impl Bench {
                 let ticket = spec.ticket;
                 Done::Prepared { ticket, launched: self.prepare.prepare(&self.places.attempt(ticket), *spec, rules) }
             }
-            Job::Void { ticket } => {
-                Done::Claimed { ticket, claim: adopt::take_back(&mut OnDisk(&self.places.attempt(ticket))) }
+            Job::Void { ticket, told } => {
+                let claim = adopt::take_back(&mut OnDisk(&self.places.attempt(ticket)), told);
+                Done::Claimed { ticket, told, claim }
             }
             Job::EndLease { ticket } => {
                 Done::LeaseEnded { ticket, remains: adopt::end_lease(&mut OnDisk(&self.places.attempt(ticket))) }

@@ -1,0 +1,68 @@
+//! Where a database is, for commands that work on one themselves.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use cli::db::PlaceArgs;
+use spec::config::server::{Database, ServerConfig};
+
+use crate::Failed;
+use crate::server::read_config;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// A file, which is there.
+    Sqlite(PathBuf),
+    Postgres(String),
+}
+
+impl Place {
+    /// A file that is not there is an error: none of these commands makes a database.
+    pub(crate) fn of(args: &PlaceArgs) -> Result<Place, Failed> {
+        Ok(Place::with_config(args)?.0)
+    }
+
+    /// The same, with the config of the server that has it; what a database alone does not say is as it is by default.
+    pub(crate) fn with_config(args: &PlaceArgs) -> Result<(Place, ServerConfig), Failed> {
+        let mut config = read_config(args.config.as_deref())?;
+        if let Some(data) = &args.data {
+            config.data = data.display().to_string();
+            config.database = Database::Sqlite(None);
+        }
+        if let Some(text) = &args.database {
+            config.database = named(text)?;
+        }
+        let place = match &config.database {
+            Database::Sqlite(None) => Place::Sqlite(PathBuf::from(&config.data).join("bowline.db")),
+            Database::Sqlite(Some(path)) => Place::Sqlite(PathBuf::from(path)),
+            Database::Postgres(url) => Place::Postgres(url.clone()),
+        };
+        if let Place::Sqlite(path) = &place
+            && !path.exists()
+        {
+            let message = format!("there is no database at {}", path.display());
+            return Err(Failed::usage(format!("{message}; say where it is: `--data`, `--config` or `--database`")));
+        }
+        Ok((place, config))
+    }
+}
+
+/// For people, without a password.
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Sqlite(path) => path.display().fmt(f),
+            Place::Postgres(url) => f.write_str(&store_postgres::shown(url)),
+        }
+    }
+}
+
+fn named(text: &str) -> Result<Database, Failed> {
+    if text.starts_with("postgres://") || text.starts_with("postgresql://") {
+        return Ok(Database::Postgres(text.to_owned()));
+    }
+    match text.strip_prefix("sqlite:") {
+        Some(path) if !path.is_empty() => Ok(Database::Sqlite(Some(path.to_owned()))),
+        Some(_) | None => Err(Failed::usage(format!("`{text}` is neither `postgres://…` nor `sqlite:PATH`"))),
+    }
+}

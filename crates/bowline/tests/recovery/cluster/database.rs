@@ -1,0 +1,201 @@
+//! The database that all servers share crashes, is away, is slow, or is full.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use testkit::postgres::Postgres;
+use testkit::{House, Role, SmallDisk, await_that};
+
+use super::town::Town;
+use crate::story::{STEP, await_lines, check_ran_once, counting, open_gate, pass};
+
+/// Longer than the window of a hasty town.
+const LONG: Duration = Duration::from_secs(4);
+
+/// What a step says of itself, so that each execution of each job is counted.
+const SAYS: &str = "echo $BOWLINE_JOB_ID >> ";
+
+/// Submits one small job after the other until it is told to stop; returns those that were taken.
+fn submit_until(stop: &AtomicBool, house: &House) -> Vec<String> {
+    let script = format!("{SAYS}{}", house.path("ran").display());
+    let mut taken = Vec::new();
+    while !stop.load(Ordering::Relaxed) {
+        let ran = house.bowline(&["exec", "--detach", "--", "sh", "-c", &script]);
+        if ran.code == 0 {
+            taken.push(ran.out.trim().to_owned());
+        }
+    }
+    taken
+}
+
+/// All that was taken ended well, and nothing at all ran twice.
+fn check_each_ran_once(house: &House, taken: &[String]) {
+    for id in taken {
+        let job = await_that("it can be asked for", || {
+            house.bowline(&["job", id, "--json"]).out.starts_with('{').then(|| house.end(id))
+        });
+        assert_eq!(job["state"], "success", "{job:#}");
+    }
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    house.read("ran").lines().for_each(|id| *counts.entry(id.to_owned()).or_default() += 1);
+    assert!(counts.values().all(|count| *count == 1), "{counts:?}");
+    assert!(taken.iter().all(|id| counts.contains_key(id)), "a job that was taken did not run");
+}
+
+#[test]
+fn a_database_that_crashes_under_load_loses_nothing_that_was_taken() {
+    let mut postgres = Postgres::start(&[]);
+    let mut town = Town::on(&postgres.url(), "30");
+    let mut servers = [town.start("a"), town.start("b")];
+    let _workers = [town.worker("v", &["a", "b"]), town.worker("w", &["b", "a"])];
+    town.house.await_links(2);
+    let (house, stop) = (&town.house, AtomicBool::new(false));
+    let count = || house.read("ran").lines().count();
+    let taken = std::thread::scope(|scope| {
+        let submitter = scope.spawn(|| submit_until(&stop, house));
+        for _ in 0..3 {
+            let before = count();
+            await_that("work goes on", || (count() >= before + 5).then_some(()));
+            postgres.crash();
+            postgres.start_again();
+        }
+        let before = count();
+        await_that("work goes on", || (count() >= before + 5).then_some(()));
+        stop.store(true, Ordering::Relaxed);
+        submitter.join().expect("no panic")
+    });
+    check_each_ran_once(house, &taken);
+    check_alive(&mut servers);
+}
+
+fn check_alive(servers: &mut [Role]) {
+    for server in servers {
+        assert!(server.child.try_wait().expect("waited").is_none(), "a server has ended");
+    }
+}
+
+#[test]
+fn a_database_that_is_away_for_longer_than_everything_costs_nothing() {
+    let mut postgres = Postgres::start(&[]);
+    let mut town = Town::on(&postgres.url(), "1");
+    let mut servers = [town.start("a"), town.start("b")];
+    let _worker = town.worker("w", &["a", "b"]);
+    let id = town.house.submit(&counting(&town.house, "effects: writes"));
+    town.house.outside().await_executions(1);
+    await_lines(&town.house, &id);
+    postgres.stop();
+    for name in ["a", "b"] {
+        let problem = await_that("it says that it is not ready", || {
+            let (status, body) = town.get(name, "/readyz");
+            (status == 503).then_some(body)
+        });
+        assert!(problem.contains("the database"), "{problem}");
+        assert_eq!(town.get(name, "/healthz").0, 200, "nobody should kill it for that");
+    }
+    let refused = town.house.bowline(&["exec", "--detach", "--", "true"]).code(4);
+    assert!(refused.err.contains("database"), "{}", refused.err);
+    // It ends while nobody can write that down.
+    open_gate(&town.house);
+    await_that("the step has ended", || (town.house.outside().completed() == 1).then_some(()));
+    pass(LONG);
+    check_alive(&mut servers);
+    postgres.start_again();
+    await_that("both are ready", || ["a", "b"].iter().all(|name| town.get(name, "/readyz").0 == 200).then_some(()));
+    check_ran_once(&town.house, &id);
+    town.house.bowline(&["exec", "--", "true"]).ok();
+    check_alive(&mut servers);
+}
+
+/// The same for a step that is still running when it is over.
+#[test]
+fn nobody_is_judged_for_his_silence_while_the_database_is_away() {
+    let mut postgres = Postgres::start(&[]);
+    let mut town = Town::on(&postgres.url(), "1");
+    let _servers = [town.start("a"), town.start("b")];
+    let worker = town.worker("w", &["a", "b"]);
+    let id = town.house.submit(&counting(&town.house, "effects: writes"));
+    town.house.outside().await_executions(1);
+    await_lines(&town.house, &id);
+    postgres.crash();
+    // Even one that is gone meanwhile has its whole window afterwards.
+    worker.kill();
+    pass(LONG);
+    postgres.start_again();
+    let _worker = town.worker("w", &["b", "a"]);
+    town.house.await_links(2);
+    town.house.await_state(&id, Some(STEP), "running");
+    open_gate(&town.house);
+    check_ran_once(&town.house, &id);
+}
+
+#[test]
+fn a_database_whose_rows_are_locked_for_long_is_waited_for() {
+    let mut town = Town::hasty();
+    let mut servers = [town.start("a"), town.start("b")];
+    let _worker = town.worker("w", &["a", "b"]);
+    let id = town.house.submit(&counting(&town.house, "effects: writes"));
+    town.house.outside().await_executions(1);
+    await_lines(&town.house, &id);
+    let database = town.house.database.as_ref().expect("a database of its own");
+    let holding = database.hold("BEGIN; LOCK TABLE jobs, steps, attempts, workers IN ACCESS EXCLUSIVE MODE");
+    open_gate(&town.house);
+    await_that("the step has ended", || (town.house.outside().completed() == 1).then_some(()));
+    pass(LONG);
+    drop(holding);
+    check_ran_once(&town.house, &id);
+    check_alive(&mut servers);
+}
+
+const DISK_KIB: u32 = 24 * 1024;
+
+/// So much text that it does not get smaller, and few of it fill what room is left in the tables' files.
+fn long_task(house: &House, seed: u64) -> String {
+    let mut dice = crate::dice::Dice::new(seed);
+    let text: String = (0..2_000).map(|_| format!("{:016x}", dice.roll(u64::MAX))).collect();
+    format!("name: long\nsteps:\n  a:\n    run: |\n      {SAYS}{} # {text}\n", house.path("ran").display())
+}
+
+#[test]
+fn a_database_without_room_keeps_what_it_took_and_goes_on_when_there_is_some() {
+    let postgres = Postgres::start(&[]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = folder.path().join("small");
+    let Some(_disk) = SmallDisk::mount(&at, DISK_KIB) else { return };
+    [folder.path(), &at].into_iter().for_each(|path| postgres.give(path));
+    postgres.psql(&format!("CREATE TABLESPACE small LOCATION '{}'", at.display()));
+    postgres.psql("ALTER DATABASE postgres SET default_tablespace = small");
+    let mut town = Town::on(&postgres.url(), "30");
+    let mut server = [town.start("a")];
+    let _worker = town.worker("w", &["a"]);
+    town.house.await_links(1);
+    fill(&at.join("filler"));
+    let mut taken = Vec::new();
+    for seed in 1.. {
+        assert!(seed < 1_000, "it is never full");
+        let file = town.house.write("long.yaml", &long_task(&town.house, seed)).display().to_string();
+        let ran = town.house.bowline(&["run", &file, "--detach"]);
+        if ran.code != 0 {
+            break;
+        }
+        taken.push(ran.out.trim().to_owned());
+    }
+    town.await_said("the database is away");
+    std::fs::remove_file(at.join("filler")).expect("removed");
+    check_each_ran_once(&town.house, &taken);
+    town.house.bowline(&["exec", "--", "true"]).ok();
+    check_alive(&mut server);
+    // Its files are on a disk that goes first.
+    drop(postgres);
+}
+
+/// Takes all the room that there is.
+fn fill(path: &Path) {
+    use std::io::Write as _;
+    let mut file = std::fs::File::create(path).expect("created");
+    for size in [64 * 1024, 4096, 1] {
+        let block = vec![0; size];
+        while file.write_all(&block).is_ok() {}
+    }
+}

@@ -1,0 +1,13 @@
+//! Several servers on one PostgreSQL: who holds whose link, who dies, who sleeps, and what becomes of the database that they share.
+//!
+//! These have PostgreSQL whatever the other tests of a run have. Those that break it have a cluster of their own.
+
+mod town;
+
+mod connections;
+mod database;
+mod failover;
+mod kills;
+mod siblings;
+mod talk;
+mod verdicts;

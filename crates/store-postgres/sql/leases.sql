@@ -1,0 +1,1 @@
+SELECT name, holder, epoch, until_heard FROM leases ORDER BY name

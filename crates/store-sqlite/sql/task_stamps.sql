@@ -1,0 +1,1 @@
+SELECT name, pushed_at FROM tasks ORDER BY name

@@ -1,0 +1,95 @@
+//! Asking for all that must hold, beside a server or without one: a connection that only reads, and one snapshot for all questions.
+
+use std::path::Path;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use engine::Time;
+use rusqlite::{Connection, OptionalExtension, Row, Transaction};
+use store::StoreError;
+use store::check::{self, CHECKS, Check, Dialect, Finding, Known, Offender, SCHEMA};
+
+use crate::error::translate;
+use crate::place::Place;
+use crate::{migrate, values};
+
+/// Whole tables are read, some of them several times.
+const CACHE_KIB: i64 = 64 * 1024;
+
+const DIALECT: Dialect = Dialect {
+    columns: "job, ix, other, what",
+    id: |id| format!("x'{}'", id.simple()),
+    own: &[
+        ("file", include_str!("../checks/file.sql")),
+        ("job-counts", include_str!("../checks/job_counts.sql")),
+        ("job-data", include_str!("../checks/job_data.sql")),
+        ("step-data", include_str!("../checks/step_data.sql")),
+    ],
+};
+
+/// Every check, of the database in this file. `limit` offenders of each are named. `clock`: what time it is, if not what this
+/// machine says.
+pub fn check(path: &Path, clock: Option<Time>, limit: usize) -> Result<Vec<Finding>, StoreError> {
+    let place = Place::file(path);
+    let mut connection = place.open_reader()?;
+    let begun = Instant::now();
+    let ask = |connection: &mut Connection| -> rusqlite::Result<Vec<Finding>> {
+        connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
+        let tx = connection.transaction()?;
+        if let Some(why) = wrong_schema(&tx, &place.name) {
+            return Ok(vec![SCHEMA.unanswered(&why, begun.elapsed())]);
+        }
+        let clock = clock.unwrap_or_else(machines_clock);
+        let known = Known { clock, marked: marked(&tx)?, deleted: deleted(&tx)? };
+        let schema = SCHEMA.found(0, Vec::new(), begun.elapsed());
+        let rest = CHECKS.iter().filter_map(|check| Some(found(&tx, *check, check.text(&DIALECT)?, &known, limit)));
+        Ok(std::iter::once(schema).chain(rest).collect())
+    };
+    ask(&mut connection).map_err(|e| translate(&place.name, &e))
+}
+
+fn machines_clock() -> Time {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Time(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
+}
+
+/// Why nothing else can be asked; none if all is well.
+fn wrong_schema(tx: &Transaction<'_>, name: &str) -> Option<String> {
+    match migrate::missing(tx, name, migrate::MIGRATIONS) {
+        Ok(missing) if missing.is_empty() => None,
+        Ok(missing) => Some(check::behind(&missing)),
+        Err(error) => Some(error.to_string()),
+    }
+}
+
+fn marked(tx: &Transaction<'_>) -> rusqlite::Result<Option<Time>> {
+    tx.query_row("SELECT mark_at FROM hearing", [], |row| values::time(row, 0)).optional()
+}
+
+fn deleted(tx: &Transaction<'_>) -> rusqlite::Result<Option<Time>> {
+    let asked = "SELECT value FROM meta WHERE key = ?1";
+    let text: Option<String> = tx.query_row(asked, [check::RETENTION_KEY], |row| row.get(0)).optional()?;
+    Ok(text.as_deref().and_then(check::deleted_before))
+}
+
+fn found(tx: &Transaction<'_>, check: Check, text: &str, known: &Known, limit: usize) -> Finding {
+    let begun = Instant::now();
+    match offenders(tx, &check::statement(text, known, &DIALECT, limit)) {
+        Ok((count, first)) => check.found(count, first, begun.elapsed()),
+        Err(error) => check.unanswered(&error.to_string(), begun.elapsed()),
+    }
+}
+
+fn offenders(tx: &Transaction<'_>, statement: &str) -> rusqlite::Result<(u64, Vec<Offender>)> {
+    let mut asked = tx.prepare(statement)?;
+    let (mut rows, mut count, mut first) = (asked.query([])?, 0, Vec::new());
+    while let Some(row) = rows.next()? {
+        count = values::unsigned(row, 4)?;
+        first.push(offender(row)?);
+    }
+    Ok((count, first))
+}
+
+fn offender(row: &Row<'_>) -> rusqlite::Result<Offender> {
+    let (job, other) = (values::maybe_uuid(row, 0)?, values::maybe_uuid(row, 2)?);
+    Ok(Offender { job, step: row.get(1)?, other, what: row.get(3)? })
+}

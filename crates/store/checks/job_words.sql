@@ -1,0 +1,7 @@
+SELECT id AS job, NULL AS ix, NULL AS other,
+       'its state is ' || state || ', its owner ' || coalesce(owner, 'nobody') || ', its action ' || coalesce(action, 'none') AS what
+FROM jobs
+WHERE state NOT IN ('pending', 'running', 'held', 'recovering', 'cancelling', 'success', 'failed', 'cancelled')
+   OR owner NOT IN ('needs', 'steps', 'child', 'group', 'dispatcher', 'worker', 'timer', 'person', 'operator')
+   OR action NOT IN ('look_again', 'withdraw_offer', 'decide_unmatched', 'stop_for_timeout', 'decide_loss', 'force_cancel',
+                     'expire_hold', 'timer_done', 'cancel_for_timeout', 'expire', 'give_notice')
