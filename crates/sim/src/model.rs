@@ -484,6 +484,18 @@ mod tests {
     }
 
     #[test]
+    fn a_job_whose_items_expired_with_it_has_failed() {
+        let mut plan = job(|_| ());
+        plan.steps.iter_mut().for_each(|step| step.allow_failure = true);
+        let mut ends = vec![(End::Failed, Some("resolved")); plan.steps.len()];
+        assert_eq!(job_end(&plan, &ends, &JobStory::default()), End::Success, "that failure is allowed");
+        ends.push((End::Failed, Some("expired")));
+        assert_eq!(job_end(&plan, &ends, &JobStory::default()), End::Failed);
+        let started = JobStory { started: true, ..JobStory::default() };
+        assert_eq!(job_end(&plan, &ends, &started), End::Success, "it was a child that expired");
+    }
+
+    #[test]
     fn a_step_that_ran_in_peace_has_one_end() {
         let (plan, quiet) = (job(|_| {}), JobStory::default());
         assert_eq!(allowed(&plan, End::Success, &quiet, vec![ended(None)]), [End::Success]);

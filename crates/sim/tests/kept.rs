@@ -37,8 +37,6 @@ kept! {
     a_child_that_was_never_there => "a-child-that-was-never-there",
     what_fell_with_its_job => "what-fell-with-its-job",
     items_of_a_rejected_step => "items-of-a-rejected-step",
-    ended_and_only_offered => "ended-and-only-offered",
-    expired_with_a_settled_item => "expired-with-a-settled-item",
     a_log_that_was_only_remembered => "a-log-that-was-only-remembered",
     files_of_a_folder_read_later => "files-of-a-folder-read-later",
     due_before_its_pause => "due-before-its-pause",

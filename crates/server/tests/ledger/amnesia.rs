@@ -482,6 +482,27 @@ fn a_started_step_is_adopted_though_it_is_on_record_as_offered() {
     }
 }
 
+/// The same at a server that remembers what another one wrote, and has not heard that it is lost.
+#[test]
+fn a_started_step_is_adopted_by_a_server_that_remembers_its_start() {
+    let mut cluster = Cluster::new(2);
+    let mut w = cluster.desk(0).worker("w", "script", 1);
+    let job = cluster.desk(0).submit(ONE);
+    let spec = w.offer();
+    cluster.pass(SECOND * 3);
+    let before = cluster.database.commits();
+    cluster.desk(0).says(&w, vec![WorkerMessage::Accept { ticket: spec.ticket }]);
+    assert_eq!(w.go(), spec.ticket);
+    // It is looked at elsewhere before any mark.
+    cluster.desk(1).pass(SECOND);
+    forget_since(&cluster, before);
+    let last_epoch = w.welcome.epoch;
+    let brings = vec![held(&spec, HeldState::Ended)];
+    let comes = Hello { last_epoch, ..hello("w", "script", 1, brings) };
+    cluster.desk(1).knock(w.worker, comes).welcomed();
+    cluster.desk(1).check(job, "running: running");
+}
+
 /// What may be repeated may still run elsewhere: nobody knows, and the rows say so.
 #[test]
 fn what_a_later_attempt_stands_for_is_not_called_dead() {

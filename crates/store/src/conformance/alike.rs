@@ -89,7 +89,7 @@ mod tests {
     const WRITTEN: &str = include_str!("alike/script.rs");
 
     /// `reader` is how the others are reached. Stores differ in who else may use them, and in what these have in common.
-    const NOT_COMPARED: [&str; 4] = ["reader", "is_shared", "clock", "bell"];
+    const NOT_COMPARED: [&str; 6] = ["reader", "is_shared", "clock", "bell", "ring", "listen"];
 
     #[test]
     fn every_method_of_the_traits_is_called() {

@@ -172,6 +172,7 @@ fn access(one: &mut dyn Store, other: &mut dyn Store, known: &Known) {
     same!(one, other, leases());
     same!(one, other, tokens());
     same!(one, other, tasks());
+    same!(one, other, task_stamps());
     same!(one, other, secrets());
     for name in ["SECRET_0", "SECRET_1", "NONE"] {
         same!(one, other, secret(name));
