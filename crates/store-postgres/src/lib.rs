@@ -32,6 +32,8 @@ mod workers;
 mod writer;
 
 mod check;
+mod dump;
+mod import;
 mod pool;
 mod reader;
 
@@ -41,6 +43,9 @@ mod values;
 
 pub use address::shown;
 pub use check::check;
+pub use dump::{dump_variables, server_major};
+pub use import::Import;
+pub use migrate::migrate;
 pub use options::Options;
 pub use reader::PostgresReader;
 pub use writer::PostgresStore;

@@ -1,8 +1,11 @@
 //! Brings the schema up to this build's, one transaction per step, and refuses what it must not touch.
 
-use store::StoreError;
+use std::time::Duration;
+
+use store::{Migrated, StoreError};
 use tokio_postgres::Row;
 
+use crate::driver::wait;
 use crate::place::Place;
 use crate::session::{Failure, Session};
 use crate::values::{get, hash, small};
@@ -12,6 +15,9 @@ pub(crate) const MIN_READER: &str = "min_reader";
 
 /// Whoever migrates holds this lock, so that servers may start at the same time. No other program has it by chance.
 const MIGRATION_LOCK: i64 = 0x626f_776c_696e_6501;
+
+/// For all steps together. Somebody waits for it and can end it; this is for a database that went away without a word.
+const PATIENCE: Duration = Duration::from_secs(24 * 3600);
 
 pub(crate) struct Migration {
     /// Counts from 1, without gaps.
@@ -28,6 +34,27 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { version: 1, name: "schema", sql: include_str!("../migrations/0001_schema.sql"), min_reader: 1 },
     Migration { version: 2, name: "leases", sql: include_str!("../migrations/0002_leases.sql"), min_reader: 1 },
 ];
+
+/// Brings the database at this address up to date, as opening it does. Others may do the same at the same time, and servers run.
+pub fn migrate(url: &str, pooled: bool) -> Result<Migrated, StoreError> {
+    let place = Place::new(url, pooled)?;
+    let mut session = place.connect_first()?;
+    let migrated = wait(PATIENCE, async {
+        place.check(&mut session).await?;
+        let from = version(&mut session, &place).await?;
+        run(&mut session, &place, MIGRATIONS).await?;
+        Ok(Migrated { from, to: version(&mut session, &place).await? })
+    });
+    match migrated {
+        Some(migrated) => migrated.map_err(|failure: Failure| failure.into_store(&place.name)),
+        None => Err(place.unavailable("no answer")),
+    }
+}
+
+/// The newest that it has been through.
+async fn version(session: &mut Session, place: &Place) -> Result<u32, Failure> {
+    Ok(applied(session, place).await?.last().map_or(0, |(version, _)| *version))
+}
 
 pub(crate) async fn run(session: &mut Session, place: &Place, migrations: &[Migration]) -> Result<(), Failure> {
     // Each step is a transaction with the lock of its own, and looks anew at what others have done.

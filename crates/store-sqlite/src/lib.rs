@@ -24,7 +24,9 @@ mod triggers;
 mod workers;
 mod writer;
 
+mod backup;
 mod check;
+mod export;
 mod pool;
 mod reader;
 
@@ -32,6 +34,9 @@ mod error;
 mod sql;
 mod values;
 
+pub use backup::{back_up, verify_backup};
 pub use check::check;
+pub use export::Export;
+pub use migrate::{migrate, outlook};
 pub use reader::SqliteReader;
 pub use writer::SqliteStore;

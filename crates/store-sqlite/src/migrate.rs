@@ -1,9 +1,13 @@
 //! Brings the schema up to this build's, one transaction per step, and refuses what it must not touch.
 
+use std::path::Path;
+
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
-use store::StoreError;
+use store::{Migrated, StoreError};
 
 use crate::error::translate;
+use crate::lock::ServerLock;
+use crate::place::Place;
 
 /// The key of [`store::Store::set_meta`]'s table that belongs to the schema.
 pub(crate) const MIN_READER: &str = "min_reader";
@@ -60,6 +64,31 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { version: 18, name: "begun", sql: include_str!("../migrations/0018_begun.sql"), min_reader: 17 },
     Migration { version: 19, name: "leases", sql: include_str!("../migrations/0019_leases.sql"), min_reader: 17 },
 ];
+
+/// Brings the database in this file up to date, as opening it does. Nobody else may have it.
+pub fn migrate(path: &Path) -> Result<Migrated, StoreError> {
+    let path = crate::writer::canonical(path)?;
+    let _lock = ServerLock::take(&path)?;
+    let place = Place::file(&path);
+    let mut connection = place.open_writer()?;
+    let from = version(&connection, &place.name)?;
+    run(&mut connection, &place.name, MIGRATIONS)?;
+    Ok(Migrated { from, to: version(&connection, &place.name)? })
+}
+
+/// What [`migrate`] would do, asked beside whoever has the database.
+pub fn outlook(path: &Path) -> Result<Migrated, StoreError> {
+    let place = Place::file(path);
+    let connection = place.open_reader()?;
+    let missing = missing(&connection, &place.name, MIGRATIONS)?;
+    let from = version(&connection, &place.name)?;
+    Ok(Migrated { from, to: missing.last().copied().unwrap_or(from).max(from) })
+}
+
+/// The newest that it has been through.
+fn version(connection: &Connection, path: &str) -> Result<u32, StoreError> {
+    Ok(applied(connection, path)?.last().map_or(0, |(version, _)| *version))
+}
 
 pub(crate) fn run(connection: &mut Connection, path: &str, migrations: &[Migration]) -> Result<(), StoreError> {
     let missing = missing(connection, path, migrations)?;

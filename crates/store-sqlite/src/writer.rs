@@ -367,7 +367,7 @@ fn step_place(row: &rusqlite::Row<'_>) -> rusqlite::Result<(JobId, StepIx)> {
 }
 
 /// One name for one file: the lock of a file that is reached by two names would not hold.
-fn canonical(path: &Path) -> Result<std::path::PathBuf, StoreError> {
+pub(crate) fn canonical(path: &Path) -> Result<std::path::PathBuf, StoreError> {
     let unavailable = |e: std::io::Error| StoreError::Unavailable {
         message: format!("cannot open the database at {}: {e}; does its folder exist?", path.display()),
     };

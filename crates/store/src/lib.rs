@@ -5,7 +5,7 @@
 //! * [`rows`] are the shapes of storage; [`codec`] turns them into the engine's types and back.
 //! * [`plan`], [`append`] and [`prefix`] are decisions that every store makes alike.
 //! * [`retention`] is about what goes, [`lease`] about what one server at a time does.
-//! * [`check`] is what must hold of every database.
+//! * [`check`] is what must hold of every database, [`copy`] how all of one comes into another.
 //!
 //! A job's state has one way into the database: [`Store::commit`], fed by [`codec`] from `engine::Changes`.
 
@@ -16,6 +16,7 @@ pub mod rows;
 
 pub mod append;
 pub mod check;
+pub mod copy;
 pub mod lease;
 pub mod plan;
 pub mod prefix;
@@ -227,6 +228,14 @@ pub enum Enrolled {
     Yes,
     /// No such token, or it is of another kind, used up, expired or revoked.
     Refused,
+}
+
+/// What bringing a schema up to date came to. Versions count from 1; 0 is an empty database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Migrated {
+    pub from: u32,
+    /// The same if there was nothing to do.
+    pub to: u32,
 }
 
 #[derive(Debug, thiserror::Error)]

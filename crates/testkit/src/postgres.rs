@@ -478,7 +478,7 @@ fn run_folder() -> PathBuf {
 }
 
 /// Where PostgreSQL's programs are.
-fn bin() -> PathBuf {
+pub fn bin() -> PathBuf {
     static BIN: OnceLock<PathBuf> = OnceLock::new();
     BIN.get_or_init(|| {
         let config = Command::new("pg_config").arg("--bindir").output().ok();
