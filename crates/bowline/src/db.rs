@@ -1,6 +1,10 @@
 //! `bowline db`: through the server that runs, or, where none does, on the database itself.
 
+mod backup;
 mod check;
+mod copy;
+mod migrate;
+mod part;
 mod place;
 
 use std::path::{Path, PathBuf};
@@ -25,6 +29,9 @@ pub(crate) async fn run(args: DbArgs, before: &ConnectArgs) -> ExitCode {
     match args.command {
         DbCommand::Prune(args) => pruned(&args, before).await,
         DbCommand::Check(args) => check::run(&args),
+        DbCommand::Migrate(args) => migrate::run(&args),
+        DbCommand::Backup(args) => backup::run(&args),
+        DbCommand::Copy(args) => copy::run(&args),
     }
 }
 

@@ -49,6 +49,21 @@ pub fn show_checked(checked: &db::Checked, json: bool) -> Exit {
     told(db::show_checked(checked, json))
 }
 
+/// Says from which version of the schema to which.
+pub fn show_migrated(migrated: &db::MigratedView, json: bool) -> Exit {
+    told(db::show_migrated(migrated, json))
+}
+
+/// Says what was backed up.
+pub fn show_backup(backup: &db::BackupView, json: bool) -> Exit {
+    told(db::show_backup(backup, json))
+}
+
+/// Says what was copied, and what is wrong with it.
+pub fn show_copy(copy: &db::CopyView, json: bool) -> Exit {
+    told(db::show_copy(copy, json))
+}
+
 /// Runs one of the commands that need no process of our own beyond this one. `connect` is what stood before the command.
 pub async fn run_client(command: ClientCommand, connect: &ConnectArgs) -> Exit {
     told(commands::run(command, connect).await)

@@ -18,11 +18,15 @@ pub(crate) fn run(args: &CheckArgs) -> ExitCode {
 }
 
 fn checked(args: &CheckArgs) -> Result<Checked, Failed> {
-    let place = Place::of(&args.place)?;
+    check(&Place::of(&args.place)?, args.show)
+}
+
+/// `show`: how many of what a check finds are named.
+pub(super) fn check(place: &Place, show: usize) -> Result<Checked, Failed> {
     let begun = Instant::now();
-    let findings = match &place {
-        Place::Sqlite(path) => store_sqlite::check(path, None, args.show),
-        Place::Postgres(url) => store_postgres::check(url, None, args.show),
+    let findings = match place {
+        Place::Sqlite(path) => store_sqlite::check(path, None, show),
+        Place::Postgres(url) => store_postgres::check(url, None, show),
     };
     let findings = findings.map_err(Failed::of_store)?;
     let sound = findings.iter().all(|finding| finding.count == 0 || finding.check.grade == Grade::Doubt);
@@ -45,6 +49,6 @@ fn view(finding: Finding) -> CheckView {
     CheckView { name: check.name, says: check.says, grade, count, took_ms: millis(took), found: found.collect() }
 }
 
-fn millis(time: std::time::Duration) -> u64 {
+pub(super) fn millis(time: std::time::Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

@@ -32,6 +32,30 @@ impl Place {
         if let Some(text) = &args.database {
             config.database = named(text)?;
         }
+        Ok((Place::in_config(&config)?, config))
+    }
+
+    /// The database itself, for what cannot be done through a pooler that hands out sessions for a transaction at a time.
+    pub(crate) fn direct(args: &PlaceArgs) -> Result<Place, Failed> {
+        let (place, config) = Place::with_config(args)?;
+        // Whoever names an address knows where it leads to.
+        if args.database.is_some() || !config.postgres.pooled || matches!(place, Place::Sqlite(_)) {
+            return Ok(place);
+        }
+        config.postgres.listen.map(Place::Postgres).ok_or_else(|| {
+            let why = "leads to a connection pooler, through which this cannot be done";
+            Failed::usage(format!(
+                "{place} {why}; name the database itself: `--database`, or `postgres.listen` in the config"
+            ))
+        })
+    }
+
+    /// The one that this text names.
+    pub(crate) fn named(text: &str) -> Result<Place, Failed> {
+        Place::in_config(&ServerConfig { database: named(text)?, ..ServerConfig::default() })
+    }
+
+    fn in_config(config: &ServerConfig) -> Result<Place, Failed> {
         let place = match &config.database {
             Database::Sqlite(None) => Place::Sqlite(PathBuf::from(&config.data).join("bowline.db")),
             Database::Sqlite(Some(path)) => Place::Sqlite(PathBuf::from(path)),
@@ -43,7 +67,7 @@ impl Place {
             let message = format!("there is no database at {}", path.display());
             return Err(Failed::usage(format!("{message}; say where it is: `--data`, `--config` or `--database`")));
         }
-        Ok((place, config))
+        Ok(place)
     }
 }
 
@@ -64,5 +88,27 @@ fn named(text: &str) -> Result<Database, Failed> {
     match text.strip_prefix("sqlite:") {
         Some(path) if !path.is_empty() => Ok(Database::Sqlite(Some(path.to_owned()))),
         Some(_) | None => Err(Failed::usage(format!("`{text}` is neither `postgres://…` nor `sqlite:PATH`"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_needs_the_database_itself_goes_around_a_pooler() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("server.yaml");
+        let direct = |more: &str| {
+            std::fs::write(&path, format!("database: postgres://pooler/jobs\n{more}")).expect("written");
+            Place::direct(&PlaceArgs { config: Some(path.clone()), ..PlaceArgs::default() })
+        };
+        let leads_to = |more: &str, url: &str| {
+            assert!(direct(more).is_ok_and(|place| place == Place::Postgres(url.to_owned())), "{more}");
+        };
+        leads_to("", "postgres://pooler/jobs");
+        leads_to("postgres: { pooled: true, listen: 'postgres://db/jobs' }\n", "postgres://db/jobs");
+        let refused = direct("postgres: { pooled: true }\n");
+        assert!(refused.is_err_and(|failed| failed.message.contains("postgres.listen")));
     }
 }

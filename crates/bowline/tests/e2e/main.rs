@@ -8,6 +8,7 @@ mod artifacts;
 mod cleanups;
 mod commands;
 mod crashes;
+mod databases;
 mod fences;
 mod graphs;
 mod groups;

@@ -1,6 +1,9 @@
 //! `bowline db`: the store. What is old goes through the server that runs on it, or, where none does, by hand.
 
+mod backup;
 mod check;
+mod copy;
+mod migrate;
 mod place;
 
 use std::path::PathBuf;
@@ -15,8 +18,14 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::print::{put, put_json, say};
 
+pub(crate) use backup::show as show_backup;
+pub use backup::{BackupArgs, BackupView, backup_progress};
 pub(crate) use check::show as show_checked;
 pub use check::{CheckArgs, CheckView, Checked, FoundView, GradeView};
+pub(crate) use copy::show as show_copy;
+pub use copy::{CopiedTable, CopyArgs, CopyView};
+pub(crate) use migrate::show as show_migrated;
+pub use migrate::{MigrateArgs, MigratedView};
 pub use place::PlaceArgs;
 
 /// How often a server is asked how far it has got.
@@ -36,6 +45,9 @@ pub struct DbArgs {
 pub enum DbCommand {
     Prune(PruneArgs),
     Check(CheckArgs),
+    Migrate(MigrateArgs),
+    Backup(BackupArgs),
+    Copy(CopyArgs),
 }
 
 /// Delete what is old, now

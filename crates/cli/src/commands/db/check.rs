@@ -77,12 +77,18 @@ pub(crate) fn show(checked: &Checked, json: bool) -> Result<Exit, CliError> {
     if json {
         put_json(checked)?;
     } else {
-        for check in checked.checks.iter().filter(|check| check.count > 0) {
-            put_check(check)?;
-        }
-        say(&summary(checked));
+        show_found(checked)?;
     }
     Ok(if checked.sound { Exit::Success } else { Exit::Failed })
+}
+
+/// All that was found, and one line about it all.
+pub(crate) fn show_found(checked: &Checked) -> Result<(), CliError> {
+    for check in checked.checks.iter().filter(|check| check.count > 0) {
+        put_check(check)?;
+    }
+    say(&summary(checked));
+    Ok(())
 }
 
 fn put_check(check: &CheckView) -> Result<(), CliError> {
