@@ -244,6 +244,11 @@ impl House {
         });
     }
 
+    /// All processes of this house, runners and steps included.
+    pub fn living(&self) -> Vec<u32> {
+        process::living_in(self.folder.path())
+    }
+
     fn listen(&self) -> String {
         self.url.strip_prefix("http://").unwrap_or("127.0.0.1:0").to_owned()
     }
@@ -338,7 +343,7 @@ impl Drop for House {
             eprintln!("--- what servers and workers said ---\n{}", self.read("roles.log"));
         }
         // Runners outlive whoever started them: that is their purpose, and must not outlive the test.
-        for pid in process::living_in(self.folder.path()) {
+        for pid in self.living() {
             process::end(pid);
         }
     }

@@ -26,6 +26,9 @@ use crate::wait::await_that;
 
 const MISSING: &str = "tests need PostgreSQL 15 or later, and there is none here: apt-get install postgresql-15";
 
+/// Below it are those that services of the machine have.
+const LOWEST_PORT: u16 = 10_240;
+
 /// What no test depends on: the data is gone with the run.
 const HASTY: [&str; 5] =
     ["fsync=off", "full_page_writes=off", "wal_level=minimal", "max_wal_senders=0", "max_connections=300"];
@@ -495,9 +498,16 @@ pub fn bin() -> PathBuf {
     .clone()
 }
 
-pub(crate) fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("its number").port()
+/// None of those that the kernel gives to whoever connects: one of them could have it while its owner is away, even by connecting to
+/// itself.
+pub fn free_port() -> u16 {
+    let range = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
+    let first_given = range.split_whitespace().next().and_then(|word| word.parse::<u16>().ok()).unwrap_or(32768);
+    let count = u64::from(first_given.saturating_sub(LOWEST_PORT)).max(1);
+    let any = || std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), "port") % count;
+    let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    let mut tries = (0..1_000).map(|_| LOWEST_PORT + u16::try_from(any()).expect("below a port's number"));
+    tries.find(is_free).expect("a port that nobody has")
 }
 
 fn lock_file(path: &Path) -> File {

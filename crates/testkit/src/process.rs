@@ -22,9 +22,13 @@ pub fn kill(pid: u32) {
 }
 
 pub fn parent(pid: u32) -> u32 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it lives");
-    let parent = status.lines().find_map(|line| line.strip_prefix("PPid:")).expect("a parent");
-    parent.trim().parse().expect("a number")
+    parent_if_any(pid).expect("it lives")
+}
+
+/// The same for one that may be gone.
+pub fn parent_if_any(pid: u32) -> Option<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()
 }
 
 pub fn children(pid: u32) -> Vec<u32> {
@@ -36,7 +40,7 @@ pub fn children(pid: u32) -> Vec<u32> {
 }
 
 /// Kills it, if it is still there.
-pub(crate) fn end(pid: u32) {
+pub fn end(pid: u32) {
     let _ = Command::new("kill").args(["-KILL", &pid.to_string()]).output();
 }
 

@@ -9,7 +9,7 @@ const STEPS: usize = 6;
 const ROUNDS: usize = 20;
 
 /// Another one with every run, unless `BOWLINE_CHAOS_SEED` names it.
-fn seed() -> u64 {
+pub(crate) fn seed() -> u64 {
     let given = std::env::var("BOWLINE_CHAOS_SEED").ok().and_then(|seed| seed.parse().ok());
     let clock = || std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_nanos();
     given.unwrap_or_else(|| clock() as u64)

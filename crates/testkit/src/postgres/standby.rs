@@ -44,8 +44,11 @@ impl Postgres {
     /// As when its machine dies: none of its processes does anything any more.
     pub fn kill(&mut self) {
         let mut child = self.child.take().expect("it runs");
+        // While it stands still it makes no other: one that nobody saw would keep the next start from its memory.
+        let frozen = Frozen::new(child.id());
         let servants = process::children(child.id());
         child.kill().expect("killed");
+        drop(frozen);
         child.wait().expect("reaped");
         servants.iter().for_each(|&pid| process::end(pid));
         for pid in servants {

@@ -4,6 +4,7 @@
 
 mod town;
 
+mod chaos;
 mod connections;
 mod database;
 mod failover;

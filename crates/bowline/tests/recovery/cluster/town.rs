@@ -8,7 +8,7 @@ use std::process::ExitStatus;
 use testkit::{House, Role, await_that, postgres};
 
 /// Of all servers, since they have one database.
-const TOKEN: &str = "one-token-for-all-servers-of-the-town";
+pub(crate) const TOKEN: &str = "one-token-for-all-servers-of-the-town";
 
 pub(crate) struct Town {
     pub(crate) house: House,
@@ -45,18 +45,28 @@ impl Town {
 
     /// Starts, or starts again at the same address, the server with this name. The first one is asked until another is.
     pub(crate) fn start(&mut self, name: &'static str) -> Role {
-        let listen = self.addresses.get(name).map_or("127.0.0.1:0", |url| host(url));
-        let (data, tasks) = (self.house.path(&format!("data-{name}")), self.house.path("tasks"));
-        std::fs::create_dir_all(&tasks).expect("made");
-        let config = format!("listen: {listen}\ndata: {}\ntasks: {}\n", data.display(), tasks.display());
-        let config = self.house.write(&format!("server-{name}.yaml"), &config);
-        let role = self.house.role(&["server", "--config", &config.display().to_string()]);
+        let role = self.launch(name);
         let url = role.wait_ready();
         if self.house.url.is_empty() {
             self.house.url.clone_from(&url);
         }
         self.addresses.insert(name, url);
         role
+    }
+
+    /// Gives a server an address that nobody can have while it is away, however long that is.
+    pub(crate) fn settle(&mut self, name: &'static str) {
+        self.addresses.insert(name, format!("http://127.0.0.1:{}", postgres::free_port()));
+    }
+
+    /// Starts a server, and does not wait for it: it may have to wait itself.
+    pub(crate) fn launch(&self, name: &'static str) -> Role {
+        let listen = self.addresses.get(name).map_or("127.0.0.1:0", |url| host(url));
+        let (data, tasks) = (self.house.path(&format!("data-{name}")), self.house.path("tasks"));
+        std::fs::create_dir_all(&tasks).expect("made");
+        let config = format!("listen: {listen}\ndata: {}\ntasks: {}\n", data.display(), tasks.display());
+        let config = self.house.write(&format!("server-{name}.yaml"), &config);
+        self.house.role(&["server", "--config", &config.display().to_string()])
     }
 
     /// Stops a server in good order, and starts it again.
@@ -111,7 +121,7 @@ impl Town {
         }
     }
 
-    fn psql(&self, sql: &str) -> String {
+    pub(crate) fn psql(&self, sql: &str) -> String {
         let url = self.house.env.iter().find(|(name, _)| name == "BOWLINE_DATABASE").expect("it has one");
         postgres::psql(&url.1, sql)
     }
