@@ -74,9 +74,11 @@ sim-coverage: ## Which regions of what decides COVERAGE_SEEDS worlds reach; SIM=
 	$(CARGO) run --release --locked --manifest-path coverage/Cargo.toml --target-dir target/coverage/reader -- \
 		target/coverage/release/sim target/coverage/profiles $(SIM)
 
-soak: ## Kills, cuts and pauses at random, with a new seed each time, for SOAK_SECONDS; a failure prints its seed.
+soak: ## Kills, cuts and pauses at random for SOAK_SECONDS: one server, with a new seed each time, then several on PostgreSQL; a failure prints its seed.
 	@end=$$((SECONDS + $(SOAK_SECONDS))); while ((SECONDS < end)); \
-	do $(CARGO) test --locked -q -p bowline --test recovery chaos || exit 1; done
+	do $(CARGO) test --locked -q -p bowline --test recovery chaos:: -- --skip cluster:: || exit 1; done
+	BOWLINE_CHAOS_SECONDS=$(SOAK_SECONDS) BOWLINE_CHAOS_REPORT=$(CURDIR)/target/soak.md \
+		$(CARGO) test --locked -q -p bowline --test recovery cluster::chaos:: -- --nocapture
 
 kills: ## Kills the server in the midst of a job of five hundred steps, with KILLS_SEEDS seeds.
 	BOWLINE_KILLS=$(KILLS_SEEDS) $(CARGO) test --locked -q -p bowline --test recovery kills -- --nocapture

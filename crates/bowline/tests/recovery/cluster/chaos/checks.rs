@@ -7,6 +7,7 @@ use testkit::within;
 
 use super::super::town::Town;
 use super::load::{Kind, Load, Sent, Step};
+use super::outside::Place;
 use super::{SERVERS, ask};
 use crate::story::pass;
 
@@ -79,7 +80,7 @@ pub(super) fn await_whole_logs(town: &Town, load: &Load) -> usize {
         let lines = log(town, job, step, number);
         count += lines.iter().filter(|line| line.sub == 0).count();
         let of_step = steps_of(load, task)[ix.parse::<usize>().expect("a number")];
-        if let Some(what) = differs(&lines, of_step, ended_well == "t") {
+        if let Some(what) = differs(&lines, of_step.lines, ended_well == "t") {
             wrong.push(format!("attempt {number} of {step} of {job} ({of_step:?}): {what}"));
         }
     }
@@ -108,8 +109,9 @@ fn log(town: &Town, job: &str, step: &str, attempt: &str) -> Vec<Line> {
         .collect()
 }
 
-/// What is wrong with a log. One that ended well has printed all; of another nobody knows how far it came.
-fn differs(lines: &[Line], step: Step, ended_well: bool) -> Option<String> {
+/// What is wrong with the log of a step that prints so many lines and `end`. One that ended well has printed all; of another nobody
+/// knows how far it came.
+fn differs(lines: &[Line], count: u64, ended_well: bool) -> Option<String> {
     let (mut last, mut announced) = (0, 0);
     for Line { seq, sub, text } in lines {
         if *sub > 0 {
@@ -119,14 +121,14 @@ fn differs(lines: &[Line], step: Step, ended_well: bool) -> Option<String> {
         if *seq != last + announced + 1 {
             return Some(format!("line {seq} comes after line {last}, and {announced} are said to be missing"));
         }
-        let printed = if *seq <= step.lines { format!("line {seq}") } else { "end".to_owned() };
-        if *text != printed || *seq > step.lines + 1 {
+        let printed = if *seq <= count { format!("line {seq}") } else { "end".to_owned() };
+        if *text != printed || *seq > count + 1 {
             return Some(format!("line {seq} is {text:?}"));
         }
         (last, announced) = (*seq, 0);
     }
     let end = last + announced;
-    (ended_well && end != step.lines + 1)
+    (ended_well && end != count + 1)
         .then(|| format!("it ends with line {last}, and {announced} are said to be missing"))
 }
 
@@ -148,7 +150,7 @@ pub(super) fn check_rows(town: &Town, load: &Load, sent: &[Sent]) -> Seen {
         "SELECT j.task, s.job_id, s.ix, s.name, s.state, coalesce(s.error_code, '') FROM steps s JOIN jobs j ON j.id = s.job_id",
     );
     let starts = load.outside.starts();
-    check_starts_known(town, starts.keys().map(|(job, step, number)| (job.as_str(), step.as_str(), *number)).collect());
+    check_starts_known(town, &starts);
     let mut wrong = Vec::new();
     for ((job, step, number), times) in starts.iter().filter(|(_, times)| **times != 1) {
         wrong.push(format!("attempt {number} of {step} of {job} was started {times} times"));
@@ -156,7 +158,7 @@ pub(super) fn check_rows(town: &Town, load: &Load, sent: &[Sent]) -> Seen {
     for row in steps.lines() {
         let [task, job, ix, name, state, code] = columns(row);
         let kind = steps_of(load, task)[ix.parse::<usize>().expect("a number")].kind;
-        let of_step = |(of, step, _): &&super::outside::Place| of == job && step == name;
+        let of_step = |(of, step, _): &&Place| of == job && step == name;
         let first = (job.to_owned(), name.to_owned(), 0);
         let count = starts.range(first..).map(|(place, _)| place).take_while(of_step).count();
         let end = if code.is_empty() { state.to_owned() } else { format!("{state}: {code}") };
@@ -192,15 +194,15 @@ fn check_jobs(jobs: &[[&str; 3]], sent: &[Sent]) {
 }
 
 /// Nothing starts that is not on record.
-fn check_starts_known(town: &Town, starts: BTreeSet<(&str, &str, u32)>) {
+fn check_starts_known(town: &Town, starts: &BTreeMap<Place, usize>) {
     let attempts = town
         .psql("SELECT a.job_id, s.name, a.number FROM attempts a JOIN steps s ON s.job_id = a.job_id AND s.ix = a.ix");
     let known = attempts.lines().map(|row| {
         let [job, step, number] = columns(row);
-        (job, step, number.parse().expect("a number"))
+        (job.to_owned(), step.to_owned(), number.parse().expect("a number"))
     });
-    let known: BTreeSet<(&str, &str, u32)> = known.collect();
-    let unknown: Vec<_> = starts.difference(&known).collect();
+    let known: BTreeSet<Place> = known.collect();
+    let unknown: Vec<&Place> = starts.keys().filter(|place| !known.contains(*place)).collect();
     assert!(unknown.is_empty(), "started, and not on record: {unknown:?}");
 }
 
@@ -234,4 +236,30 @@ fn steps_of(load: &Load, task: &str) -> Vec<Step> {
 fn columns<const N: usize>(row: &str) -> [&str; N] {
     let columns: Vec<&str> = row.split('|').collect();
     columns.try_into().unwrap_or_else(|columns| panic!("{N} columns: {columns:?}"))
+}
+
+#[test]
+fn a_log_that_is_not_whole_is_found() {
+    let log = |lines: &[(u64, u64, &str)]| -> Vec<Line> {
+        lines.iter().map(|(seq, sub, text)| Line { seq: *seq, sub: *sub, text: (*text).to_owned() }).collect()
+    };
+    let wrong = |lines: &[(u64, u64, &str)], ended_well| differs(&log(lines), 2, ended_well).is_some();
+    let whole = [(1, 0, "line 1"), (2, 0, "line 2"), (3, 0, "end")];
+    assert!(!wrong(&whole, true) && !wrong(&whole[..2], false));
+    assert!(wrong(&whole[..2], true), "its end is missing");
+    assert!(wrong(&whole[1..], false), "so is its beginning");
+    assert!(
+        wrong(&[whole[0], whole[2]], true)
+            && wrong(&[whole[0], whole[0]], false)
+            && wrong(&[whole[1], whole[0]], false)
+    );
+    assert!(wrong(&[whole[0], (2, 0, "line 3")], false) && wrong(&[whole[0], whole[1], whole[2], (4, 0, "end")], true));
+    let said = [whole[0], (1, 1, "--- 1 log lines lost. ---"), whole[2]];
+    assert!(!wrong(&said, true));
+    assert!(
+        wrong(&[said[0], (1, 1, "--- 2 log lines dropped due to buffer overflow. ---"), said[2]], true),
+        "one too many"
+    );
+    let replay = "--- Worker offline for 1s. Replaying 1 buffered events and 2 buffered log lines. ---";
+    assert!(!wrong(&[whole[0], (1, 1, replay), whole[1], whole[2]], true), "nothing is missing");
 }

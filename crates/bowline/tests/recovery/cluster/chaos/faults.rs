@@ -51,14 +51,13 @@ impl Fault {
         }
     }
 
-    /// How long it lasts at most. Some are away for longer than the window, and workers than a runner waits for them.
-    fn away_max_ms(self) -> u64 {
+    /// How long it lasts at most. Some last longer than the window, than a server is missed by nobody, and than a runner waits for its worker.
+    fn lasts_max_ms(self) -> u64 {
         match self {
-            Fault::KillServer => 5_000,
-            Fault::FreezeServer | Fault::FreezeWorker => 9_000,
-            Fault::KillWorker => 14_000,
+            Fault::KillServer | Fault::FreezeServer | Fault::FreezeWorker => 20_000,
+            Fault::KillWorker => 25_000,
             Fault::KillRunner => 1,
-            Fault::KillDatabase => 3_000,
+            Fault::KillDatabase => 8_000,
         }
     }
 }
@@ -83,7 +82,9 @@ fn plan(seed: u64, length: Duration) -> Vec<Planned> {
         }
         let fault = dice.of(&faults);
         let whom = usize::try_from(dice.roll(1 << 16)).expect("small");
-        planned.push(Planned { at, fault, whom, lasts: Duration::from_millis(dice.roll(fault.away_max_ms())) });
+        // Most are short.
+        let at_most = 1 + dice.roll(fault.lasts_max_ms());
+        planned.push(Planned { at, fault, whom, lasts: Duration::from_millis(dice.roll(at_most)) });
     }
 }
 
