@@ -183,7 +183,7 @@ pub(super) fn check_rows(town: &Town, load: &Load, sent: &[Sent]) -> Seen {
 fn check_jobs(jobs: &[[&str; 3]], sent: &[Sent]) {
     let mut ids: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     jobs.iter().for_each(|[task, id, _]| ids.entry(task).or_default().push(id));
-    for Sent { task, id } in sent {
+    for Sent { task, id, .. } in sent {
         let there = ids.remove(task.as_str()).unwrap_or_default();
         match id {
             Some(id) => assert_eq!(there, [id], "{task}"),

@@ -33,11 +33,11 @@ impl Fault {
     /// Each with how often it comes, of all together.
     const ALL: [(Fault, usize); 6] = [
         (Fault::KillServer, 4),
-        (Fault::FreezeServer, 3),
-        (Fault::KillWorker, 5),
+        (Fault::FreezeServer, 2),
+        (Fault::KillWorker, 6),
         (Fault::FreezeWorker, 1),
-        (Fault::KillRunner, 5),
-        (Fault::KillDatabase, 2),
+        (Fault::KillRunner, 6),
+        (Fault::KillDatabase, 1),
     ];
 
     fn words(self) -> &'static str {
@@ -54,10 +54,10 @@ impl Fault {
     /// How long it lasts at most. Some last longer than the window, than a server is missed by nobody, and than a runner waits for its worker.
     fn lasts_max_ms(self) -> u64 {
         match self {
-            Fault::KillServer | Fault::FreezeServer | Fault::FreezeWorker => 20_000,
+            Fault::KillServer | Fault::FreezeServer | Fault::FreezeWorker => 15_000,
             Fault::KillWorker => 25_000,
             Fault::KillRunner => 1,
-            Fault::KillDatabase => 8_000,
+            Fault::KillDatabase => 5_000,
         }
     }
 }
@@ -193,7 +193,7 @@ impl<'a> Stage<'a> {
             Fault::KillDatabase => self.kill_database(well_at),
         };
         let Some(whom) = whom else { return };
-        println!("{now:.1?} {}: {whom}, for {lasts:.1?}", fault.words());
+        println!("{:.1} s: {}: {whom}, for {:.1} s", now.as_secs_f64(), fault.words(), lasts.as_secs_f64());
         *self.done.entry(fault.words()).or_default() += 1;
     }
 

@@ -1,7 +1,7 @@
 //! Jobs of all effects, one after the other, as a seed has them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 use testkit::House;
@@ -17,6 +17,9 @@ const PACE_MS: u64 = 500;
 
 /// Before the next server is asked for the same.
 const NEXT_SERVER: Duration = Duration::from_millis(100);
+
+/// Nobody was there to take a job, which those who read of faults may want to know.
+const WORTH_A_WORD: Duration = Duration::from_secs(2);
 
 const STEPS_MAX: u64 = 3;
 
@@ -79,6 +82,7 @@ pub(super) struct Step {
 pub(super) struct Sent {
     pub(super) task: String,
     pub(super) id: Option<String>,
+    pub(super) took: Duration,
 }
 
 #[derive(Debug)]
@@ -107,6 +111,7 @@ impl Load {
             let body = json!({ "spec": self.text(&task, number) }).to_string();
             let key = format!("idempotency-key: {task}\r\n");
             let mut servers = SERVERS.into_iter().cycle().skip(usize::try_from(dice.roll(3)).expect("small"));
+            let asked = Instant::now();
             let id = loop {
                 if stop.load(Ordering::Relaxed) {
                     break None;
@@ -118,8 +123,11 @@ impl Load {
                     Ok(other) => panic!("{task} was refused: {other:?}"),
                 }
             };
-            let stopped = id.is_none();
-            sent.push(Sent { task, id });
+            let (stopped, took) = (id.is_none(), asked.elapsed());
+            if took > WORTH_A_WORD {
+                println!("{task} was asked for during {took:.1?}");
+            }
+            sent.push(Sent { task, id, took });
             if stopped {
                 break;
             }

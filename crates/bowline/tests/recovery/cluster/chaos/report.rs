@@ -17,6 +17,8 @@ pub(super) struct Report {
     pub(super) lines: usize,
     /// From when all were well until every job was final.
     pub(super) settled: Duration,
+    /// The longest that a job was asked for until some server took it.
+    pub(super) taken: Duration,
     /// The longest that a step was `recovering`.
     pub(super) verdict: Duration,
 }
@@ -31,7 +33,7 @@ impl Report {
     }
 
     fn text(&self) -> String {
-        let Report { seed, length, faults, seen, lines, settled, verdict } = self;
+        let Report { seed, length, faults, seen, lines, settled, taken, verdict } = self;
         let mut text = format!(
             "# Chaos with several servers on one PostgreSQL\n\n\
              | | |\n|---|---|\n\
@@ -40,10 +42,12 @@ impl Report {
              | executions of steps | {} |\n\
              | log lines, each once and in order | {lines} |\n\
              | longest time until a verdict on a step that was cut off, deaf time included | {:.1} s |\n\
+             | longest time until some server took a job | {:.1} s |\n\
              | until every job was final, from the last repair on | {:.1} s |\n",
             length.as_secs(),
             seen.starts,
             verdict.as_secs_f64(),
+            taken.as_secs_f64(),
             settled.as_secs_f64(),
         );
         let rows = faults.iter().map(|(fault, count)| format!("| {fault} | {count} |"));
