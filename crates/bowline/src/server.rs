@@ -138,10 +138,15 @@ pub(crate) async fn start(config: &ServerConfig, data: &Path, tasks: Option<&Pat
             let path = path.as_ref().map_or_else(|| data.join("bowline.db"), PathBuf::from);
             ::server::run::start(open(&path).await?, config, data, tasks, preset).await
         }
-        Database::Postgres(url) => {
+        Database::Postgres(url) => loop {
             let store = open_shared(url, &config.postgres).await?;
-            ::server::run::start(store, config, data, tasks, preset).await
-        }
+            match ::server::run::start(store, config, data, tasks, preset.clone()).await {
+                // It was there, and is gone again: that is waited for as before the start.
+                Err(error) if error.is_away() => remind(error.to_string(), &mut None),
+                started => break started,
+            }
+            tokio::time::sleep(AWAY_PAUSE_FIRST).await;
+        },
     };
     started.map_err(Failed::other)
 }

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 use engine::deadline::Rules;
 use engine::definition::HookWork;
@@ -26,6 +27,9 @@ use crate::retention::RetentionRules;
 use crate::settings::DefinitionSettings;
 use crate::tasks::{self, TaskRegistry};
 use crate::{courier, http, link};
+
+/// Between tries to go on with a start while the database is away.
+const AWAY_PAUSE: Duration = Duration::from_secs(1);
 
 /// A server that accepts requests.
 pub struct Server {
@@ -55,6 +59,16 @@ pub enum StartError {
     Installation(#[from] InstallationError),
     #[error(transparent)]
     AdminToken(#[from] AdminTokenError),
+}
+
+impl StartError {
+    /// The database went away in the middle. Whoever starts once more when it is back finds nothing in the way.
+    pub fn is_away(&self) -> bool {
+        let (StartError::Store(error) | StartError::Installation(InstallationError::Store(error))) = self else {
+            return false;
+        };
+        matches!(error, StoreError::Unavailable { .. })
+    }
 }
 
 /// Starts on `store`. `data` holds `admin.token`; `preset` is the first admin token, if the operator chose it.
@@ -93,16 +107,18 @@ pub async fn start<S: Store + 'static>(
     let (post, parcels) = mpsc::unbounded_channel();
     let secrets = Arc::new(Secrets::new(data, reader.clone()));
     let core = core.with_post(post).with_secrets(secrets.clone());
+    let pushed_before = reader.tasks()?;
+    // From here on there is a thread that is not to be left alone: whatever the database does, it is waited for.
     let (ledger, thread) = ledger::start(core, clock.clone(), bell).map_err(StartError::Thread)?;
 
     let (stop, shutdown) = watch::channel(false);
     let access = Arc::new(Access::new(ledger.clone(), reader.clone(), clock.clone(), shared));
-    let admin_token = access.bootstrap(data, preset.as_deref()).await?;
+    let admin_token = bootstrap(&access, data, preset.as_deref()).await?;
     let defaults = &config.defaults;
     let settings = DefinitionSettings::new(defaults.step_timeout, defaults.job_timeout, defaults.expires)
         .with_environments(&config.environments);
     let folder = tasks.map(Path::to_owned);
-    let tasks = TaskRegistry::with_notices(settings, folder, &reader.tasks()?, clock.now(), notice_tasks(config));
+    let tasks = TaskRegistry::with_notices(settings, folder, &pushed_before, clock.now(), notice_tasks(config));
     let tasks = Arc::new(tasks);
     let pushed = shared.then(|| reader.clone());
     tokio::spawn(tasks::watch(tasks.clone(), ledger.clone(), pushed, clock.clone(), shutdown.clone()));
@@ -132,6 +148,19 @@ pub async fn start<S: Store + 'static>(
     let router = http::router(app.clone()).merge(links);
     let serving = tokio::spawn(http::serve(listener, router, http::Limits::default(), shutdown));
     Ok(Server { address, admin_token, app, stop, serving, ledger: thread })
+}
+
+/// The admin's token, when the database can say and keep it.
+async fn bootstrap(access: &Access, data: &Path, preset: Option<&str>) -> Result<String, AdminTokenError> {
+    loop {
+        match access.bootstrap(data, preset).await {
+            Err(AdminTokenError::Access(error)) if error.is_away() => {
+                tracing::warn!(%error, "waiting for the database, to go on with the start");
+                tokio::time::sleep(AWAY_PAUSE).await;
+            }
+            done => return done,
+        }
+    }
 }
 
 /// And whether it belongs to the database with this id.

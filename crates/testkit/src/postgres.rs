@@ -282,6 +282,11 @@ impl Postgres {
         self.address.psql("postgres", sql)
     }
 
+    /// Does this in a session of its own; returns when it is done, and the session is still open.
+    pub fn hold(&self, sql: &str) -> Holding {
+        self.address.hold("postgres", sql)
+    }
+
     /// Sessions that do nothing, until there is room for no other.
     pub fn take_all_connections(&self) -> Vec<Session> {
         let another = || {

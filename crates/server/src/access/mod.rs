@@ -58,6 +58,17 @@ pub enum AccessError {
     Broken(#[from] tokio::task::JoinError),
 }
 
+impl AccessError {
+    /// Nothing is wrong with the token: the database cannot be asked at the moment.
+    pub fn is_away(&self) -> bool {
+        match self {
+            AccessError::Store(error) => matches!(error, StoreError::Unavailable { .. }),
+            AccessError::Ledger(down) => matches!(down, LedgerDown::Away(_) | LedgerDown::WentAway(_)),
+            AccessError::Denied | AccessError::NoChance(_) | AccessError::Broken(_) => false,
+        }
+    }
+}
+
 /// What is wanted of a new token.
 #[derive(Debug, Clone)]
 pub struct NewToken {

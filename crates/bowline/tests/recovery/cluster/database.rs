@@ -130,6 +130,31 @@ fn nobody_is_judged_for_his_silence_while_the_database_is_away() {
     check_ran_once(&town.house, &id);
 }
 
+/// What a start reads after it has reached the database: each is a moment at which that can die.
+#[test]
+fn a_server_whose_database_crashes_while_it_starts_waits_for_it() {
+    let mut postgres = Postgres::start(&[]);
+    let mut town = Town::on(&postgres.url(), "30");
+    assert!(town.start("a").stop().success());
+    for table in ["meta", "hearing", "tasks", "tokens"] {
+        let holding = postgres.hold(&format!("BEGIN; LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE"));
+        let server = town.launch("a");
+        await_that(&format!("it reads {table}"), || {
+            let waiting = postgres.psql("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'");
+            (waiting != "0").then_some(())
+        });
+        let waits = || town.house.read("roles.log").matches("waiting for the database").count();
+        let before = waits();
+        postgres.kill();
+        drop(holding);
+        await_that("it says that it waits", || (waits() > before).then_some(()));
+        postgres.start_again();
+        server.wait_ready();
+        town.house.bowline(&["jobs"]).ok();
+        assert!(server.stop().success());
+    }
+}
+
 #[test]
 fn a_database_whose_rows_are_locked_for_long_is_waited_for() {
     let mut town = Town::hasty();
