@@ -88,6 +88,9 @@ pub struct StepPlan {
     /// It leaves files.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub files: bool,
+    /// And does so however it ends.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub always: bool,
     /// A step whose files it wants.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fetches: Option<usize>,
@@ -262,6 +265,8 @@ impl JobPlan {
         jobs.iter_mut().for_each(|job| job.roll_noticed(&mut dice));
         let mut dice = Dice::new(seed, "files");
         jobs.iter_mut().for_each(|job| job.roll_files(&mut dice));
+        let mut dice = Dice::new(seed, "files in any case");
+        jobs.iter_mut().for_each(|job| job.roll_always(&mut dice));
         jobs
     }
 
@@ -357,6 +362,7 @@ impl StepPlan {
             hold_expires: None,
             shows: None,
             files: false,
+            always: false,
             fetches: None,
             grace: Duration::from_secs(30),
             clean: None,
@@ -398,6 +404,7 @@ impl StepPlan {
             hold_expires: dice.chance(0.3).then(|| roll_time(20, 900, dice)),
             shows,
             files: false,
+            always: false,
             fetches: None,
             grace: millis::whole(dice.duration(Duration::from_millis(100), Duration::from_secs(30))),
             clean: None,
@@ -709,6 +716,8 @@ mod tests {
             plan.steps.iter_mut().for_each(|step| step.roll_gate(&mut dice));
             plan.steps.iter_mut().for_each(|step| step.roll_clean(&mut dice));
             plan.roll_secrets(&mut dice);
+            plan.roll_files(&mut dice);
+            plan.roll_always(&mut dice);
             let options = plan.settings().options();
             for plan in plan.with_children() {
                 let text = plan.text();

@@ -225,7 +225,9 @@ impl Draft<'_> {
                 (None, None) => Verb::Succeed,
                 (None, Some(_)) => Verb::Fail,
             };
-            return self.stop_confirmed(ix, cancelling.cause, verb);
+            let (mut failure, reason) = self.stop_failure(ix, cancelling.cause);
+            add_unstored(&mut failure, report);
+            return self.stopped_as(ix, cancelling.cause, verb, failure, &reason);
         }
         match failure {
             None => {
@@ -354,7 +356,9 @@ impl Draft<'_> {
             Stopped::LeaseExpired => self.failure_of_lease(ix),
             Stopped::Worker => self.failure_of_leaving(ix),
         });
-        stopped.or_else(|| failure_of_outcome(&name, report))
+        let mut failure = stopped.or_else(|| failure_of_outcome(&name, report))?;
+        add_unstored(&mut failure, report);
+        Some(failure)
     }
 
     pub(super) fn queued(&self, ix: StepIx, wanted: &'static str) -> Result<&Queued, Rejection> {
@@ -389,21 +393,17 @@ impl Draft<'_> {
 }
 
 fn failure_of_outcome(name: &str, report: &Report) -> Option<Failure> {
-    let unstored = match &report.artifacts {
-        Some(Artifacts::Failed(why)) => Some(why),
-        Some(Artifacts::Stored(_)) | None => None,
-    };
-    let mut failure = match &report.outcome {
-        Outcome::Exited(0) => match &report.output_error {
-            Some(problem) => Failure::new(
+    Some(match &report.outcome {
+        Outcome::Exited(0) => match (&report.output_error, &report.artifacts) {
+            (Some(problem), _) => Failure::new(
                 FailureKind::BadOutput,
                 format!("Step `{name}` ended well, but its outputs did not: {problem}"),
             ),
-            None => {
-                let why = unstored?;
+            (None, Some(Artifacts::Failed(why))) => {
                 let message = format!("Step `{name}` ended well, but its artifacts were not stored: {why}");
-                return Some(Failure::new(FailureKind::Artifacts, message));
+                Failure::new(FailureKind::Artifacts, message)
             }
+            (None, Some(Artifacts::Stored(_)) | None) => return None,
         },
         Outcome::Exited(code) => {
             Failure::new(FailureKind::ExitCode(*code), format!("Step `{name}` exited with code {code}"))
@@ -417,10 +417,14 @@ fn failure_of_outcome(name: &str, report: &Report) -> Option<Failure> {
         Outcome::SpawnFailed(why) => {
             Failure::new(FailureKind::SpawnFailed, format!("Step `{name}` could not be started: {why}"))
         }
-    };
-    // What it failed of comes first, and stays what it is.
-    if let Some(why) = unstored {
+    })
+}
+
+/// What it failed of, or was stopped for, comes first, and stays what it is.
+fn add_unstored(failure: &mut Failure, report: &Report) {
+    if let Some(Artifacts::Failed(why)) = &report.artifacts
+        && failure.kind != FailureKind::Artifacts
+    {
         failure.message = format!("{}; its artifacts were not stored: {why}", failure.message);
     }
-    Some(failure)
 }

@@ -176,13 +176,25 @@ impl Draft<'_> {
     /// The attempt that was told to stop is over for certain. `verb`: what ends it where it was to be cancelled.
     pub(super) fn stop_confirmed(&mut self, ix: StepIx, cause: StopCause, verb: Verb) -> Result<(), Rejection> {
         let (failure, reason) = self.stop_failure(ix, cause);
+        self.stopped_as(ix, cause, verb, failure, &reason)
+    }
+
+    /// The same, where more is known of what it was stopped for.
+    pub(super) fn stopped_as(
+        &mut self,
+        ix: StepIx,
+        cause: StopCause,
+        verb: Verb,
+        failure: Failure,
+        reason: &str,
+    ) -> Result<(), Rejection> {
         match cause {
             StopCause::StepTimeout => self.timed_out(ix, Verb::Complete, failure, Some(Ground::ReportedGone)),
             StopCause::RunnerStale { silent_ms } => {
                 self.decide_silence(ix, Verb::Complete, silent_ms, Some(Ground::ReportedGone))
             }
             StopCause::Cancel | StopCause::JobTimeout | StopCause::Sibling => {
-                self.end(ix, verb, End::Cancelled, Some(failure), &reason)
+                self.end(ix, verb, End::Cancelled, Some(failure), reason)
             }
         }
     }

@@ -40,7 +40,9 @@ fn of_an_end() {
             ("a", "go a; end a unstored"),
             ("a", "go a; end a 3-unstored"),
             ("a[timeout:90s]", "go a; end a timeout"),
+            ("a[timeout:90s]", "go a; end a timeout-unstored"),
             ("a", "go a; end a cancelled"),
+            ("a", "go a; cancel; end a cancelled-unstored"),
             ("a[stop]", "go a; end a lease"),
             ("a[stop]", "go a; lost a; end a lease"),
             ("a", "go a; end a worker"),
@@ -63,8 +65,12 @@ fn of_an_end() {
               Step `a` exited with code 3; its artifacts were not stored: the disk is full (exit_code)
             a[timeout:90s] | go a; end a timeout
               Step `a` was stopped: it took longer than its timeout of 90s (step_timeout)
+            a[timeout:90s] | go a; end a timeout-unstored
+              Step `a` was stopped: it took longer than its timeout of 90s; its artifacts were not stored: the disk is full (step_timeout)
             a | go a; end a cancelled
               Step `a` was cancelled (cancelled)
+            a | go a; cancel; end a cancelled-unstored
+              Step `a` was cancelled by ann; its artifacts were not stored: the disk is full (cancelled)
             a[stop] | go a; end a lease
               Step stopped: its worker was cut off for longer than its lease (step `a` on worker w1 on h1, attempt 1, started 1970-01-01T00:16:40Z, seen 1970-01-01T00:16:40Z) (lease_expired)
             a[stop] | go a; lost a; end a lease

@@ -1,17 +1,22 @@
-//! Promise: a step that ended well has left its files: its row names a set, and that set is stored by then. A step that wants
-//! files of another starts with exactly those that the other has left in its row.
+//! Promise: a step that ended well has left its files: its row names a set, and that set is stored by then. One that leaves them in any
+//! case has left them however its program ended, or its error says why not. A step that wants files of another starts with exactly
+//! those that the other has left in its row; and what an earlier attempt left is not there any more when the next one runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use engine::AttemptId;
 use protocol::attempt::AttemptSpec;
 use store::Batch;
+use store::rows::AttemptRow;
 
 use super::plans::Plans;
 use super::rows::{Place, Rows};
 use super::{Accepted, Findings};
 
 const CHECKER: &str = "files";
+
+/// How an error says that files were not stored.
+const NOT_STORED: &str = "its artifacts were not stored";
 
 #[derive(Debug, Default)]
 pub(crate) struct Files {
@@ -43,8 +48,28 @@ impl Files {
                 None if leaves && row.state == "success" && !is_a_persons_word(batch, place) => {
                     found.add(CHECKER, format!("{} of {} ended well, and its files are nowhere", row.name, row.job));
                 }
+                Some(set) if row.state == "running" => {
+                    found.add(CHECKER, format!("{} of {} runs, and has left {set} already", row.name, row.job));
+                }
                 Some(_) | None => {}
             }
+        }
+        for row in accepted.attempts().filter(|row| row.ended_at.is_some()) {
+            let place = Place { job: row.job, step: row.ix };
+            if plans.step(rows, place).is_some_and(|plan| plan.always) {
+                self.left_in_any_case(row, place, found);
+            }
+        }
+    }
+
+    /// Whoever has no code and no signal never ran, or was not heard of.
+    fn left_in_any_case(&self, row: &AttemptRow, place: Place, found: &mut Findings) {
+        let ran = row.state == "ended" && (row.exit_code.is_some() || row.signal.is_some());
+        let is_named = self.named.get(&place).is_some_and(Option::is_some);
+        let says_so = row.error_message.as_ref().is_some_and(|message| message.contains(NOT_STORED));
+        if ran && !is_named && !says_so {
+            let (id, job, why) = (row.id, row.job, row.error_message.as_deref().unwrap_or("it ended well"));
+            found.add(CHECKER, format!("attempt {id} of {job} has left no files, and nobody says so: {why}"));
         }
     }
 

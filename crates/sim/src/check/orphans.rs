@@ -46,7 +46,7 @@ impl Orphans {
             }
             let voice = ears.worker(attempt.worker);
             let thawed = ears.freeze(id).map_or(Duration::ZERO, |freeze| freeze.until);
-            let grace = plans.step(rows, attempt.place).map(|plan| plan.stop_time()).unwrap_or_default();
+            let grace = plans.step(rows, attempt.place).map(|plan| plan.end_time()).unwrap_or_default();
             let gone_by = over.max(voice.hello).max(thawed) + grace + MARGIN;
             if voice.seen > gone_by {
                 let why = if replaced { "was replaced" } else { "was told to stop" };

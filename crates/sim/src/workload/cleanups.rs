@@ -9,6 +9,9 @@ use super::{Behaviour, Kind, StepPlan, quoted};
 use crate::dice::Dice;
 use crate::millis;
 
+/// What a server waits for files that are left in any case; their worker gives them up ten seconds before.
+const STORE_AFTER_STOP: Duration = Duration::from_secs(60);
+
 /// A program that puts things in order, and the time that it has for that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CleanPlan {
@@ -18,9 +21,14 @@ pub struct CleanPlan {
 }
 
 impl StepPlan {
-    /// How long an order to stop may take: its grace, and its cleanup if it has one.
-    pub(crate) fn stop_time(&self) -> Duration {
+    /// How long its processes may take to end when they are told to: its grace, and its cleanup if it has one.
+    pub(crate) fn end_time(&self) -> Duration {
         self.grace + self.clean.map(|clean| clean.budget).unwrap_or_default()
+    }
+
+    /// How long an order to stop may take: until they have ended, and what it leaves in any case is stored.
+    pub(crate) fn stop_time(&self) -> Duration {
+        self.end_time() + if self.always { STORE_AFTER_STOP } else { Duration::ZERO }
     }
 
     /// Every fifth has one; of these about one in eight takes longer than it may.

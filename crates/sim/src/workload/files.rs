@@ -14,8 +14,7 @@ impl JobPlan {
         }
         for ix in 0..self.steps.len() {
             let step = &self.steps[ix];
-            let plain = matches!(step.kind, Kind::Work(_)) && step.fan.is_none() && step.child.is_none();
-            if !plain || step.timeout.is_some() {
+            if !step.is_plain() || step.timeout.is_some() {
                 continue;
             }
             let leaves = dice.chance(0.5);
@@ -26,9 +25,32 @@ impl JobPlan {
             (step.files, step.fetches) = (leaves, fetches);
         }
     }
+
+    /// Lets some steps leave their files however they end: of those that leave some anyway, and of those that fail or have a time
+    /// of their own, which is what this is for.
+    pub(super) fn roll_always(&mut self, dice: &mut Dice) {
+        if !dice.chance(0.3) {
+            return;
+        }
+        for step in self.steps.iter_mut().filter(|step| step.is_plain()) {
+            let share = if step.files || step.timeout.is_some() || step.fails() { 0.6 } else { 0.2 };
+            if dice.chance(share) {
+                (step.files, step.always) = (true, true);
+            }
+        }
+    }
 }
 
 impl StepPlan {
+    /// One program does it, once.
+    fn is_plain(&self) -> bool {
+        matches!(self.kind, Kind::Work(_)) && self.fan.is_none() && self.child.is_none()
+    }
+
+    fn fails(&self) -> bool {
+        matches!(self.kind, Kind::Work(behaviour) if behaviour.first_code != 0)
+    }
+
     /// What its worker must be able to do.
     pub(crate) fn features(&self) -> Vec<&'static str> {
         let needs = [
@@ -40,8 +62,10 @@ impl StepPlan {
     }
 
     pub(super) fn write_files(&self, steps: &[StepPlan], text: &mut String) {
-        if self.files {
-            text.push_str("    artifacts: [ out ]\n");
+        match (self.files, self.always) {
+            (true, false) => text.push_str("    artifacts: [ out ]\n"),
+            (_, true) => text.push_str("    artifacts: { paths: [ out ], when: always }\n"),
+            (false, false) => {}
         }
         if let Some(from) = self.fetches {
             text.push_str(&format!("    fetch: [ {} ]\n", steps[from].name));
