@@ -40,6 +40,9 @@ pub(crate) trait Witness: Send {
     /// These jobs were taken off the record.
     fn deleted(&mut self, _jobs: &[JobId]) {}
 
+    /// This worker was, since nobody has seen it from that time on.
+    fn departed(&mut self, _worker: WorkerId, _unseen_since: Time) {}
+
     /// Commits were lost: which of the jobs that were deleted are there again?
     fn came_back(&mut self, _is_there: &dyn Fn(JobId) -> bool) {}
 
@@ -297,7 +300,12 @@ impl Store for Handle {
         now: Time,
         under: Option<Tenure>,
     ) -> Result<bool, StoreError> {
-        self.tidy(under, |store| store.depart(worker, unseen_since, now, under))
+        let gone = self.tidy(under, |store| store.depart(worker, unseen_since, now, under))?;
+        if gone {
+            self.database.story.add(|| format!("server {} deletes worker {worker}, which is away for long", self.server));
+            lock(&self.database.witness).departed(worker, unseen_since);
+        }
+        Ok(gone)
     }
 
     fn prune_groups(&mut self, before: Time, limit: usize, under: Option<Tenure>) -> Result<usize, StoreError> {

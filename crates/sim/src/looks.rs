@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use engine::AttemptId;
+use engine::{AttemptId, WorkerId};
 use server::explain::{Live, explain};
 
 use crate::check::HostCensus;
@@ -68,6 +68,9 @@ impl World {
                 groups: host.groups.len(),
             };
             self.check(|checks| checks.host_at_the_end(at, &census));
+            if host.process.is_some() {
+                self.check(|checks| checks.worker_at_the_end(at, WorkerId(host.worker)));
+            }
         }
     }
 

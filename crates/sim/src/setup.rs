@@ -55,13 +55,19 @@ pub struct Scale {
 pub struct RetentionPlan {
     pub jobs_secs: u64,
     pub logs_secs: Option<u64>,
+    /// How long a worker may be away.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workers_secs: Option<u64>,
 }
 
 impl RetentionPlan {
     /// By dice of its own: most worlds keep everything.
     pub fn roll(seed: u64) -> Option<RetentionPlan> {
         let mut dice = Dice::new(seed, "retention");
-        dice.chance(0.25).then(|| RetentionPlan::some(&mut dice))
+        let plan = dice.chance(0.25).then(|| RetentionPlan::some(&mut dice))?;
+        // Longer than the window in which whoever is away is waited for.
+        let mut dice = Dice::new(seed, "retention of workers");
+        Some(RetentionPlan { workers_secs: dice.chance(0.6).then(|| dice.between(150, 500)), ..plan })
     }
 
     /// One in any case.
@@ -71,7 +77,8 @@ impl RetentionPlan {
 
     fn some(dice: &mut Dice) -> RetentionPlan {
         let jobs_secs = dice.between(20, 200);
-        RetentionPlan { jobs_secs, logs_secs: dice.chance(0.5).then(|| dice.between(10, jobs_secs)) }
+        let logs_secs = dice.chance(0.5).then(|| dice.between(10, jobs_secs));
+        RetentionPlan { jobs_secs, logs_secs, workers_secs: None }
     }
 
     pub(crate) fn rules(self) -> RetentionRules {
@@ -80,7 +87,7 @@ impl RetentionPlan {
         RetentionRules {
             jobs: Some(seconds(self.jobs_secs)),
             logs: self.logs_secs.map(seconds),
-            workers: None,
+            workers: self.workers_secs.map(seconds),
             every,
             settle,
         }

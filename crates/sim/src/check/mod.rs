@@ -46,6 +46,7 @@ use std::time::Duration;
 use engine::why::Why;
 use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
 use protocol::attempt::{AttemptSpec, Ticket};
+use protocol::link::RefusedCode;
 use server::ledger::Census;
 use store::rows::{AttemptRow, JobRow, StepRow, StoredJob};
 use store::{Batch, Committed, Reader, StoreError, Tenure, TriggerWrite};
@@ -504,6 +505,16 @@ impl Checks {
         }
     }
 
+    /// A server has sent this worker away for good.
+    pub(crate) fn sent_away(&mut self, worker: WorkerId, code: RefusedCode) {
+        self.retention.sent_away(worker, code, &mut self.found);
+    }
+
+    /// A host has a worker process at the end, of this identity.
+    pub(crate) fn worker_at_the_end(&mut self, host: usize, worker: WorkerId) {
+        self.retention.worker_at_the_end(host, worker, &mut self.found);
+    }
+
     /// The server's ledger decides on what has come until now.
     pub(crate) fn turn_begins(&mut self, server: usize) {
         self.ears.turn_begins(self.now, server);
@@ -549,6 +560,7 @@ impl Witness for Checks {
         self.identities.committed(batch, found);
         self.leases.committed(batch, committed, found);
         self.retention.committed(*now, rows, (batch, &accepted), found);
+        self.retention.heard_of_workers(&self.ears, batch, found);
         self.finals.committed(rows, batch, &accepted, found);
         let brought_back = |attempt| self.lives.was_unrecorded(attempt);
         self.voices.committed(rows, batch, &accepted, (brought_back, self.past.has_lost), found);
@@ -591,8 +603,14 @@ impl Witness for Checks {
         self.retention.deleted(jobs, &self.rows, &mut self.found);
     }
 
+    fn departed(&mut self, worker: WorkerId, unseen_since: Time) {
+        let seen = (self.now, &self.ears, unseen_since);
+        self.retention.departed(worker, seen, (&self.rows, !self.past.has_lost), &mut self.found);
+    }
+
     fn came_back(&mut self, is_there: &dyn Fn(JobId) -> bool) {
         self.retention.came_back(&self.rows, is_there);
+        self.retention.workers_came_back();
     }
 
     fn forgotten(&mut self, batches: usize) {

@@ -1,18 +1,27 @@
 //! Promise: what is deleted was over, all of it that belongs together, with nothing that may still run and nobody who goes on
 //! for it; it never comes back; and what may go is gone some time after its time is over. A job that goes on for another has
 //! the inputs that were asked for.
+//!
+//! A worker is deleted that is not connected, was not heard for its time, and has nothing that may still run. When it comes back it is told
+//! so, as one that was removed, and never welcomed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use engine::{AttemptId, JobId};
+use engine::{AttemptId, Epoch, JobId, Time, WorkerId};
+use protocol::link::RefusedCode;
+use store::rows::FleetChange;
 use store::{Batch, Reader};
 
+use super::ears::Ears;
 use super::rows::{JobSeen, Rows};
-use super::{Accepted, Findings};
+use super::{Accepted, FASTEST_CLOCK, Findings};
 use crate::setup::Setup;
 
 const CHECKER: &str = "retention";
+
+/// A word is written some time after it was heard.
+const COMMIT: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Default)]
 pub(crate) struct Retention {
@@ -25,12 +34,29 @@ pub(crate) struct Retention {
     touched: BTreeMap<JobId, Duration>,
     /// Inputs that a job was to be run with once more.
     asked: BTreeMap<JobId, Vec<String>>,
+    workers: Workers,
+}
+
+/// What is known of workers that may go.
+#[derive(Debug, Default)]
+struct Workers {
+    /// How long they may be away.
+    kept: Option<Duration>,
+    /// Those with a link, by the rows.
+    linked: BTreeMap<WorkerId, Epoch>,
+    /// When each was last heard by the clock of its server, and what had been listened to when that was written.
+    seen: BTreeMap<WorkerId, (Time, Duration)>,
+    gone: BTreeSet<WorkerId>,
 }
 
 impl Retention {
     pub(crate) fn new(setup: &Setup) -> Retention {
         let rules = &setup.core.retention;
-        Retention { bound: rules.jobs.map(|kept| kept + 3 * rules.every + rules.settle), ..Retention::default() }
+        Retention {
+            bound: rules.jobs.map(|kept| kept + 3 * rules.every + rules.settle),
+            workers: Workers { kept: rules.workers, ..Workers::default() },
+            ..Retention::default()
+        }
     }
 
     pub(super) fn is_deleted(&self, job: JobId) -> bool {
@@ -97,6 +123,80 @@ impl Retention {
     fn doubtful(&self, job: JobId, rows: &Rows) -> Option<AttemptId> {
         let of_job = rows.attempts.iter().filter(|(_, attempt)| attempt.place.job == job && attempt.in_doubt);
         of_job.map(|(id, _)| *id).find(|id| !self.confirmed.contains(id))
+    }
+
+    /// `ears` have not heard this batch.
+    pub(super) fn heard_of_workers(&mut self, ears: &Ears, batch: &Batch, found: &mut Findings) {
+        let workers = &mut self.workers;
+        for hello in &batch.hellos {
+            if workers.gone.contains(&hello.id) {
+                found.add(CHECKER, format!("worker {} was deleted, and is welcomed", hello.id));
+            }
+            workers.linked.insert(hello.id, hello.epoch);
+            workers.seen.insert(hello.id, (batch.now, ears.listened()));
+        }
+        for (worker, at) in &batch.seen {
+            let before = workers.seen.get(worker).map_or(Time(0), |(before, _)| *before);
+            workers.seen.insert(*worker, (before.max(*at), ears.listened()));
+        }
+        for (worker, epoch, _) in &batch.left {
+            if workers.linked.get(worker) == Some(epoch) {
+                workers.linked.remove(worker);
+            }
+        }
+        // Whoever was removed is sent away, whether it is there or not.
+        for change in &batch.fleet {
+            if let FleetChange::Remove { worker, .. } = change {
+                workers.linked.remove(worker);
+            }
+        }
+    }
+
+    /// This worker is off the record. `whole`: no commits were ever lost, among which may be what is held against it here.
+    pub(super) fn departed(
+        &mut self,
+        worker: WorkerId,
+        (now, ears, unseen_since): (Duration, &Ears, Time),
+        (rows, whole): (&Rows, bool),
+        found: &mut Findings,
+    ) {
+        let mut wrong = |what: String| found.add(CHECKER, format!("worker {worker} was deleted, and {what}"));
+        let may_run = |(id, attempt): &(&AttemptId, &super::rows::AttemptSeen)| {
+            attempt.worker == worker && (!attempt.is_over() || attempt.in_doubt) && !self.confirmed.contains(id)
+        };
+        if let Some((attempt, _)) = rows.attempts.iter().find(may_run) {
+            wrong(format!("attempt {attempt} may still run there"));
+        }
+        if whole && self.workers.linked.contains_key(&worker) {
+            wrong("it is connected".to_owned());
+        }
+        if let Some((last, listened)) = self.workers.seen.get(&worker).filter(|_| whole) {
+            if *last >= unseen_since {
+                wrong("it was heard since the time by which it goes".to_owned());
+            }
+            let away = (now - ears.worker(worker).seen).mul_f64(FASTEST_CLOCK) + COMMIT;
+            if self.workers.kept.is_none_or(|kept| away < kept) && !ears.has_leapt_since(*listened) {
+                wrong(format!("it was away for {away:?} only"));
+            }
+        }
+        self.workers.gone.insert(worker);
+    }
+
+    /// Which of the deleted workers are there again nobody needs to know: their rows decide anew.
+    pub(super) fn workers_came_back(&mut self) {
+        self.workers.gone.clear();
+    }
+
+    pub(super) fn sent_away(&self, worker: WorkerId, code: RefusedCode, found: &mut Findings) {
+        if self.workers.gone.contains(&worker) && code != RefusedCode::Removed {
+            found.add(CHECKER, format!("worker {worker} was deleted, came back, and is told {code:?}"));
+        }
+    }
+
+    pub(super) fn worker_at_the_end(&self, host: usize, worker: WorkerId, found: &mut Findings) {
+        if self.workers.gone.contains(&worker) {
+            found.add(CHECKER, format!("worker {worker} was deleted, and host {host} has not been told so"));
+        }
     }
 
     /// Commits are gone, and deletions may be among them. A job whose beginning is gone as well was never there, by what is

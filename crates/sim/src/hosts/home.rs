@@ -121,11 +121,18 @@ impl World {
         }
     }
 
-    /// Whether the server lets the host's worker speak at all. One that cannot ask its database lets the ledger find out.
+    /// Whether the server lets the host's worker speak at all: one that was deleted for its absence is let in to be told so. A server
+    /// that cannot ask its database lets the ledger find out.
     pub(super) fn is_enrolled(&self, server: usize, at: usize) -> bool {
         let worker = WorkerId(self.hosts[at].worker);
         self.database.trouble(server, |trouble| trouble.away)
             || !matches!(self.database.store().worker(worker), Ok(None))
+            || self.is_departed(at)
+    }
+
+    /// The host's worker was deleted for its absence.
+    pub(super) fn is_departed(&self, at: usize) -> bool {
+        matches!(self.database.reader().departed(WorkerId(self.hosts[at].worker)), Ok(Some(_)))
     }
 
     /// The commit of its enrolment was lost: somebody enrols the folder again, but not a copy of one.
@@ -151,9 +158,10 @@ impl World {
         let credential_hash = *blake3::hash(format!("credential {id}").as_bytes()).as_bytes();
         self.story.call(id.0, || name.clone());
         let new = NewWorker { id, name, credential_hash, state_id };
+        let now = DAWN + self.agenda.now();
         let mut store = self.database.store();
         store.put_token(&token).expect("the database takes a token");
-        store.enroll(&token.hash, &new, DAWN).expect("the database takes a worker");
+        store.enroll(&token.hash, &new, now).expect("the database takes a worker");
     }
 
     /// Somebody copies the folder, and starts a worker on the copy.

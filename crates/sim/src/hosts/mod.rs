@@ -315,7 +315,15 @@ impl World {
         self.tell(|| format!("host {at}: the worker leaves: {reason:?}"));
         self.leave_connections(at, &process, false);
         let removed = matches!(reason, ExitReason::Refused { .. });
-        if !caretaker && !removed {
+        if let ExitReason::Refused { code, .. } = reason {
+            let worker = WorkerId(self.hosts[at].worker);
+            self.check(|checks| checks.sent_away(worker, *code));
+        }
+        if removed && self.is_departed(at) {
+            // Somebody reads that it was deleted for its absence, and enrols it again.
+            self.enrolment_is_gone(at);
+            self.start_worker_again(at);
+        } else if !caretaker && !removed {
             self.start_worker_again(at);
         }
     }
