@@ -419,6 +419,17 @@ fn what_failed_with_its_job_is_done_after_all() {
     );
 }
 
+/// What somebody settled before the job expired is settled.
+#[test]
+fn what_was_settled_in_a_job_that_expired_stays_so() {
+    let mut world = world("a[allow_failure unmatched:wait], b[unmatched:wait], expires:60s", "pass 60s; check job");
+    go_on_as(&mut world, 2, &resolved("failed"));
+    world.pass(std::time::Duration::from_secs(60));
+    let check = event(&mut world, &["check", "job"]);
+    world.play(&check).expect("it is due");
+    expect!["job pending, a failed (resolved), b queued"].assert_eq(&told(&world, &Continuation::FromFailed, true));
+}
+
 /// In a job that went on for another, they were skipped as their step was rejected: they have not ended well.
 #[test]
 fn items_of_a_step_that_did_not_begin_are_done_after_all() {
