@@ -113,6 +113,10 @@ impl adopt::Folder for Attic<'_> {
         self.host.orphans(self.ticket)
     }
 
+    fn is_inhabited(&mut self) -> bool {
+        self.host.runner_of(self.ticket).is_some() || self.host.groups.contains_key(&self.ticket)
+    }
+
     fn kill_orphans(&mut self, with_runner: bool) {
         if self.host.orphans(self.ticket) != Orphans::NONE {
             let runner = self.host.runner_of(self.ticket);

@@ -221,9 +221,9 @@ impl Shell {
                 self.try_again(Job::Void { ticket, told });
             }
             Done::Looked { ticket, look } => self.looked(ticket, look),
-            Done::Recalled { found } => {
+            Done::Recalled { found, complete } => {
                 tracing::warn!(attempts = found.len(), "attempts that were put away are told to the server once more");
-                self.feed(Input::Recalled { found });
+                self.feed(Input::Recalled { found, complete });
             }
             Done::LeaseEnded { ticket, remains } => self.lease_ended(ticket, remains),
         }

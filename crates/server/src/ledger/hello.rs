@@ -64,7 +64,10 @@ impl<S: Store> Core<S> {
         self.count_connected();
         tracing::info!(worker = hello.name, %worker, host = hello.hostname, epoch = epoch.0, "a worker connected");
 
-        self.has_reported(worker, epoch);
+        // One that could not look everywhere may have more than it says.
+        if hello.scan_complete {
+            self.has_reported(worker, epoch);
+        }
         self.worker_is_back(worker, round);
         self.offers_gone(&believed, epoch, round);
         self.remember_log_positions(link, hello, round);

@@ -163,6 +163,28 @@ fn a_server_that_remembers_more_than_the_rows_asks_everyone_and_starts_nothing_u
     cluster.desk(0).check(job, "success: success");
 }
 
+/// It may have what it could not read: nobody has reported who says so.
+#[test]
+fn a_worker_that_could_not_look_everywhere_has_not_reported() {
+    let mut cluster = Cluster::new(1);
+    let mut w = cluster.desk(0).worker("w", "script", 2);
+    started_and_forgotten(&mut cluster, &mut w);
+    cluster.pass(SECOND * 3);
+    let comes = |last_epoch, scan_complete| Hello {
+        last_epoch,
+        scan_complete,
+        kept: Some(Kept::Recalled),
+        ..hello("w", "script", 2, Vec::new())
+    };
+    let mut back = cluster.desk(0).knock(w.worker, comes(w.welcome.epoch, false)).welcomed();
+    cluster.pass(SECOND * 60);
+    back.none();
+    cluster.desk(0).hang_up(&back);
+    let mut whole = cluster.desk(0).knock(w.worker, comes(back.welcome.epoch, true)).welcomed();
+    cluster.pass(SECOND * 3);
+    whole.offer();
+}
+
 #[test]
 fn an_end_that_comes_before_the_loss_is_noticed_is_not_thrown_away() {
     let mut cluster = Cluster::new(1);

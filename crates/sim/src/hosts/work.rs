@@ -163,7 +163,7 @@ impl World {
         let boot_now = self.hosts[at].boot_now(self.agenda.now());
         let host = &mut self.hosts[at];
         if host.disk.broken {
-            return self.feed(at, Input::Recalled { found: Vec::new() });
+            return self.feed(at, Input::Recalled { found: Vec::new(), complete: false });
         }
         let older = host.disk.kept.len().saturating_sub(RECALLED_MAX);
         let tickets: Vec<Ticket> = host.disk.kept.keys().skip(older).copied().collect();
@@ -172,7 +172,7 @@ impl World {
             host.disk.attempts.extend(host.disk.kept.remove(&ticket).map(|folder| (ticket, folder)));
             all.extend(scan_kept(host, ticket, boot_now));
         }
-        self.feed(at, Input::Recalled { found: all });
+        self.feed(at, Input::Recalled { found: all, complete: true });
     }
 
     pub(super) fn ship_with(&mut self, at: usize, order: impl FnOnce(&mut Shipper<()>)) {

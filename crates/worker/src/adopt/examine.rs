@@ -7,7 +7,7 @@ use protocol::attempt::{AttemptSpec, OnDisconnect, Ticket};
 use uuid::Uuid;
 
 use super::folder::Folder;
-use super::look::{Look, look};
+use super::look::{Look, hollow, look};
 use crate::agent::{Finding, Found, FoundLease};
 
 /// How long the remains of a dead runner's step may take to die before the start goes on without a verdict on it.
@@ -36,6 +36,7 @@ pub fn examine(folder: &mut impl Folder, id: Uuid, rebooted: bool, waited: Durat
         Ok(Look::Dying { spec: None }) if waited >= DYING_PATIENCE => unreadable(folder, id),
         Ok(Look::Dying { .. }) => return Examined::Dying,
         Ok(Look::HalfMade) => return Examined::HalfMade,
+        Ok(Look::Hollow) => Found { finding: hollow(), ..unreadable(folder, id) },
         Err(error) => {
             tracing::error!(attempt = %id, %error, "an attempt's folder cannot be read; it is left alone");
             unreadable(folder, id)

@@ -39,6 +39,8 @@ pub trait Folder {
     fn kill_with_runner(&mut self, spec: &FolderSpec, tally: Option<Tally>) -> Result<Remains, FolderError>;
     /// Who lives in it although it was deleted: no record leads to them.
     fn orphans(&mut self) -> Orphans;
+    /// Whether anybody lives in it, where it is there.
+    fn is_inhabited(&mut self) -> bool;
     /// KILL to its step among them, and to its runner if that is meant as well.
     fn kill_orphans(&mut self, with_runner: bool);
     /// The first and last line of its log; `None` if there are no lines.
@@ -112,6 +114,10 @@ impl Folder for OnDisk<'_> {
 
     fn orphans(&mut self) -> Orphans {
         orphans::of(self.0)
+    }
+
+    fn is_inhabited(&mut self) -> bool {
+        orphans::is_inhabited(self.0)
     }
 
     fn kill_orphans(&mut self, with_runner: bool) {

@@ -36,6 +36,14 @@ pub enum Look {
     },
     /// The worker died while it made the folder, and there never was a runner; or it was deleted, and nothing of it lives.
     HalfMade,
+    /// It was claimed, nobody lives in it, and its spec cannot be read and never will be: it ran, and nobody can say what came of it.
+    Hollow,
+}
+
+/// What is told of a [`Look::Hollow`].
+pub(super) fn hollow() -> Finding {
+    let detail = "its runner is gone, and what it had left cannot be read".to_owned();
+    Finding::Lost { loss: Loss::ResultNotAvailable, detail }
 }
 
 /// Finds out how things stand. May kill what a dead runner left. `rebooted`: no process of an earlier worker can live.
@@ -137,12 +145,12 @@ fn rebooted_loss(loss: Loss, detail: String) -> NotedLoss {
 }
 
 /// Without a spec, or with half of one, and without a claim there never was a runner, unless the folder was deleted under it.
-/// After a restart of the machine nothing of it lives whatever was claimed, and nobody can say whose it was: what its worker
-/// does not report counts as gone.
+/// With one, what it started may live as long as somebody lives there. After a restart of the machine nobody does, whatever was
+/// claimed. Nobody can say whose it was: what its worker does not report counts as gone.
 fn without_spec(folder: &mut impl Folder, error: FolderError, rebooted: bool) -> Result<Look, FolderError> {
     let no_spec = is_missing(&error) || matches!(error, FolderError::BadSpec(_));
-    let may_run = !rebooted && folder.read_claim()? == Some(Claim::Intent);
-    if !no_spec || may_run || folder.runner_lives()? {
+    let may_have_run = !rebooted && folder.read_claim()? == Some(Claim::Intent);
+    if !no_spec || may_have_run && folder.is_inhabited() || folder.runner_lives()? {
         return Err(error);
     }
     match folder.orphans() {
@@ -152,6 +160,7 @@ fn without_spec(folder: &mut impl Folder, error: FolderError, rebooted: bool) ->
             folder.kill_orphans(false);
             Ok(Look::Dying { spec: None })
         }
+        Orphans::NONE if may_have_run => Ok(Look::Hollow),
         Orphans::NONE => Ok(Look::HalfMade),
     }
 }
@@ -220,6 +229,7 @@ impl Next {
             Ok(Look::HalfMade) => {
                 Next::Tell(Finding::Lost { loss: Loss::RunnerLost, detail: "its folder was removed".to_owned() })
             }
+            Ok(Look::Hollow) => Next::Tell(hollow()),
             Err(_) => Next::LookAgain { after: UNREADABLE_PAUSE },
         }
     }

@@ -5,6 +5,7 @@ mod paper;
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
+use std::process::Command;
 
 use protocol::attempt::{AttemptSpec, Effects, End, EndResult, Program, SPEC_FORMAT, StopPlan, Ticket};
 use protocol::folder::{
@@ -14,6 +15,7 @@ use protocol::link::Loss;
 use runner::folder_io;
 use uuid::Uuid;
 
+use super::look::hollow;
 use super::scan;
 use crate::agent::Finding;
 use crate::state::Places;
@@ -174,13 +176,18 @@ fn a_folder_that_cannot_be_read_is_named_and_nothing_is_proved_by_its_silence() 
     assert!(scan(&attempts.places(), false).expect("readable").complete);
     let spec = fs::read_to_string(folder.join(SPEC_FILE)).expect("readable");
     let newer = spec.replace(&format!("\"format\":{FOLDER_FORMAT},\"attempt\""), "\"format\":99,\"attempt\"");
-    for (content, fence, step) in [(newer.as_str(), 9, "s"), ("{", 0, "")] {
+    let looked_at = |content: &str| {
         fs::write(folder.join(SPEC_FILE), content).expect("writable");
         let scan = scan(&attempts.places(), false).expect("readable");
-        assert!(!scan.complete);
-        let [found] = &scan.found[..] else { panic!("{:?}", scan.found) };
-        assert_eq!(found.finding, Finding::Unreadable);
-        assert_eq!((found.ticket.attempt, found.ticket.fence, found.step.as_str()), (Uuid::from_u128(7), fence, step));
         assert!(folder.exists(), "it may have run");
-    }
+        let [found] = &scan.found[..] else { panic!("{:?}", scan.found) };
+        (scan.complete, found.finding.clone(), found.ticket.attempt, found.ticket.fence, found.step.clone())
+    };
+    let id = Uuid::from_u128(7);
+    assert_eq!(looked_at(&newer), (false, Finding::Unreadable, id, 9, "s".to_owned()));
+    // Somebody lives in it: a step that its runner started.
+    let mut step = Command::new("sleep").arg("600").current_dir(&folder).spawn().expect("it starts");
+    assert_eq!(looked_at("{"), (false, Finding::Unreadable, id, 0, String::new()));
+    step.kill().and_then(|()| step.wait()).expect("it ends");
+    assert_eq!(looked_at("{"), (true, hollow(), id, 0, String::new()), "nobody does, and nobody ever will");
 }

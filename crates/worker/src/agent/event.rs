@@ -63,9 +63,10 @@ pub enum Input {
         ticket: Ticket,
         waited: Duration,
     },
-    /// The answer to [`Action::Recall`]: what was kept is held again.
+    /// The answer to [`Action::Recall`]: what was kept is held again. `complete`: all of it could be brought back.
     Recalled {
         found: Vec<Found>,
+        complete: bool,
     },
     Stop(StopLevel),
     /// To a caretaker: the worker whose folder it is wants it back.

@@ -111,7 +111,7 @@ impl Agent {
             Input::Stored { ticket, outcome } => self.stored(ticket, outcome, now),
             Input::FilesMoved { ticket } => self.files_moved(ticket, now),
             Input::FilesWaited { ticket, waited } => self.files_waited(ticket, waited, now),
-            Input::Recalled { found } => self.recalled(found),
+            Input::Recalled { found, complete } => self.recalled(found, complete),
             Input::Stop(level) => self.stop(level, ExitReason::Stopped, now),
             Input::HandOver => self.stop(StopLevel::Leave, ExitReason::HandedOver, now),
             Input::Tick => {}

@@ -278,11 +278,13 @@ impl Agent {
     }
 
     /// What the server had whole, and may have forgotten: it is told once more, with the next hello.
-    pub(super) fn recalled(&mut self, found: Vec<Found>) {
+    pub(super) fn recalled(&mut self, found: Vec<Found>, complete: bool) {
         for (ticket, held) in found.into_iter().map(held::Held::found).filter(|(_, held)| !held.is_active()) {
             self.held.entry(ticket).or_insert(held);
         }
         self.hello.kept = Some(Kept::Recalled);
+        // What it does not bring it may have all the same.
+        self.hello.scan_complete &= complete;
     }
 
     fn refused(&mut self, code: RefusedCode, message: String, now: Duration) {

@@ -839,6 +839,16 @@ fn the_server_hears_at_once_that_steps_are_short_and_that_they_are_not() {
     assert_eq!(told, [3, 0]);
 }
 
+/// What could not be brought back it may have all the same: its silence proves nothing.
+#[test]
+fn a_recall_that_could_not_read_all_is_no_whole_scan() {
+    let mut story = Story::new(1, Vec::new());
+    story.give(Input::Recalled { found: Vec::new(), complete: false });
+    let actions = story.give(Input::LinkUp);
+    let [Action::Send(WorkerMessage::Hello(hello))] = &actions[..] else { panic!("{actions:?}") };
+    assert_eq!((hello.kept, hello.scan_complete), (Some(Kept::Recalled), false));
+}
+
 /// The server's database lost commits: what was put away is told once more, and put away again where it is on record.
 #[test]
 fn what_was_put_away_is_brought_back_when_the_server_asks() {
@@ -858,10 +868,11 @@ fn what_was_put_away_is_brought_back_when_the_server_asks() {
         artifacts: None,
         fetches: false,
     };
-    story.give(Input::Recalled { found: vec![found] });
+    story.give(Input::Recalled { found: vec![found], complete: true });
     let actions = story.give(Input::LinkUp);
     let [Action::Send(WorkerMessage::Hello(hello))] = &actions[..] else { panic!("{actions:?}") };
     assert_eq!((hello.kept, hello.held.len(), hello.held[0].state), (Some(Kept::Recalled), 1, HeldState::Ended));
+    assert!(hello.scan_complete);
     let verdict = Verdict { ticket: ticket(1), verdict: VerdictKind::Forget, log_acked_seq: 0 };
     assert!(story.hear(welcome(vec![verdict])).contains(&Action::Forget { ticket: ticket(1) }));
     assert_eq!(story.agent.hello.kept, Some(Kept::Apart));

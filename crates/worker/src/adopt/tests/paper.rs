@@ -35,6 +35,7 @@ struct Paper {
     unreadable: bool,
     /// The spec's file is empty.
     hollow: bool,
+    inhabited: bool,
     loss: Option<NotedLoss>,
     remains: Remains,
     killed: u32,
@@ -54,6 +55,7 @@ impl Paper {
             torn: false,
             unreadable: false,
             hollow: false,
+            inhabited: false,
             loss: None,
             remains: Remains::None,
             killed: 0,
@@ -78,7 +80,7 @@ impl Paper {
     fn finding(&mut self, rebooted: bool) -> Option<Finding> {
         match look(self, rebooted).expect("readable") {
             Look::Clear { finding, .. } => Some(finding),
-            Look::Dying { .. } | Look::HalfMade => None,
+            Look::Dying { .. } | Look::HalfMade | Look::Hollow => None,
         }
     }
 
@@ -140,6 +142,10 @@ impl Folder for Paper {
         self.killed += 1;
         self.lives = VecDeque::from([false]);
         Ok(Remains::Dying)
+    }
+
+    fn is_inhabited(&mut self) -> bool {
+        self.inhabited
     }
 
     fn orphans(&mut self) -> Orphans {
@@ -219,9 +225,13 @@ fn after_a_power_cut_a_missing_claim_of_a_step_without_effects_says_nothing() {
 
 #[test]
 fn a_folder_whose_spec_went_with_the_power_is_no_folder() {
-    let mut paper = Paper { hollow: true, ..Paper::dead() };
+    let mut paper = Paper { hollow: true, inhabited: true, ..Paper::dead() };
     assert!(look(&mut paper, false).is_err(), "it may run");
     assert!(matches!(look(&mut paper, true), Ok(Look::HalfMade)));
+    paper.inhabited = false;
+    let gone = look(&mut paper, false);
+    assert!(matches!(gone, Ok(Look::Hollow)), "what it started is gone, whatever the boot");
+    assert!(matches!(Next::after(gone), Next::Tell(Finding::Lost { loss: Loss::ResultNotAvailable, .. })));
 }
 
 #[test]

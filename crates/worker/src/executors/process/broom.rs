@@ -131,19 +131,22 @@ impl Sweeper {
         self.shelf.put(Kept { attempt: ticket.attempt, since: SystemTime::now(), bytes });
     }
 
-    /// Back to where attempts lie that the server does not have. What cannot be moved is only not told.
+    /// Back to where attempts lie that the server does not have. What cannot be moved is not told, but that there is something is.
     fn recall(&mut self) {
-        let mut found = Vec::new();
+        let (mut found, mut complete) = (Vec::new(), true);
         for attempt in self.shelf.recall() {
             let id = attempt.to_string();
             let folder = self.places.attempts.join(&id);
             match fs::rename(self.places.kept.join(&id), &folder) {
                 Ok(()) => found.extend(examine_kept(&folder, attempt)),
-                Err(error) => tracing::warn!(%attempt, %error, "an attempt that was put away cannot be brought back"),
+                Err(error) => {
+                    complete = false;
+                    tracing::warn!(%attempt, %error, "an attempt that was put away cannot be brought back");
+                }
             }
         }
         // Nobody waits for it any more where the worker leaves; the next one finds them.
-        let _ = self.done.blocking_send(Done::Recalled { found });
+        let _ = self.done.blocking_send(Done::Recalled { found, complete });
     }
 
     fn make_room(&mut self) {

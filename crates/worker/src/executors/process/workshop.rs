@@ -52,6 +52,7 @@ pub(crate) enum Done {
     /// What the broom brought back.
     Recalled {
         found: Vec<Found>,
+        complete: bool,
     },
 }
 
