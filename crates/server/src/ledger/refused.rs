@@ -53,7 +53,8 @@ impl<S: Store> Core<S> {
         self.must_rebuild = true;
     }
 
-    /// Answers the poison event with `internal`, keeps it, and fails the step that it was about.
+    /// Answers the poison event with `internal`, keeps it, and fails the step that it was about: unless it came from an attempt that is
+    /// not the step's current one, which changes no state.
     fn quarantine(&mut self, commands: Vec<Command>, error: &StoreError) {
         let Ok(mut round) = self.rebuild().and_then(|()| self.listen()) else {
             // The database went away in between: once it is back this piece is refused again, and comes here again.
@@ -70,7 +71,7 @@ impl<S: Store> Core<S> {
             let (job, step, text) = self.describe(command);
             tracing::error!(%error, event = text, "an event could not be written and goes to quarantine");
             round.quarantine.push(QuarantineRow { job, at: now, event: text, error: message.clone() });
-            if let Some(job) = job {
+            if let Some(job) = job.filter(|_| !self.is_past(command)) {
                 let event = Event::Poisoned { step, message: format!("internal error: {message}") };
                 if let Err(error) = self.apply(job, &event, &mut round) {
                     tracing::warn!(%job, %error, "the poisoned step could not be failed");
@@ -79,6 +80,16 @@ impl<S: Store> Core<S> {
         }
         round.poisoned = Some(message);
         self.prepare(commands, round);
+    }
+
+    /// Whether a worker speaks of an attempt that is over, or was given up.
+    fn is_past(&mut self, command: &Command) -> bool {
+        let Command::Link(LinkEvent::Messages { messages, .. }) = command else { return false };
+        let Some(ticket) = messages.iter().find_map(super::links::ticket_of) else { return false };
+        let Some(place) = self.place(AttemptId(ticket.attempt)) else { return false };
+        let ticket = self.engine_ticket(ticket, place);
+        let cached = self.cache.load(place.job, &mut self.store, &self.definitions);
+        cached.is_ok_and(|cached| cached.job.state(place.step).ticket() != Some((ticket.attempt, ticket.fence)))
     }
 
     fn describe(&mut self, command: &Command) -> (Option<JobId>, Option<StepIx>, String) {

@@ -464,6 +464,25 @@ fn a_step_whose_offer_was_refused_is_offered_later() {
     desk.check(job, "success: success");
 }
 
+/// A report on an attempt that is over changes nothing, also where it cannot even be kept as evidence.
+#[test]
+fn a_stale_report_that_cannot_be_written_fails_no_step() {
+    let moody = Arc::new(AtomicU32::new(0));
+    let flag = moody.clone();
+    let mut desk = Desk::with(|inner| Faulty { moody: flag, ..Faulty::kind(inner) });
+    let mut w = desk.worker("w", "script", 1);
+    let retry = "retry: { attempts: 2, delay: 60s, jitter: false }";
+    let job = desk.submit(&format!("name: r\nsteps:\n  a: {{ run: 'false', {retry} }}\n"));
+    let ticket = desk.start(&mut w).ticket;
+    desk.ends(&w, ticket, 1);
+    desk.check(job, "running: waiting");
+    // With other things, alone, and then it goes to quarantine.
+    moody.store(2, Ordering::Relaxed);
+    desk.ends(&w, ticket, 1);
+    assert_eq!(moody.load(Ordering::Relaxed), 0);
+    desk.check(job, "running: waiting");
+}
+
 /// Batches without a word on it were refused: that is no reason to leave it alone.
 #[test]
 fn a_job_is_not_set_aside_for_what_was_not_about_it() {
