@@ -302,7 +302,9 @@ impl Store for Handle {
     ) -> Result<bool, StoreError> {
         let gone = self.tidy(under, |store| store.depart(worker, unseen_since, now, under))?;
         if gone {
-            self.database.story.add(|| format!("server {} deletes worker {worker}, which is away for long", self.server));
+            self.database
+                .story
+                .add(|| format!("server {} deletes worker {worker}, which is away for long", self.server));
             lock(&self.database.witness).departed(worker, unseen_since);
         }
         Ok(gone)

@@ -194,6 +194,7 @@ impl World {
         node.ambush = None;
         let Some(process) = node.process.take() else { return };
         self.tell(|| format!("server {at} dies"));
+        self.check(|checks| checks.server_dies(at));
         let ServerProcess { life, core, replies, .. } = process;
         drop(core);
         for reply in replies {
@@ -525,6 +526,7 @@ impl World {
     pub(crate) fn thaw_server(&mut self, at: usize) {
         let Some(backlog) = self.servers[at].frozen.take() else { return };
         self.tell(|| format!("server {at} goes on"));
+        self.check(|checks| checks.server_goes_on());
         for event in backlog {
             self.agenda.after(Duration::ZERO, event);
         }

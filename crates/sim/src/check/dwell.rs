@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use engine::{AttemptId, JobId};
+use engine::{AttemptId, JobId, Time};
 use store::Batch;
 
 use super::ears::Ears;
@@ -51,6 +51,8 @@ struct Stay {
     /// What had been listened to when it began.
     from: Duration,
     began: Duration,
+    /// When that was decided, by the servers' clock. A commit may take long.
+    decided: Time,
 }
 
 impl Dwell {
@@ -90,7 +92,7 @@ impl Dwell {
             .extend(asked("cancel_asked").filter(|event| event.reason.ends_with(BY_FORCE)).map(|event| event.job));
         for event in asked("step").filter(|event| event.reason == UNANSWERED) {
             let Some(step) = event.ix else { continue };
-            self.given_up(now, ears, Place { job: event.job, step }, (rows, plans), found);
+            self.given_up((now, batch.now), ears, Place { job: event.job, step }, (rows, plans), found);
         }
         for row in accepted.steps() {
             let place = Place { job: row.job, step: row.ix };
@@ -99,7 +101,7 @@ impl Dwell {
                 self.stays.remove(&place);
                 continue;
             };
-            let begun = Stay { state: row.state, attempt, from: ears.listened(), began: now };
+            let begun = Stay { state: row.state, attempt, from: ears.listened(), began: now, decided: batch.now };
             let known = self.stays.entry(place).or_insert(begun);
             if (known.state, known.attempt) != (row.state, attempt) {
                 *known = begun;
@@ -139,11 +141,20 @@ impl Dwell {
     }
 
     /// Nobody has answered an order to stop, and its deadline is over: not before its time.
-    fn given_up(&self, now: Duration, ears: &Ears, place: Place, (rows, plans): (&Rows, &Plans), found: &mut Findings) {
+    fn given_up(
+        &self,
+        (now, decided): (Duration, Time),
+        ears: &Ears,
+        place: Place,
+        (rows, plans): (&Rows, &Plans),
+        found: &mut Findings,
+    ) {
         let Some(stay) = self.stays.get(&place).filter(|stay| stay.state == "cancelling") else { return };
         let least = plans.step(rows, place).map(|step| step.stop_time()).unwrap_or_default();
         let (stayed, leapt) = (now - stay.began, ears.has_leapt_since(stay.from));
-        let too_soon = stayed.mul_f64(FASTEST_CLOCK) < least && !leapt;
+        // Where the order took as long to be written as it may take to be answered, its time was over before it was sent.
+        let was_slow = decided.since(stay.decided) >= least + STOP_MARGIN;
+        let too_soon = stayed.mul_f64(FASTEST_CLOCK) < least && !leapt && !was_slow;
         if too_soon && !self.forced.contains(&place.job) {
             let (step, job) = (place.step.0, place.job);
             found.add(CHECKER, format!("step {step} of {job} is given up after {stayed:?}, and has {least:?} to stop"));

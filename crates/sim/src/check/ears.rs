@@ -165,6 +165,12 @@ impl Ears {
         self.ahead = self.ahead.max(Some(ahead));
     }
 
+    /// A server was frozen, or its machine asleep. However short that was: by its clocks, or as its mark comes late, it may count as
+    /// deaf, and hearing as begun anew.
+    pub(crate) fn server_goes_on(&mut self) {
+        self.leapt_from = Some(self.listened);
+    }
+
     /// Too little was heard since the installation's time leapt, give or take `slack`.
     pub(crate) fn has_leapt(&self, slack: Duration) -> bool {
         self.leapt_from.is_some_and(|from| self.listened - from < self.stretch + slack)

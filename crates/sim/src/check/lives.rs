@@ -136,6 +136,11 @@ impl Lives {
         self.unrecorded.contains_key(&attempt)
     }
 
+    /// Whoever remembered what was lost then is gone.
+    pub(super) fn nobody_remembers(&mut self, lost_at: Duration) {
+        self.unrecorded.values_mut().filter(|lost| lost.since >= lost_at).for_each(|lost| lost.remembered = false);
+    }
+
     /// The commit of this attempt's start is gone. `remembered`: some server was up that had seen it.
     pub(super) fn start_is_forgotten(&mut self, now: Duration, id: AttemptId, attempt: &AttemptSeen, remembered: bool) {
         self.unrecorded.insert(id, Unrecorded { attempt: attempt.clone(), since: now, remembered });

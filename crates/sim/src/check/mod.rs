@@ -143,6 +143,9 @@ pub(crate) struct Checks {
     past: Past,
     /// Whether some server was up when the last commits were lost.
     remembers: bool,
+    /// Servers that were up when commits were last lost, while none of them has written anything since: whoever does sees it.
+    witnesses: BTreeSet<usize>,
+    forgot_at: Duration,
 }
 
 impl Checks {
@@ -176,6 +179,8 @@ impl Checks {
             files: Files::default(),
             past: Past::default(),
             remembers: true,
+            witnesses: BTreeSet::new(),
+            forgot_at: Duration::ZERO,
         }
     }
 
@@ -185,9 +190,10 @@ impl Checks {
         self.groups.expect(faults);
     }
 
-    /// The database is about to lose its last commits. Is there a server that remembers them?
-    pub(crate) fn will_forget(&mut self, remembers: bool) {
-        self.remembers = remembers;
+    /// The database is about to lose its last commits. These servers remember them, until they die.
+    pub(crate) fn will_forget(&mut self, servers: BTreeSet<usize>) {
+        self.remembers = !servers.is_empty();
+        (self.witnesses, self.forgot_at) = (servers, self.now);
     }
 
     pub(crate) fn findings(&self) -> &[Finding] {
@@ -433,6 +439,17 @@ impl Checks {
         self.lives.keeps(ticket, kept);
     }
 
+    pub(crate) fn server_goes_on(&mut self) {
+        self.ears.server_goes_on();
+    }
+
+    /// If nobody else was there to see that commits are gone, nobody remembers them.
+    pub(crate) fn server_dies(&mut self, server: usize) {
+        if self.witnesses.remove(&server) && self.witnesses.is_empty() {
+            self.lives.nobody_remembers(self.forgot_at);
+        }
+    }
+
     pub(crate) fn host_sleeps(&mut self, host: usize) {
         self.lives.host_sleeps(host);
     }
@@ -549,6 +566,9 @@ impl Checks {
 
 impl Witness for Checks {
     fn committed(&mut self, server: usize, batch: &Batch, committed: &Committed) {
+        if self.witnesses.contains(&server) {
+            self.witnesses.clear();
+        }
         secrets::written(batch, &mut self.found);
         let accepted = Accepted { batch, committed };
         if self.past.expected {

@@ -21,8 +21,8 @@ const CHECKER: &str = "schedule";
 /// Whatever is later than this was missed; the product's own bound.
 const MISSED_AFTER: Duration = Duration::from_secs(60);
 
-/// Of listening: what is left to another server first, a look that failed, a start.
-const SEEN_WITHIN: Duration = Duration::from_secs(10);
+/// Of listening: what is left to another server first, a look that failed, a start, and a pause before it that is too short to count.
+const SEEN_WITHIN: Duration = Duration::from_secs(18);
 
 /// One whose job could not be written is left alone for so long.
 const ASIDE_MAX: Duration = Duration::from_secs(125);

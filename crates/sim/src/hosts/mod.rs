@@ -46,6 +46,8 @@ pub(crate) struct Host {
     pub machine: String,
     /// Its state folder is a copy of that host's; and it is on the same machine.
     pub copy_of: Option<usize>,
+    /// Somebody has seen that, and it does not come back.
+    pub taken_away: bool,
     pub beside: Option<usize>,
     pub boots: u64,
     pub booted_at: Duration,
@@ -363,6 +365,7 @@ impl Host {
             setup,
             machine: disk.machine.clone(),
             copy_of: None,
+            taken_away: false,
             beside: None,
             boots: 1,
             booted_at: Duration::ZERO,

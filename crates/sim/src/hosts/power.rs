@@ -53,6 +53,9 @@ impl World {
     pub(super) fn boot(&mut self, at: usize) {
         let now = self.agenda.now();
         let host = &mut self.hosts[at];
+        if host.taken_away {
+            return;
+        }
         host.on = true;
         host.boots += 1;
         host.booted_at = now;
@@ -75,6 +78,7 @@ impl World {
     pub(crate) fn host_at_peace(&mut self, at: usize) {
         if self.hosts[at].copy_of.is_some() {
             self.tell(|| format!("host {at}: somebody sees that it is a copy, and takes it away"));
+            self.hosts[at].taken_away = true;
             return self.all_dies(at);
         }
         if !self.hosts[at].on {
