@@ -24,8 +24,8 @@ pub use gates::GatePlan;
 pub(crate) use gates::{PEOPLE, SUBMITTER};
 pub use groups::{GroupPlan, WhenFull};
 pub use hooks::{HookPlan, HookWork, On};
-pub use schedules::SchedulePlan;
 pub(crate) use schedules::book;
+pub use schedules::{Rest, SchedulePlan};
 
 /// One job that is to be submitted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -522,6 +522,11 @@ impl Checks {
         }
     }
 
+    /// All jobs of a task that are or were on record, the oldest first.
+    pub(crate) fn jobs_of(&self, task: &str) -> Vec<JobId> {
+        self.rows.jobs.iter().filter(|(_, job)| job.task == task).map(|(id, _)| *id).collect()
+    }
+
     /// A server has sent this worker away for good.
     pub(crate) fn sent_away(&mut self, worker: WorkerId, code: RefusedCode) {
         self.retention.sent_away(worker, code, &mut self.found);

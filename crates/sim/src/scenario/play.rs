@@ -15,12 +15,12 @@ use crate::hosts::HostEvent;
 use crate::setup::{Backing, Setup};
 use crate::story::Story;
 use crate::users::Reply;
-use crate::workload::{JobPlan, SUBMITTER};
+use crate::workload::{JobPlan, SUBMITTER, SchedulePlan};
 use crate::world::{Event, World};
 
 use super::moment::Moment;
 use super::recorder::Recorder;
-use super::script::{Do, Order, Scene, Script, Settle, When};
+use super::script::{Do, EVERY_MINUTES, Order, Scene, Schedule, Script, Settle, When};
 use super::seen::Seen;
 
 /// Whatever a script waits for comes within this.
@@ -70,6 +70,13 @@ struct Stage {
     dice: Dice,
 }
 
+impl Schedule {
+    fn of(self, job: &JobPlan) -> SchedulePlan {
+        let (job, jitter) = (job.clone(), Duration::ZERO);
+        SchedulePlan { job, minutes: EVERY_MINUTES, once: self.once, jitter, rest: self.rest }
+    }
+}
+
 impl Stage {
     fn new(script: &Script, seed: u64, story: Story) -> Stage {
         let (config, problems) = spec::config::server::parse(&script.config, "script", Vec::new());
@@ -82,13 +89,15 @@ impl Stage {
             servers: script.servers,
             hosts: script.hosts.clone(),
             core: core_config(&config),
+            schedules: script.schedule.map(|schedule| schedule.of(&script.job)).into_iter().collect(),
             ..Setup::of(seed)
         };
         let mut dice = Dice::new(seed, "script");
         let mut job = script.job.clone();
         job.at += dice.duration(Duration::ZERO, SUBMIT_WITHIN);
         let holder = script.holder.clone().map(|holder| JobPlan { at: job.at - HOLDER_BEFORE, ..holder });
-        let jobs: Vec<JobPlan> = [job].into_iter().chain(holder).collect();
+        let submitted = script.schedule.is_none().then_some(job);
+        let jobs: Vec<JobPlan> = submitted.into_iter().chain(holder).collect();
         let mut world = World::with(seed, setup, jobs, Vec::new(), story);
         world.check(|checks| checks.expect(&faults));
         world.users.reviewing = false;

@@ -27,6 +27,8 @@ const MARKS_MAX: usize = 1_000;
 pub(super) struct Recorder {
     pub seen: Seen,
     pub job: Option<Job>,
+    /// The task whose first run is watched, where it starts by itself.
+    task: Option<String>,
     /// The step that is watched.
     pub watched: StepIx,
     name: String,
@@ -51,6 +53,7 @@ impl Recorder {
         Recorder {
             seen: Seen::default(),
             job: None,
+            task: script.schedule.map(|_| script.job.name.clone()),
             watched: script.watched(),
             name: script.watched_name(),
             definitions: Definitions::default(),
@@ -119,7 +122,11 @@ impl Recorder {
     }
 
     fn look_at_rows(&mut self, world: &World) {
-        let Some(id) = world.users.jobs.first().copied().flatten() else { return };
+        let first = match &self.task {
+            Some(task) => runs_of(task, world).first().copied(),
+            None => world.users.jobs.first().copied().flatten(),
+        };
+        let Some(id) = first else { return };
         let stored = world.database.reader().job(id).expect("the world's own look is never refused");
         let Some(stored) = stored.filter(|stored| stored.job.version != self.version) else { return };
         self.version = stored.job.version;
@@ -168,9 +175,12 @@ impl Recorder {
 
     /// The last look.
     pub(super) fn finish(mut self, world: &World) -> Seen {
+        self.seen.runs = self.task.as_ref().map(|task| runs_of(task, world).len());
         self.seen.findings = world.checks.lock().expect("no checker panics").findings().to_vec();
         let Some(job) = self.job.take() else { return self.seen };
         let reader = world.database.reader();
+        self.seen.deleted = reader.job(job.id).expect("the world's own look is never refused").is_none();
+        self.seen.held = world.hosts.iter().map(|host| host.disk.attempts.len()).sum();
         let Some(step) = job.steps.get(self.watched.get()) else { return self.seen };
         let failure = step.error.as_ref();
         self.seen.error = failure.map(|failure| (failure.kind.code().to_owned(), failure.message.clone()));
@@ -217,4 +227,9 @@ impl Recorder {
             },
         }
     }
+}
+
+/// The jobs that this task has made by itself, the oldest first.
+fn runs_of(task: &str, world: &World) -> Vec<JobId> {
+    world.checks.lock().expect("no checker panics").jobs_of(task)
 }

@@ -7,7 +7,7 @@ use worker::agent::StopLevel;
 
 use crate::faults::{self, Fault, FaultKind};
 use crate::setup::HostSetup;
-use crate::workload::{Behaviour, ChildPlan, FanPlan, GroupPlan, JobPlan, Kind, StepPlan, WhenFull};
+use crate::workload::{Behaviour, ChildPlan, FanPlan, GroupPlan, JobPlan, Kind, Rest, StepPlan, WhenFull};
 
 use super::moment::Moment;
 
@@ -32,10 +32,22 @@ pub struct Script {
     pub job: JobPlan,
     /// A job of the same concurrency group that was submitted before, and has the group's slot.
     pub(super) holder: Option<JobPlan>,
+    /// The job is not submitted: its task starts by itself, and its first run is the one that is watched.
+    pub(super) schedule: Option<Schedule>,
     /// The item of the first step that is watched; none: the step itself.
     pub(super) watched: Option<u32>,
     pub(super) scenes: Vec<Scene>,
 }
+
+/// When the task starts by itself: every ten minutes, the first time [`Script::DUE_AT`] after the world's beginning.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Schedule {
+    pub once: bool,
+    pub rest: Option<Rest>,
+}
+
+/// Minutes between two runs.
+pub(super) const EVERY_MINUTES: u64 = 10;
 
 /// A time, and what happens then.
 #[derive(Debug, Clone)]
@@ -116,6 +128,9 @@ pub enum Settle {
 }
 
 impl Script {
+    /// When a task that starts by itself is due for the first time.
+    pub const DUE_AT: Duration = Duration::from_secs(400);
+
     pub fn new() -> Script {
         let job = JobPlan {
             at: SUBMITTED_AT,
@@ -134,6 +149,7 @@ impl Script {
             hosts: vec![plain_host(SLOTS)],
             job,
             holder: None,
+            schedule: None,
             watched: None,
             scenes: Vec::new(),
         }
@@ -210,6 +226,22 @@ impl Script {
         "ship".clone_into(&mut holder.steps[0].name);
         self.job.group = group(when_full);
         self.holder = Some(holder);
+        self
+    }
+
+    /// The job's task starts by itself every ten minutes. `once`: whether what was missed is made up for.
+    #[must_use]
+    pub fn scheduled(mut self, once: bool) -> Script {
+        self.schedule = Some(Schedule { once, rest: None });
+        self
+    }
+
+    /// And somebody pauses its trigger for that time.
+    #[must_use]
+    pub fn rests(mut self, from: Duration, time: Duration) -> Script {
+        if let Some(schedule) = &mut self.schedule {
+            schedule.rest = Some(Rest { from, until: from + time });
+        }
         self
     }
 

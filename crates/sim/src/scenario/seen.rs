@@ -27,6 +27,11 @@ pub struct Seen {
     /// How many notices were given, and of the words to the outside whether each was delivered.
     pub notices: usize,
     pub words: Vec<bool>,
+    /// How many jobs the task has made by itself, where it does that.
+    pub runs: Option<usize>,
+    /// The job is off the record; and so many attempts lie in workers' folders.
+    pub deleted: bool,
+    pub held: usize,
     /// What the checkers have to say against it.
     pub findings: Vec<Finding>,
 }

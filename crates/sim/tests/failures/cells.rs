@@ -142,6 +142,15 @@ fn end(seen: &Seen) -> String {
     for delivered in &seen.words {
         end += if *delivered { "; the webhook is delivered" } else { "; the webhook is not delivered" };
     }
+    match seen.runs {
+        None => {}
+        Some(1) => end += "; one run in all",
+        Some(more) => end += &format!("; {more} runs in all"),
+    }
+    if seen.deleted {
+        end += "; the job is deleted";
+        end += if seen.held == 0 { ", and no worker keeps anything of it" } else { ", and a worker keeps its attempt" };
+    }
     let unconfirmed = |tried: &Tried| !tried.confirmed;
     if seen.attempts.iter().any(unconfirmed) {
         end += "; the attempt stays *unconfirmed*";

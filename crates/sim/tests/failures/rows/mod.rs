@@ -3,6 +3,7 @@
 mod children;
 mod clock;
 mod database;
+mod deleted;
 mod folder;
 mod gifts;
 mod groups;
@@ -13,6 +14,7 @@ mod network;
 mod operator;
 mod process;
 mod runner;
+mod schedules;
 mod server;
 mod several;
 mod worker;
@@ -38,5 +40,7 @@ pub(crate) fn tables() -> Vec<Table> {
         Table { name: "secrets", rows: gifts::secrets() },
         Table { name: "artifacts", rows: gifts::artifacts() },
         Table { name: "hooks", rows: hooks::rows() },
+        Table { name: "schedules", rows: schedules::rows() },
+        Table { name: "deleted", rows: deleted::rows() },
     ]
 }
