@@ -317,7 +317,10 @@ impl<S: Store> Core<S> {
         }
         for row in rows {
             let link = self.note_row(&row);
-            self.has_reported(row.id, row.epoch);
+            let has_looked = |link: LinkId| self.links.get(&link).is_none_or(|known| known.complete);
+            if link.is_none_or(has_looked) {
+                self.has_reported(row.id, row.epoch);
+            }
             match link {
                 Some(link) if self.has_outlived(link, &row) => {
                     self.let_go(link, &row);

@@ -166,7 +166,7 @@ fn a_server_that_remembers_more_than_the_rows_asks_everyone_and_starts_nothing_u
 /// It may have what it could not read: nobody has reported who says so.
 #[test]
 fn a_worker_that_could_not_look_everywhere_has_not_reported() {
-    let mut cluster = Cluster::new(1);
+    let mut cluster = Cluster::new(2);
     let mut w = cluster.desk(0).worker("w", "script", 2);
     started_and_forgotten(&mut cluster, &mut w);
     cluster.pass(SECOND * 3);
