@@ -18,6 +18,7 @@ use super::amnesia::{EVENTS_GONE, MARK_BEHIND, ROW_BEHIND};
 use super::core::Core;
 use super::hearing::HearingRules;
 use super::knock::refuse;
+use super::links::Link;
 use super::round::Round;
 
 /// A server that made no mark for so long is forgotten when the next one starts.
@@ -315,6 +316,7 @@ impl<S: Store> Core<S> {
             let (servers, heard, rules) = (self.store.reader().servers()?, round.clocks.heard, self.hearing_rules);
             self.siblings.meet_again(servers, |server| is_there(server, heard, &rules));
         }
+        let on_record: BTreeSet<WorkerId> = rows.iter().map(|row| row.id).collect();
         for row in rows {
             let link = self.note_row(&row);
             let has_looked = |link: LinkId| self.links.get(&link).is_none_or(|known| known.complete);
@@ -331,8 +333,27 @@ impl<S: Store> Core<S> {
                 None => self.note_absent(&row, round),
             }
         }
+        self.let_strangers_go(&on_record);
         self.links_gone(round);
         Ok(())
+    }
+
+    /// Links of workers that another server has deleted, which had not heard of them for long: this one has not been heard itself. They
+    /// are to come again, and are told then. Not those who are about to go.
+    fn let_strangers_go(&mut self, on_record: &BTreeSet<WorkerId>) {
+        let is_stranger = |known: &Link| !known.dismissed && !on_record.contains(&known.worker);
+        let links: Vec<LinkId> = self.links.iter().filter(|(_, known)| is_stranger(known)).map(|(id, _)| *id).collect();
+        for link in links {
+            let Some(old) = self.links.remove(&link) else { continue };
+            tracing::warn!(worker = %old.worker, "a worker with a link here is not on record any more");
+            refuse(&old.sender, RefusedCode::GoingAway, "this worker is not on record any more; connect again");
+            self.roster.update(old.worker, |w| {
+                if let Some(w) = w {
+                    w.link = None;
+                }
+            });
+        }
+        self.count_connected();
     }
 
     /// The worker has a newer link elsewhere, or this one was taken for lost while this server was not heard.

@@ -6,6 +6,7 @@ use engine::{Event, JobId};
 use protocol::attempt::Ticket;
 use protocol::link::{Heartbeat, RefusedCode, VerdictKind, WorkerMessage};
 use server::ledger::FleetOrder;
+use store::Store;
 use uuid::Uuid;
 
 use crate::cluster::{Cluster, running};
@@ -375,4 +376,19 @@ fn who_has_drained_in_an_earlier_life_is_waited_for_in_its_window() {
     for job in jobs {
         cluster.desk(1).check(job, "pending: queued");
     }
+}
+
+/// A server that was not heard for long still has the link of a worker that another one has deleted meanwhile for its absence.
+#[test]
+fn a_link_of_a_worker_that_is_not_on_record_any_more_ends() {
+    let mut cluster = Cluster::new(2);
+    let mut w = cluster.desk(0).worker("w", "script", 1);
+    cluster.freeze(0);
+    cluster.pass(Duration::from_secs(60));
+    let (mut store, now) = (cluster.database.open(), cluster.now);
+    assert!(store.depart(w.worker, now, now, None).expect("a write"), "by the rows it has no link");
+    cluster.thaw(0);
+    cluster.pass(Duration::from_secs(3));
+    w.take();
+    assert!(w.closed, "it is to come again, and is told then");
 }
