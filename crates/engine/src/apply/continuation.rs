@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::deadline::Rules;
-use crate::definition::{OnDisconnect, StepDef, Work};
+use crate::definition::{OnDisconnect, StepDef};
 use crate::event::{Changes, Rejection};
 use crate::failure::FailureKind;
 use crate::ids::{JobId, StepIx};
@@ -83,13 +83,15 @@ pub fn carry_on(
     let settled = |ix: StepIx| matches!(how, Continuation::Resolved(order) if order.step == ix && order.settles());
     // Where all is new the list is, too: it may be one of other inputs.
     let goes_on = |ix: StepIx| *how != Continuation::Anew && keeps_items(old, ix, &kept) && !settled(ix);
-    for (ix, fan) in fans(old).filter(|(ix, _)| goes_on(*ix)) {
+    // Of a step that stands they stand too: a job further on asks which of them ended well, and what they left is theirs.
+    let mut lists: Vec<(StepIx, Fan)> = fans(old).filter(|(ix, _)| kept[ix.get()] || goes_on(*ix)).collect();
+    // In the order in which they came up, so that each item has the place that it had as far as that can be.
+    lists.sort_by_key(|(_, fan)| fan.first);
+    for (ix, fan) in lists {
         draft.take_over_items(ix, fan, old, &kept, &origin)?;
-    }
-    // What its items left is theirs: who wants it looks for them.
-    for (ix, fan) in fans(old).filter(|(ix, _)| kept[ix.get()] && leaves_files(old.def(*ix))) {
-        draft.take_over_items(ix, fan, old, &kept, &origin)?;
-        draft.close(ix);
+        if kept[ix.get()] {
+            draft.close(ix);
+        }
     }
     if let Continuation::Resolved(order) = how {
         let reason = format!("resolved as {} by {}", order.how.word(), order.by);
@@ -148,10 +150,6 @@ fn keeps_items(old: &Job, ix: StepIx, kept: &[bool]) -> bool {
     !kept[ix.get()] && old.def(ix).needs.iter().all(|need| kept[need.step.get()])
 }
 
-fn leaves_files(def: &StepDef) -> bool {
-    matches!(&def.work, Work::Run(body) if body.artifacts.is_some())
-}
-
 /// The step of the definition that this one is, or is an item of.
 fn of(old: &Job, ix: StepIx) -> StepIx {
     old.step(ix).item.as_ref().map_or(ix, |item| item.of)
@@ -208,7 +206,7 @@ impl Resolve {
 }
 
 impl Draft<'_> {
-    /// A fan-out that is done again over the same list: what stands of its items stands here too.
+    /// A fan-out that stands, or is done again over the same list: what stands of its items stands here too.
     fn take_over_items(
         &mut self,
         ix: StepIx,

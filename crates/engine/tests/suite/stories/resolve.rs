@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
-use engine::{AttemptId, Clocks, Continuation, Ctx, JobId, LastAttempt, Rejection, StateName, StepIx, Time, carry_on};
+use engine::{
+    AttemptId, Clocks, Continuation, Ctx, JobId, JobState, LastAttempt, Rejection, StateName, StepIx, Time, carry_on,
+};
 use expect_test::{Expect, expect};
 use uuid::Uuid;
 
@@ -314,7 +316,9 @@ fn of_a_fan_out_only_what_did_not_end_well_is_done_again() {
         "go a; end a 1; go b[0]; end b[0] 0; go b[1]; end b[1] 0; go c; end c 0",
         Continuation::FromFailed,
         true,
-        expect![[r#"job pending, a queued, b success [{"sha":"abc"},{"sha":"abc"}], c pending"#]],
+        expect![[
+            r#"job pending, a queued, b success [{"sha":"abc"},{"sha":"abc"}], c pending, b[0] success {"sha":"abc"}, b[1] success {"sha":"abc"}"#
+        ]],
     );
     let of_item = |how: &str| Continuation::Resolved(Box::new(resolve(StepIx(4), AttemptId(Uuid::nil()), how, false)));
     goes_on(
@@ -455,17 +459,75 @@ fn a_list_is_made_anew_where_all_is() {
     goes_on("b[each:2 reviewers:1]", story, Continuation::Anew, true, expect!["job held, b held"]);
 }
 
-/// The files of a fan-out are those of its items, so that these stand as well where it stands; else its own row is enough.
+/// A step that was settled beside it says nothing of them: a job further on still knows which of them ended well.
+#[test]
+fn items_go_on_with_a_step_that_stands() {
+    let story = "go a; end a 1; go b[0]; end b[0] 0; go b[1]; end b[1] 1; go b[2]; end b[2] 0";
+    let mut beside = world("a, b[each:3]", story);
+    go_on_as(&mut beside, 2, &resolved("succeeded"));
+    assert_eq!(beside.job.header.state, JobState::Failed);
+    let counts = beside.job.header.counts;
+    assert_eq!((counts.get(StateName::Success), counts.get(StateName::Failed), counts.open()), (3, 2, 0));
+    expect![[
+        r#"job pending, a success {"sha":"by hand"}, b running, b[0] success {"sha":"abc"}, b[1] queued, b[2] success {"sha":"abc"}"#
+    ]]
+    .assert_eq(&told(&beside, &Continuation::FromFailed, true));
+    // One of them can be settled there, too.
+    expect![[
+        r#"job success, a success {"sha":"by hand"}, b success [{"sha":"abc"},{"sha":"by hand"},{"sha":"abc"}], b[0] success {"sha":"abc"}, b[1] success {"sha":"by hand"}, b[2] success {"sha":"abc"}"#
+    ]]
+    .assert_eq(&told(&beside, &of_step(&beside, "b[1]", "succeeded"), true));
+    // The other way round.
+    let mut beside = world("a, b[each:3]", story);
+    let of_item = of_step(&beside, "b[1]", "succeeded");
+    go_on_as(&mut beside, 2, &of_item);
+    expect![[
+        r#"job pending, a queued, b success [{"sha":"abc"},{"sha":"by hand"},{"sha":"abc"}], b[0] success {"sha":"abc"}, b[1] success {"sha":"by hand"}, b[2] success {"sha":"abc"}"#
+    ]]
+    .assert_eq(&told(&beside, &Continuation::FromFailed, true));
+}
+
+/// They stay as they ended, those too that were called off with another: nothing of them begins where their step stands.
+#[test]
+fn items_of_a_step_that_stands_begin_nothing() {
+    let story = "go a; end a 1; go b[0]; end b[0] 1";
+    let mut beside = world("a, b[each:3 parallel:1 fail_fast]", story);
+    expect![[r#"job failed, a success {"sha":"by hand"}, b failed (exit_code), b[0] failed (exit_code), b[1] cancelled (cancelled), b[2] cancelled (cancelled)"#]]
+    .assert_eq(&told(&beside, &resolved("succeeded"), true));
+    go_on_as(&mut beside, 2, &resolved("succeeded"));
+    expect![[r#"job pending, a success {"sha":"by hand"}, b running, b[0] queued, b[1] pending, b[2] pending"#]]
+        .assert_eq(&told(&beside, &Continuation::FromFailed, true));
+}
+
+#[test]
+fn items_that_other_jobs_do_go_on_with_their_step() {
+    let story = "go a; end a 1; child b[0] ok; child b[1] failed";
+    let mut beside = world("a, b[each:2 child:{item}]", story);
+    go_on_as(&mut beside, 2, &resolved("succeeded"));
+    expect![[
+        r#"job running, a success {"sha":"by hand"}, b running, b[0] success {"work":{"sha":"abc"}}, b[1] running"#
+    ]]
+    .assert_eq(&told(&beside, &Continuation::FromFailed, true));
+}
+
+/// A job that goes on has them where the one before had them, in whatever order their lists came up.
+#[test]
+fn items_keep_their_places() {
+    let story = "go x; go b[0]; end b[0] 1; go b[1]; end b[1] 0; end x 0; go a[0]; end a[0] 0; go a[1]; end a[1] 1; go c; end c 1";
+    let mut late = world("x -> a[each:2], b[each:2], c", story);
+    let of_c = of_step(&late, "c", "succeeded");
+    let names =
+        |world: &World| (0..world.job.steps.len()).map(|ix| world.job.name(StepIx::of(ix)).into_owned()).collect();
+    let before: Vec<String> = names(&late);
+    go_on_as(&mut late, 2, &of_c);
+    let after: Vec<String> = names(&late);
+    assert_eq!(after, before);
+}
+
+/// The files of a fan-out are those of its items.
 #[test]
 fn items_that_left_files_go_on_with_their_step() {
     let story = "go a[0]; end a[0] files; go a[1]; end a[1] files; go b; end b 1";
-    goes_on(
-        "a[each:2] -> b",
-        story,
-        Continuation::FromFailed,
-        true,
-        expect![[r#"job pending, a success [{"sha":"abc"},{"sha":"abc"}], b queued"#]],
-    );
     goes_on(
         "a[each:2 leaves:out] -> b[fetch:a]",
         story,
@@ -479,6 +541,12 @@ fn items_that_left_files_go_on_with_their_step() {
 
 fn resolved(how: &str) -> Continuation {
     Continuation::Resolved(Box::new(resolve(StepIx(0), AttemptId(Uuid::nil()), how, false)))
+}
+
+fn of_step(world: &World, name: &str, how: &str) -> Continuation {
+    let found = (0..world.job.steps.len()).map(StepIx::of).find(|ix| world.job.name(*ix) == name);
+    let ix = found.expect("there is a step of this name");
+    Continuation::Resolved(Box::new(resolve(ix, AttemptId(Uuid::nil()), how, false)))
 }
 
 /// Plays `story`, continues its job, and tells what the new one looks like.
