@@ -183,10 +183,7 @@ impl<S: Store> Core<S> {
         if resolves && let Some(job) = self.stands_in_for(old, round)? {
             return Err(AgainError::AlreadyContinued(job));
         }
-        let mut history = self.history(family)?;
-        for job in family.jobs() {
-            self.add_children(job, None, round, &mut history)?;
-        }
+        let history = self.history(old, family, round)?;
         let id = JobId(self.random.uuid(round.now));
         let job = self.loaded(old)?;
         let (definition, mut group) = (job.definition.clone(), job.group.clone());
@@ -245,15 +242,37 @@ impl<S: Store> Core<S> {
         Ok(tried)
     }
 
-    /// Each step's last attempts in all jobs of a family: whatever may still run of it runs beside a new one.
-    fn history(&self, family: &Family) -> Result<History, AgainError> {
+    /// The last attempts of each step of `old` in all jobs of its family: whatever may still run of it runs beside a new one.
+    fn history(&mut self, old: JobId, family: &Family, round: &Round) -> Result<History, AgainError> {
         let mut history = History::new();
         for job in family.jobs() {
+            let mut own = History::new();
             for (ix, mut tried) in self.attempts_of(job)? {
-                history.entry(ix).or_default().extend(tried.pop().map(|last| (job, last)));
+                own.entry(ix).or_default().extend(tried.pop().map(|last| (job, last)));
+            }
+            self.add_children(job, None, round, &mut own)?;
+            for (ix, tried) in own {
+                history.entry(self.place_in(old, job, ix)?).or_default().extend(tried);
             }
         }
         Ok(history)
+    }
+
+    /// Where `old` has a step of another job of its family. Items come up in any order, so that each job may have them in
+    /// other places; where it has no such item, what is known of that one is about the step that it was of.
+    fn place_in(&mut self, old: JobId, other: JobId, ix: StepIx) -> Result<StepIx, AgainError> {
+        let of_file = self.loaded(old)?.definition.steps().len();
+        if ix.get() < of_file || other == old {
+            return Ok(ix);
+        }
+        let item = match self.loaded(other) {
+            Ok(job) => job.steps.get(ix.get()).and_then(|step| step.item.as_ref()).map(|item| (item.of, item.number)),
+            Err(AgainError::Event(EventError::NoSuchJob)) => None,
+            Err(error) => return Err(error),
+        };
+        let Some((of, number)) = item else { return Ok(ix) };
+        let fan = self.loaded(old)?.step(of).fan.filter(|fan| number < fan.count);
+        Ok(fan.map_or(of, |fan| fan.item(number)))
     }
 
     /// What may still run of the jobs that steps of this one began, as those steps' own. `of`: the step of the outermost

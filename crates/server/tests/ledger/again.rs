@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use engine::{AttemptId, JobId, StepIx};
 use protocol::attempt::AttemptSpec;
-use protocol::link::WorkerMessage;
+use protocol::link::{ServerMessage, WorkerMessage};
 use serde_json::{Value, json};
 use server::ledger::{Again, AgainError, Command, EventError, How, ResolveOrder, RetryOrder, Settled};
 
@@ -224,6 +224,60 @@ fn what_may_still_run_is_found_through_the_jobs_that_went_on() {
     let last = desk.again(Again::Retry(sure)).expect("a new job").job;
     desk.check(last, "pending: queued");
     assert!(desk.attempts(job)[0].confirmed);
+}
+
+const LISTS: &str = "name: lists
+steps:
+  p: { run: 'true' }
+  f: { needs: [p], for_each: [1, 2], run: 'true' }
+  q: { run: 'true', tags: [late] }
+  each: { needs: [q], for_each: [1, 2], run: 'true', tags: [late] }
+";
+
+/// Takes the offer that is there among other mail, and ends it like this; none leaves it running.
+fn does(desk: &mut Desk, w: &mut Mailbox, step: &str, code: Option<i32>) -> AttemptSpec {
+    let offer = |message| match message {
+        ServerMessage::Offer { spec, .. } => Some(*spec),
+        _ => None,
+    };
+    let spec = w.take().into_iter().find_map(offer).expect("an offer");
+    assert_eq!(spec.step, step);
+    desk.says(w, vec![WorkerMessage::Accept { ticket: spec.ticket }]);
+    if let Some(code) = code {
+        desk.ends(w, spec.ticket, code);
+    }
+    spec
+}
+
+/// A job that goes on has its lists in other places where one of them is to be made anew.
+#[test]
+fn an_item_that_may_still_run_is_found_wherever_a_job_has_it() {
+    let mut desk = Desk::new();
+    let job = desk.submit(LISTS);
+    let mut w = desk.worker("w", "script", 1);
+    let p = does(&mut desk, &mut w, "p", Some(0));
+    does(&mut desk, &mut w, "f[0]", Some(0));
+    does(&mut desk, &mut w, "f[1]", Some(0));
+    let mut late = desk.worker("late", "script late", 1);
+    does(&mut desk, &mut late, "q", Some(0));
+    does(&mut desk, &mut late, "each[0]", None);
+    let mut later = desk.worker("later", "script late", 1);
+    does(&mut desk, &mut later, "each[1]", Some(0));
+    desk.hang_up(&late);
+    desk.hang_up(&later);
+    desk.pass(Duration::from_secs(120));
+    desk.check(job, "failed: success success success failed success success failed success");
+    desk.hang_up(&w);
+    let next = desk.again(Again::Resolve(order(job, &p, How::Rerun))).expect("it goes on").job;
+    desk.check(next, "pending: queued pending success failed failed success");
+    let mut w = desk.worker("other", "script", 1);
+    does(&mut desk, &mut w, "p", Some(1));
+    desk.check(next, "failed: failed skipped success failed failed success");
+    assert_eq!(desk.again(retry(next, true)), Err(AgainError::MayStillRun(vec!["`each[0]`".to_owned()])));
+    let sure = RetryOrder { job: next, from_failed: true, confirm_dead: true, by: "ann".to_owned(), input: None };
+    let last = desk.again(Again::Retry(sure)).expect("a new job").job;
+    desk.check(last, "pending: queued pending success running queued success");
+    assert!(desk.attempts(job).iter().all(|attempt| attempt.confirmed));
 }
 
 #[test]
