@@ -56,6 +56,12 @@ pub enum GlobError {
 /// Where in a pattern one stands after some names: a place among its parts.
 pub(crate) type Place = usize;
 
+/// Whether a relative path may lead out of the folder that it begins in. `a/..` does not by its words, but does where `a` is
+/// a link, so any `..` counts.
+pub fn leads_out(path: &str) -> bool {
+    path.split('/').any(|name| name == "..")
+}
+
 impl Glob {
     pub fn parse(text: &str) -> Result<Glob, GlobError> {
         let text = text.strip_prefix("./").unwrap_or(text);
@@ -68,10 +74,12 @@ impl Glob {
         if text.chars().any(char::is_control) {
             return Err(GlobError::Control);
         }
+        if leads_out(text) {
+            return Err(GlobError::Escapes);
+        }
         let mut parts = Vec::new();
         for name in text.split('/').filter(|name| !name.is_empty() && *name != ".") {
             match name {
-                ".." => return Err(GlobError::Escapes),
                 // Two in a row mean no more than one.
                 "**" if parts.last() == Some(&Part::AnyFolders) => {}
                 "**" => parts.push(Part::AnyFolders),

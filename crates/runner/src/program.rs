@@ -6,7 +6,7 @@ use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use protocol::attempt::{Program, StopReason};
 use protocol::folder::{FolderSpec, OUTPUT_FILE, WORK_FOLDER};
@@ -38,6 +38,11 @@ pub(crate) enum ImageError {
     NoWorkdir(PathBuf),
     #[error("the working folder {} is not a folder", .0.display())]
     WorkdirIsFile(PathBuf),
+    #[error(
+        "the working folder {} leads out of the attempt's own folder; use one without `..`, or an absolute path",
+        .0.display()
+    )]
+    WorkdirOutside(PathBuf),
     #[error("the working folder {} cannot be created: {source}", .path.display())]
     CannotCreate { path: PathBuf, source: io::Error },
     #[error("the script cannot be written: {0}")]
@@ -97,6 +102,10 @@ fn working_folder(root: &Path, workdir: Option<&str>) -> Result<PathBuf, ImageEr
             Ok(_) => Err(ImageError::WorkdirIsFile(wanted.to_owned())),
             Err(_) => Err(ImageError::NoWorkdir(wanted.to_owned())),
         };
+    }
+    // The server refuses it as well, but not in jobs that were stored by an older one.
+    if wanted.components().any(|part| part == Component::ParentDir) {
+        return Err(ImageError::WorkdirOutside(wanted.to_owned()));
     }
     let path = root.join(WORK_FOLDER).join(wanted);
     match fs::create_dir_all(&path) {

@@ -127,11 +127,13 @@ pub(crate) struct Finding {
     message: String,
     hint: Option<String>,
     related: Vec<(Span, String)>,
+    is_later_rule: bool,
 }
 
 impl Finding {
     pub(crate) fn error(code: Code, span: Span, message: impl Into<String>) -> Finding {
-        Finding { severity: Severity::Error, code, span, message: message.into(), hint: None, related: Vec::new() }
+        let (message, hint, related) = (message.into(), None, Vec::new());
+        Finding { severity: Severity::Error, code, span, message, hint, related, is_later_rule: false }
     }
 
     pub(crate) fn warning(code: Code, span: Span, message: impl Into<String>) -> Finding {
@@ -148,6 +150,12 @@ impl Finding {
         self
     }
 
+    /// A rule that there was not from the beginning: texts that were accepted without it are still read.
+    pub(crate) fn later_rule(mut self) -> Finding {
+        self.is_later_rule = true;
+        self
+    }
+
     pub(crate) fn related(mut self, span: Span, label: impl Into<String>) -> Finding {
         self.related.push((span, label.into()));
         self
@@ -158,6 +166,8 @@ impl Finding {
 #[derive(Debug)]
 pub(crate) struct Sink {
     pub(crate) sources: Sources,
+    /// The text was accepted once, perhaps by an older version.
+    was_accepted: bool,
     errors: Bounded,
     warnings: Bounded,
     not_supported: Bounded,
@@ -172,10 +182,24 @@ struct Bounded {
 
 impl Sink {
     pub(crate) fn new(sources: Sources) -> Sink {
-        Sink { sources, errors: Bounded::default(), warnings: Bounded::default(), not_supported: Bounded::default() }
+        Sink {
+            sources,
+            was_accepted: false,
+            errors: Bounded::default(),
+            warnings: Bounded::default(),
+            not_supported: Bounded::default(),
+        }
+    }
+
+    /// For a text that was accepted before: rules that came later are not held against it.
+    pub(crate) fn of_accepted(sources: Sources) -> Sink {
+        Sink { was_accepted: true, ..Sink::new(sources) }
     }
 
     pub(crate) fn add(&mut self, finding: Finding) {
+        if finding.is_later_rule && self.was_accepted {
+            return;
+        }
         let place = |span: Span| Place { source: self.sources.get(span).clone(), start: span.start, end: span.end };
         let diagnostic = Diagnostic {
             severity: finding.severity,

@@ -14,6 +14,7 @@ use minijinja::value::{Serde, Value};
 use pack::Glob;
 use serde_json::Value as Json;
 
+use crate::task::leaves_its_folder;
 use crate::template::budget::{self, Budget};
 use crate::template::environment::{TEXT_BYTES_MAX, environment};
 use crate::template::{is_template, sole_expression};
@@ -189,7 +190,7 @@ impl Filler {
         for (name, value) in &body.env {
             env.insert(name.clone(), self.text(name, value)?);
         }
-        let workdir = body.workdir.as_deref().map(|folder| self.text("workdir", folder)).transpose()?;
+        let workdir = body.workdir.as_deref().map(|folder| self.workdir(folder)).transpose()?;
         let artifacts = body.artifacts.as_ref().map(|keep| self.keep(keep)).transpose()?;
         Ok(RunBody { program, env, workdir, artifacts, cleanup, templated: false })
     }
@@ -202,6 +203,16 @@ impl Filler {
                 Program::Command { argv: words? }
             }
         })
+    }
+
+    /// The folder that it starts in, which must still be below the attempt's own or be absolute.
+    fn workdir(&mut self, folder: &str) -> Result<String, String> {
+        let filled = self.text("workdir", folder)?;
+        if leaves_its_folder(&filled) {
+            let hint = "use a folder without `..`, or an absolute path";
+            return Err(format!("`workdir`: `{}` leads out of the attempt's own folder; {hint}", brief(&filled)));
+        }
+        Ok(filled)
     }
 
     /// The files that it leaves, which must still be below its folder.

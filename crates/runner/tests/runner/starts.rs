@@ -148,6 +148,9 @@ fn what_cannot_be_started_says_why() {
     plan.spec.attempt.workdir = Some("/no/such/folder".to_owned());
     check_failure(plan, "the working folder /no/such/folder does not exist on this worker");
     let mut plan = Plan::command(&["true"]);
+    plan.spec.attempt.workdir = Some("a/../../x".to_owned());
+    check_failure(plan, "the working folder a/../../x leads out of the attempt's own folder; use one without");
+    let mut plan = Plan::command(&["true"]);
     plan.spec.attempt.env.insert("A=B".to_owned(), String::new());
     check_failure(plan, "`A=B` is not a possible name");
     let mut plan = Plan::command(&[]);

@@ -53,7 +53,7 @@ fn input_of(app: &App, job: JobId, changed: Map<String, Value>) -> Result<Value,
     let stored = app.reader.job(job)?.ok_or_else(|| ids::no_such_job(&job.to_string()))?;
     let row = &stored.definition;
     let settings = DefinitionSettings::from_json(&row.settings).map_err(|error| ApiError::internal(&error))?;
-    let (task, _) = spec::task::parse(&row.source, "stored task", &settings.options());
+    let (task, _) = spec::task::parse_stored(&row.source, "stored task", &settings.options());
     let task = task.ok_or_else(|| ApiError::internal(&"its stored task cannot be read"))?;
     let old: Value = serde_json::from_str(&stored.job.input).map_err(|error| ApiError::internal(&error))?;
     let mut input = if let Value::Object(old) = old { old } else { Map::new() };

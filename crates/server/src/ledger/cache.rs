@@ -154,7 +154,7 @@ impl Definitions {
 
     fn read(&self, row: &DefinitionRow) -> Result<Arc<Definition>, String> {
         let settings = DefinitionSettings::from_json(&row.settings)?;
-        let (task, problems) = spec::task::parse(&row.source, "stored task", &settings.options());
+        let (task, problems) = spec::task::parse_stored(&row.source, "stored task", &settings.options());
         let Some(task) = task else {
             let first = problems.first().map(|p| p.message.clone()).unwrap_or_default();
             return Err(format!("its stored task cannot be read: {first}"));

@@ -101,7 +101,7 @@ impl Book<'_> {
             return Err(format!("tasks begin each other more than {DEPTH_MAX} levels deep, at `{name}`"));
         }
         let source = self.settings.tasks.get(name).cloned().unwrap_or_default();
-        let (task, problems) = spec::task::parse(&source, name, &self.settings.options());
+        let (task, problems) = spec::task::parse_stored(&source, name, &self.settings.options());
         let Some(task) = task else {
             let first = problems.first().map(|problem| problem.message.clone()).unwrap_or_default();
             return Err(format!("the stored task `{name}` cannot be read: {first}"));

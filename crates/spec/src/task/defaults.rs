@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use engine::definition::{Effects, OnDisconnect, Patience, StopPolicy};
+use pack::glob::leads_out;
 
 use super::retry::{self, Retry, STOP_DEFAULT};
 use super::shape::{DEFAULTS, EFFECTS, ON_DISCONNECT, RUNNERS};
 use super::{name, program};
 use crate::diagnostic::{Code, Finding, Sink};
 use crate::lower::{Fields, values};
+use crate::template::is_template;
 use crate::yaml::Node;
 
 /// More than a worker ever has.
@@ -120,7 +122,27 @@ fn workdir<'n>(node: &'n Node, sink: &mut Sink) -> Option<&'n Node> {
         sink.add(Finding::error(Code::Limit, node.span, format!("`workdir` has more than {WORKDIR_BYTES_MAX} bytes")));
         return None;
     }
+    if leaves_its_folder(literal_start(folder)) {
+        let message = format!("`workdir: {}` leads out of the attempt's own folder", crate::yaml::brief(folder));
+        let hint = "a relative folder is below the attempt's own and has no `..`; for one elsewhere on the worker give its \
+                    absolute path, as in `/srv/repo`";
+        sink.add(Finding::error(Code::BadValue, node.span, message).hint(hint).later_rule());
+    }
     Some(node)
+}
+
+/// Whether a folder for a step is a relative one that may be outside of the attempt's own.
+pub(crate) fn leaves_its_folder(workdir: &str) -> bool {
+    !workdir.starts_with('/') && leads_out(workdir)
+}
+
+/// As much of a folder's name as no template can change: whole names only, since `..{{ x }}` may become `..x`.
+fn literal_start(workdir: &str) -> &str {
+    if !is_template(workdir) {
+        return workdir;
+    }
+    let start = workdir.split('{').next().unwrap_or_default();
+    start.rfind('/').map_or("", |slash| &start[..=slash])
 }
 
 fn tags(node: &Node, sink: &mut Sink) -> Option<Vec<String>> {

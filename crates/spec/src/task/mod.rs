@@ -30,6 +30,7 @@ use engine::definition::{Definition, DefinitionParts, Hook, STEPS_MAX};
 
 pub use self::around::{Missed, Trigger};
 pub use self::bind::{BODY_INPUT, InputProblem, input_variables};
+pub(crate) use self::defaults::leaves_its_folder;
 use self::defaults::{Defaults, expected_in_time, limit};
 pub use self::environment::Environment;
 pub use self::given::given_inputs;
@@ -72,7 +73,16 @@ pub struct Options {
 /// Reads a task file. There is a task exactly if no diagnostic is an error; without one, what is not supported yet is
 /// among the diagnostics.
 pub fn parse(text: &str, file: &str, options: &Options) -> (Option<Task>, Vec<Diagnostic>) {
-    let mut sink = Sink::new(Sources::of_file(Source::file(file, text)));
+    parse_into(Sink::new(Sources::of_file(Source::file(file, text))), text, options)
+}
+
+/// The same for the text of a job or task that is stored: it was accepted, perhaps by an older version, and a job that is
+/// under way must be readable after an upgrade. What later rules refuse fails where it is done, if at all.
+pub fn parse_stored(text: &str, file: &str, options: &Options) -> (Option<Task>, Vec<Diagnostic>) {
+    parse_into(Sink::of_accepted(Sources::of_file(Source::file(file, text))), text, options)
+}
+
+fn parse_into(mut sink: Sink, text: &str, options: &Options) -> (Option<Task>, Vec<Diagnostic>) {
     let read = yaml::load(text, &mut sink).and_then(|root| Parts::read(&root, options, &mut sink));
     let parts = read.filter(|_| !sink.has_errors());
     let (mut diagnostics, not_supported) = sink.finish();

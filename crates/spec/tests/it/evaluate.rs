@@ -177,6 +177,16 @@ fn every_text_of_a_step_is_filled_in() {
     assert!(!body.templated);
 }
 
+#[test]
+fn a_filled_in_folder_stays_in_the_attempts_own() {
+    let folder = |workdir: &str| rendered(&format!("run: x, workdir: \"{workdir}\"")).map(|body| body.workdir);
+    assert_eq!(folder("{{ '..' }}x/a..b"), Ok(Some("..x/a..b".to_owned())));
+    assert_eq!(folder("{{ '/srv' }}/../data"), Ok(Some("/srv/../data".to_owned())), "an absolute one may be anywhere");
+    let problem =
+        "`workdir`: `a/../../x` leads out of the attempt's own folder; use a folder without `..`, or an absolute path";
+    assert_eq!(folder("a/{{ '../..' }}/x"), Err(problem.to_owned()));
+}
+
 fn goes_over(fan_out: &str, expect: &Expect) {
     let case = Case::new(&format!("run: x, {fan_out}"));
     let items = &case.step.fan_out.as_ref().expect("it is a fan-out").items;

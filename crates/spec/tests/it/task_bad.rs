@@ -370,6 +370,34 @@ fn wrong_types() {
 }
 
 #[test]
+fn folders_outside_of_the_attempts_own() {
+    let found = |folder: &str| {
+        let text =
+            format!("name: t\ninput: {{ a: {{ type: string }} }}\nsteps:\n  s: {{ run: x, workdir: \"{folder}\" }}\n");
+        crate::lines(&spec::task::parse(&text, "t.yaml", &spec::task::Options::default()).1)
+    };
+    let hint = "a relative folder is below the attempt's own and has no `..`; for one elsewhere on the worker give its \
+                absolute path, as in `/srv/repo`";
+    for folder in ["..", "../../../../x", "./a/../b", "a/..", "../{{ input.a }}", "x/../{{ input.a }}"] {
+        let problem = format!("`workdir: {folder}` leads out of the attempt's own folder");
+        assert_eq!(found(folder), format!("t.yaml:4:25 error bad_value: {problem}\n    {hint}\n"));
+    }
+    for folder in ["/srv/../x", "a..b/...", "..a", "{{ input.a }}/../x", "..{{ input.a }}"] {
+        assert_eq!(found(folder), "", "{folder}");
+    }
+}
+
+/// A job that is under way must be readable after an upgrade.
+#[test]
+fn rules_that_came_later_do_not_hold_for_what_was_accepted() {
+    let text = |step: &str| format!("name: t\nsteps:\n  s: {{ {step} }}\n");
+    let read =
+        |step: &str| spec::task::parse_stored(&text(step), "t.yaml", &spec::task::Options::default()).0.is_some();
+    assert!(read("run: x, workdir: ../x"));
+    assert!(!read("run: x, workdir: ''"), "the others do");
+}
+
+#[test]
 fn retries() {
     check_step(
         "run: x\nretry: { attempts: 0, on: [exit:0, exit:x, signal:NOPE, failed, 5] }",
