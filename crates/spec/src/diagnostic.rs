@@ -46,6 +46,8 @@ pub enum Code {
     /// Two settings that must stand in a relation do not.
     BrokenRule,
     UnknownVariable,
+    /// Tasks that begin each other.
+    TaskCycle,
     /// It waits for a slot that only those have who wait for it.
     GroupDeadlock,
     /// It may run twice although it must not.
@@ -71,6 +73,7 @@ impl Code {
             Code::Conflict => "conflict",
             Code::BrokenRule => "broken_rule",
             Code::UnknownVariable => "unknown_variable",
+            Code::TaskCycle => "task_cycle",
             Code::GroupDeadlock => "group_deadlock",
             Code::RiskyRetry => "risky_retry",
             Code::NotSupported => "not_supported",

@@ -50,7 +50,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<Exit, CliError> {
     for path in &args.files {
         checked.push(check(path, colour));
     }
-    refuse_circles(&mut checked);
+    refuse_circles(&mut checked, colour);
     refuse_deadlocks(&mut checked, colour);
     if !args.json {
         checked.iter().try_for_each(show)?;
@@ -96,27 +96,25 @@ fn whole_file(file: &str, code: &str, message: String, hint: Option<String>) -> 
     Diagnostic { file, line: 1, column: 1, severity: Severity::Error, code, message, hint, rendered: None }
 }
 
-/// Tasks that begin each other in a circle: a mistake of all of them, as far as they are known here.
-fn refuse_circles(checked: &mut [Checked]) {
+/// Tasks that begin each other in a circle, as far as they are known here: each told once, at the step that closes it.
+fn refuse_circles(checked: &mut [Checked], colour: bool) {
     let tasks = checked.iter().filter_map(|found| found.task.as_ref());
     let mut by_name: BTreeMap<&str, &Definition> =
         tasks.map(|task| (&*task.definition.name, &*task.definition)).collect();
-    let mut circles: Vec<(Vec<String>, String)> = Vec::new();
+    let mut problems: Vec<(usize, Diagnostic)> = Vec::new();
     while let Some(circle) = kin::circle(&by_name) {
-        let names: Vec<String> = circle.iter().map(|name| (*name).to_owned()).collect();
-        by_name.retain(|name, _| !circle.contains(name));
-        circles.push((names, kin::path(&circle)));
-    }
-    for (names, path) in circles {
-        let in_it = |found: &&mut Checked| {
-            found.task.as_ref().is_some_and(|task| names.iter().any(|name| **name == *task.definition.name))
-        };
-        for found in checked.iter_mut().filter(in_it) {
-            found.ok = false;
-            let message = format!("these tasks begin each other in a circle: {path}");
-            let hint = Some("let one of them end by itself".to_owned());
-            found.diagnostics.push(whole_file(&found.file, "task_cycle", message, hint));
+        let [.., last, first] = &circle[..] else { break };
+        let is_last = |found: &Checked| found.task.as_ref().is_some_and(|task| &*task.definition.name == *last);
+        if let (Some(at), Some(definition)) = (checked.iter().rposition(is_last), by_name.get(last)) {
+            let Checked { text, file, .. } = &checked[at];
+            let problem = kin::circle_diagnostic(definition, first, &circle, text, file);
+            problems.push((at, converted(&problem, colour)));
         }
+        by_name.retain(|name, _| !circle.contains(name));
+    }
+    for (at, problem) in problems {
+        checked[at].ok = false;
+        checked[at].diagnostics.push(problem);
     }
 }
 
@@ -178,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tasks_that_begin_each_other_are_refused_together() {
+    fn tasks_that_begin_each_other_are_refused_once_where_the_circle_closes() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = |name: &str, begins: &str| {
             let path = folder.path().join(name);
@@ -188,10 +186,13 @@ mod tests {
         };
         let mut checked = [file("one", "two"), file("two", "three"), file("three", "two"), file("four", "elsewhere")];
         assert!(checked.iter().all(|found| found.ok));
-        refuse_circles(&mut checked);
-        assert_eq!(checked.each_ref().map(|found| found.ok), [true, false, false, true]);
-        let message = &checked[1].diagnostics[0].message;
-        assert_eq!(message, "these tasks begin each other in a circle: `two` → `three` → `two`");
+        refuse_circles(&mut checked, false);
+        assert_eq!(checked.each_ref().map(|found| found.ok), [true, true, false, true]);
+        let problem = &checked[2].diagnostics[0];
+        assert_eq!(problem.message, "these tasks begin each other in a circle: `two` → `three` → `two`");
+        assert_eq!((problem.line, problem.column, problem.code.as_str()), (4, 14, "task_cycle"));
+        let rendered = problem.rendered.as_deref().expect("rendered");
+        assert!(rendered.contains("three:4:14"), "{rendered}");
     }
 
     #[test]
@@ -242,7 +243,7 @@ mod tests {
             paths.push(path);
         }
         let mut checked: Vec<Checked> = paths.iter().map(|path| check(path, false)).collect();
-        refuse_circles(&mut checked);
+        refuse_circles(&mut checked, false);
         let codes = |found: Checked| (found.ok, found.diagnostics.into_iter().map(|d| d.code).collect());
         checked.into_iter().map(codes).collect()
     }
@@ -253,8 +254,9 @@ mod tests {
         let files = [("one", "two"), ("two", "one"), ("own", "own"), ("good", "elsewhere")];
         let texts = files.map(|(name, begins)| (name, task(name, begins)));
         let texts: Vec<(&str, &str)> = texts.iter().map(|(name, text)| (*name, text.as_str())).collect();
-        let cycle = || (false, vec!["task_cycle".to_owned()]);
-        let expected = [(false, vec!["unreadable".to_owned()]), cycle(), cycle(), cycle(), (true, Vec::new())];
+        let (good, bad) = (|| (true, Vec::new()), |code: &str| (false, vec![code.to_owned()]));
+        // The circle of two is told once, at the one that closes it.
+        let expected = [bad("unreadable"), good(), bad("task_cycle"), bad("task_cycle"), good()];
         assert_eq!(found(&texts, "not-there"), expected);
     }
 }

@@ -68,18 +68,21 @@ impl Index {
         while let Some(path) =
             kin::circle(&self.good(None)).map(|names| names.into_iter().map(str::to_owned).collect::<Vec<String>>())
         {
-            for name in &path {
-                self.refuse(name, &path);
+            for pair in path.windows(2) {
+                self.refuse(&pair[0], &pair[1], &path);
             }
         }
     }
 
-    fn refuse(&mut self, name: &str, path: &[String]) {
-        let Some(known) = self.by_name.get(name).filter(|known| known.good.is_some()).cloned() else { return };
+    /// With the place where it begins the next one.
+    fn refuse(&mut self, name: &str, next: &str, path: &[String]) {
+        let Some(known) = self.by_name.get(name).cloned() else { return };
+        let Some(good) = &known.good else { return };
         let mut listing = Listing::clone(&known);
         let file = listing.file.clone().unwrap_or_else(|| name.to_owned());
-        let hint = "let one of them end by itself";
-        listing.diagnostics.push(diagnostics::of_file(&file, "task_cycle", in_a_circle(path), hint));
+        let path: Vec<&str> = path.iter().map(String::as_str).collect();
+        let problem = kin::circle_diagnostic(&good.task.definition, next, &path, &good.row.source, &file);
+        listing.diagnostics.push(diagnostics::to_api(&problem));
         listing.good = None;
         let listing = Arc::new(listing);
         self.by_name.insert(name.to_owned(), listing.clone());
@@ -91,7 +94,7 @@ impl Index {
     /// In words, the circle that there would be with this definition.
     pub(super) fn circle_with(&self, definition: &Definition) -> Option<String> {
         let path = kin::circle(&self.good(Some(definition)))?;
-        Some(in_a_circle(&path))
+        Some(kin::in_a_circle(&path))
     }
 
     /// All that can be run, with this one in the place of its name.
@@ -116,11 +119,6 @@ impl Index {
         self.by_name.entry(listing.name.clone()).or_insert_with(|| listing.clone());
         self.all.push(listing);
     }
-}
-
-fn in_a_circle<T: AsRef<str>>(path: &[T]) -> String {
-    let names: Vec<&str> = path.iter().map(AsRef::as_ref).collect();
-    format!("these tasks begin each other in a circle: {}", kin::path(&names))
 }
 
 fn already_defined(listing: &Listing, taken: &Listing) -> api::Diagnostic {

@@ -176,6 +176,8 @@ async fn tasks_that_begin_each_other_are_refused() {
     site.app.tasks.refresh(site.app.clock.now());
     let one = site.task("one").await.expect("there");
     assert_eq!((&one["usable"], &one["diagnostics"][0]["code"]), (&json!(false), &json!("task_cycle")));
+    let place = (&one["diagnostics"][0]["line"], &one["diagnostics"][0]["column"]);
+    assert_eq!(place, (&json!(3), &json!(14)), "where it begins the next one");
     site.post("/api/jobs", &json!({ "task": "two" })).await.is_error(422, "invalid_task");
     // A text that begins itself by way of others is no better.
     let deep: String = (1..=9).map(|n| format!("{n}")).collect();

@@ -39,6 +39,33 @@ pub fn circle<'a>(tasks: &BTreeMap<&'a str, &'a Definition>) -> Option<Vec<&'a s
     find_cycle(&needs).map(|circle| circle.into_iter().map(|at| names[at]).collect())
 }
 
+/// The circle in words.
+pub fn in_a_circle(names: &[&str]) -> String {
+    format!("these tasks begin each other in a circle: {}", path(names))
+}
+
+/// The circle, at the place where this task begins the `next` one of it.
+pub fn circle_diagnostic(definition: &Definition, next: &str, circle: &[&str], text: &str, file: &str) -> Diagnostic {
+    let begins_next = |work: &Work| matches!(work, Work::Child(body) if &*body.task == next);
+    let step = definition.steps().iter().find(|step| begins_next(&step.work)).map(|step| &*step.name);
+    let hint = "let one of them end by itself";
+    at_child(text, file, step.unwrap_or_default(), |span| {
+        Finding::error(Code::TaskCycle, span, in_a_circle(circle)).hint(hint)
+    })
+}
+
+/// A problem of the task that a step begins, where the text names that task.
+fn at_child(text: &str, file: &str, step: &str, finding: impl FnOnce(Span) -> Finding) -> Diagnostic {
+    let mut sink = Sink::new(Sources::of_file(Source::file(file, text)));
+    let span = yaml::load(text, &mut sink)
+        .and_then(|root| Some(entry(entry(entry(&root, "steps")?, step)?, "task")?.span))
+        .unwrap_or(Span::new(0, 0, 0));
+    let mut sink = Sink::new(Sources::of_file(Source::file(file, text)));
+    sink.add(finding(span));
+    let (mut found, _) = sink.finish();
+    found.remove(0)
+}
+
 /// A step that waits for a job which waits for the step's own job: all slots of its concurrency group are held above it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Deadlock {
@@ -111,8 +138,6 @@ impl Deadlock {
     /// What is wrong, at its place in the text of the outermost task.
     pub fn diagnostic(&self, text: &str, file: &str) -> Diagnostic {
         let Deadlock { step, path: names, group, limit } = self;
-        let span = yaml::load(text, &mut Sink::new(Sources::of_file(Source::file(file, text))))
-            .and_then(|root| Some(entry(entry(entry(&root, "steps")?, step)?, "task")?.span));
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let (way, last) = (path(&names), names.last().copied().unwrap_or_default());
         let message = format!(
@@ -120,10 +145,7 @@ impl Deadlock {
              the first waits for the last"
         );
         let hint = format!("give `{last}` a group of its own, or a higher `limit`");
-        let mut sink = Sink::new(Sources::of_file(Source::file(file, text)));
-        sink.add(Finding::error(Code::GroupDeadlock, span.unwrap_or(Span::new(0, 0, 0)), message).hint(hint));
-        let (mut found, _) = sink.finish();
-        found.remove(0)
+        at_child(text, file, step, |span| Finding::error(Code::GroupDeadlock, span, message).hint(hint))
     }
 }
 
