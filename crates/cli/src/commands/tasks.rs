@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use api::{PutTaskRequest, TaskSummary};
+use api::{Diagnostic, PutTaskRequest, Severity, TaskSummary};
 use clap::{Args, Subcommand};
 use client::Client;
 
@@ -53,21 +53,33 @@ pub(crate) async fn run(before: &ConnectArgs, args: &TasksArgs) -> Result<Exit, 
 async fn list(client: &Client, json: bool) -> Result<Exit, CliError> {
     let page = client.tasks().await?;
     let row = |task: &TaskSummary| {
-        let problems = match (task.diagnostics.len(), task.usable) {
-            (0, _) => String::new(),
-            (count, true) => format!("{count} problems; the last good version is in use"),
-            (count, false) => format!("{count} problems; cannot be run"),
-        };
         vec![
             task.name.clone(),
             task.steps.to_string(),
             when(task.updated_at),
             task.description.clone().unwrap_or_default(),
-            problems,
+            problems(task),
         ]
     };
     let if_none = "no tasks; start the server with --tasks DIR, or use `bowline tasks push FILE`";
     put_page(&page, json, &["name", "steps", "updated", "description", "problems"], row, if_none)
+}
+
+/// The first problem with its place, errors before warnings; `--json` has them all.
+fn problems(task: &TaskSummary) -> String {
+    let error = task.diagnostics.iter().find(|problem| problem.severity == Severity::Error);
+    let Some(first) = error.or(task.diagnostics.first()) else { return String::new() };
+    let Diagnostic { file, line, column, message, .. } = first;
+    let more = match task.diagnostics.len() - 1 {
+        0 => String::new(),
+        more => format!(", and {more} more"),
+    };
+    let so = match (task.usable, error) {
+        (false, _) => "; cannot be run",
+        (true, Some(_)) => "; the last good version is in use",
+        (true, None) => "",
+    };
+    format!("{file}:{line}:{column}: {message}{more}{so}")
 }
 
 /// Each file that is good is pushed; the first that is not ends it.
@@ -85,4 +97,32 @@ async fn push_all(client: &Client, args: &PushArgs) -> Result<Exit, CliError> {
         say(&format!("pushed {}", pushed.name));
     }
     Ok(Exit::Success)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn shown(usable: bool, severities: &[&str]) -> String {
+        let problem = |(n, severity): (usize, &&str)| json!({ "file": "t.yaml", "line": n + 1, "column": 5, "severity": severity, "code": "c", "message": format!("no {n}") });
+        let diagnostics: Vec<serde_json::Value> = severities.iter().enumerate().map(problem).collect();
+        let task = json!({
+            "name": "t", "steps": 1, "updated_at": "2026-01-01T00:00:00Z", "usable": usable, "diagnostics": diagnostics,
+        });
+        problems(&serde_json::from_value(task).expect("a task"))
+    }
+
+    #[test]
+    fn the_first_problem_is_told_with_its_place() {
+        assert_eq!(shown(true, &[]), "");
+        assert_eq!(shown(true, &["error"]), "t.yaml:1:5: no 0; the last good version is in use");
+        assert_eq!(shown(false, &["warning", "error", "error"]), "t.yaml:2:5: no 1, and 2 more; cannot be run");
+        assert_eq!(
+            shown(true, &["warning", "warning"]),
+            "t.yaml:1:5: no 0, and 1 more",
+            "it is the newest that is in use"
+        );
+    }
 }
