@@ -4,12 +4,12 @@ use std::collections::HashMap;
 
 use engine::StepIx;
 
-use crate::diagnostic::{Finding, Sink};
+use crate::diagnostic::{Code, Finding, Sink};
 use crate::lower::values;
 use crate::source::Span;
 use crate::template::check::{self, Checked, Names, StepNames};
 use crate::template::{is_template, place};
-use crate::yaml::{Node, Value};
+use crate::yaml::{Node, Value, brief};
 
 /// What the texts of one step may name, and what they did name.
 pub(super) struct Texts<'a> {
@@ -50,6 +50,11 @@ impl Texts<'_> {
         let names = Names { item: false, ..self.names(true, sink) };
         let checked = check::condition(text, names);
         let asks_outcome = checked.asks_outcome;
+        if checked.is_no_condition {
+            let message = format!("the condition is always `{}`, which is neither true nor false", brief(text));
+            let hint = "compare it with something, as in `input.count == 5`, or write `true` or `false`";
+            sink.add(Finding::error(Code::BadValue, node.span, message).hint(hint).later_rule());
+        }
         self.note(node, checked, sink);
         asks_outcome
     }

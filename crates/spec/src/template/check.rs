@@ -75,6 +75,8 @@ pub(crate) struct Checked {
     pub(crate) uses: Vec<(StepIx, Range<usize>)>,
     /// It calls `success()` or one of its like.
     pub(crate) asks_outcome: bool,
+    /// A condition that is always the same value, and that neither true nor false.
+    pub(crate) is_no_condition: bool,
     pub(crate) issues: Vec<Issue>,
 }
 
@@ -99,7 +101,11 @@ pub(crate) fn condition(text: &str, names: Names<'_>) -> Checked {
         walk.issue(Code::BadTemplate, 0..text.len(), "a condition needs no `{{ }}`".to_owned(), Some(hint));
     } else if walk.is_short_enough(true) {
         match machinery::parse_expr(text) {
-            Ok(expression) => walk.expression(&expression),
+            Ok(expression) => {
+                walk.found.is_no_condition =
+                    matches!(&expression, Expr::Const(constant) if bool::try_from(constant.value.clone()).is_err());
+                walk.expression(&expression);
+            }
             Err(error) => walk.syntax_error(&error, None),
         }
     }

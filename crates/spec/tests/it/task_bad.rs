@@ -394,7 +394,20 @@ fn rules_that_came_later_do_not_hold_for_what_was_accepted() {
     let read =
         |step: &str| spec::task::parse_stored(&text(step), "t.yaml", &spec::task::Options::default()).0.is_some();
     assert!(read("run: x, workdir: ../x"));
+    assert!(read("run: x, if: \"'x'\""));
     assert!(!read("run: x, workdir: ''"), "the others do");
+}
+
+#[test]
+fn conditions_that_are_no_question() {
+    for condition in ["5", "'x'", "1.5", "none"] {
+        let text = format!("name: t\nsteps:\n  s: {{ run: x, if: \"{condition}\" }}\n");
+        let found = crate::lines(&spec::task::parse(&text, "t.yaml", &spec::task::Options::default()).1);
+        let problem = format!("the condition is always `{condition}`, which is neither true nor false");
+        let hint = "compare it with something, as in `input.count == 5`, or write `true` or `false`";
+        assert_eq!(found, format!("t.yaml:3:20 error bad_value: {problem}\n    {hint}\n"));
+    }
+    check_step("run: x\nif: \"false\"", &expect![""]);
 }
 
 #[test]
