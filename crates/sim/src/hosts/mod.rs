@@ -351,7 +351,11 @@ impl World {
         self.agenda.after(pause, Event::Worker { host: at, life, what });
     }
 
+    /// Whoever wants a frozen one to stop lets it go on: it would hear nothing before that.
     pub(crate) fn stop_worker(&mut self, at: usize, level: StopLevel) {
+        if let Some(life) = self.hosts[at].process.as_ref().map(|process| process.life) {
+            self.thaw_worker(at, life);
+        }
         self.feed(at, Input::Stop(level));
     }
 }
