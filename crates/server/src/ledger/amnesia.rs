@@ -126,7 +126,11 @@ impl<S: Store> Core<S> {
         self.known_loss = Some(loss);
         let rows = self.store.reader().workers().ok();
         let mut awaited: Option<BTreeMap<WorkerId, Epoch>> = rows.map(|rows| {
-            rows.iter().filter(|row| self.is_awaited(row, clocks)).map(|row| (row.id, row.epoch)).collect()
+            let on_record: BTreeSet<WorkerId> = rows.iter().map(|row| row.id).collect();
+            // Who was enrolled in the time that is lost cannot come again as who it was, and has what it has.
+            let unknown = self.links.values().filter(|link| !link.dismissed && !on_record.contains(&link.worker));
+            let known = rows.iter().filter(|row| self.is_awaited(row, clocks)).map(|row| (row.id, row.epoch));
+            known.chain(unknown.map(|link| (link.worker, link.epoch))).collect()
         });
         let (mut until, mut withheld) = (Heard(loss.until), BTreeSet::new());
         if let Some(before) = self.amnesia.take() {

@@ -163,6 +163,28 @@ fn a_server_that_remembers_more_than_the_rows_asks_everyone_and_starts_nothing_u
     cluster.desk(0).check(job, "success: success");
 }
 
+/// It was enrolled in the time that is lost: nobody knows it when it comes again, and it has what it has.
+#[test]
+fn a_worker_whose_enrolment_is_lost_is_waited_for() {
+    let mut cluster = Cluster::new(1);
+    let mut other = cluster.desk(0).worker("other", "script", 1);
+    let job = cluster.desk(0).submit("name: one\nsteps:\n  a: { run: 'true', tags: [late] }\n");
+    let submitted = cluster.database.commits();
+    let mut late = cluster.desk(0).worker("late", "script late", 1);
+    cluster.desk(0).start(&mut late);
+    forget_since(&cluster, submitted);
+    cluster.pass(SECOND * 3);
+    other.take();
+    assert!(other.closed, "it is asked to come again");
+    let mut other = cluster
+        .desk(0)
+        .knock(other.worker, Hello { last_epoch: other.welcome.epoch, ..hello("other", "script late", 1, Vec::new()) })
+        .welcomed();
+    cluster.pass(SECOND * 30);
+    other.none();
+    cluster.desk(0).check(job, "pending: queued");
+}
+
 /// It may have what it could not read: nobody has reported who says so.
 #[test]
 fn a_worker_that_could_not_look_everywhere_has_not_reported() {
