@@ -64,7 +64,9 @@ fn nothing_is_left_in_a_session() {
     store.set_meta("who", "me").expect("a write");
     assert_eq!(store.reader().meta("who").expect("a read").as_deref(), Some("me"));
     let kept = "SELECT current_setting('statement_timeout'), current_setting('enable_seqscan'), current_setting('jit'),
-                       (SELECT count(*) FROM pg_prepared_statements), (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory')";
+                       (SELECT count(*) FROM pg_prepared_statements),
+                       (SELECT count(*) FROM pg_locks JOIN pg_database ON pg_database.oid = database
+                        WHERE locktype = 'advisory' AND datname = current_database())";
     assert_eq!(pooled.database.psql_at(&url, kept), "0|on|on|0|0");
 }
 
