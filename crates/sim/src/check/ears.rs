@@ -39,7 +39,9 @@ pub(crate) struct Ears {
     /// Each server judges only after it has listened by itself.
     servers: BTreeMap<usize, Listener>,
     /// When each server's ledger last took up what had come: what it commits was not heard later, however long that takes.
-    turns: BTreeMap<usize, Duration>,
+    turns: BTreeMap<usize, Turn>,
+    /// What had been listened to without a pause when the last batch was decided on.
+    decided_after: Duration,
     /// What had been listened to when the last one went that had listened for long enough.
     nobody_judges_from: Option<Duration>,
     /// How far ahead of true time commits have been at most, in microseconds, and what had been listened to at the last leap.
@@ -47,6 +49,15 @@ pub(crate) struct Ears {
     leapt_from: Option<Duration>,
     workers: BTreeMap<WorkerId, Voice>,
     frozen: BTreeMap<AttemptId, Freeze>,
+    /// Since when each host's disk works that ever failed; none while it fails.
+    disks: BTreeMap<usize, Option<Duration>>,
+}
+
+/// A ledger takes up what has come: when, and what had been listened to without a pause.
+#[derive(Debug, Clone, Copy)]
+struct Turn {
+    at: Duration,
+    unbroken: Duration,
 }
 
 /// A server: when it last committed, and what had been listened to when it began to.
@@ -102,11 +113,13 @@ impl Ears {
             marks_lost_at: None,
             servers: BTreeMap::new(),
             turns: BTreeMap::new(),
+            decided_after: Duration::ZERO,
             nobody_judges_from: None,
             ahead: None,
             leapt_from: None,
             workers: BTreeMap::new(),
             frozen: BTreeMap::new(),
+            disks: BTreeMap::new(),
         }
     }
 
@@ -116,7 +129,8 @@ impl Ears {
     }
 
     pub(super) fn turn_begins(&mut self, now: Duration, server: usize) {
-        self.turns.insert(server, now);
+        let unbroken = if self.pulse.pauses(now, PAUSE_MAX) { Duration::ZERO } else { self.unbroken() };
+        self.turns.insert(server, Turn { at: now, unbroken });
     }
 
     pub(crate) fn committed(&mut self, now: Duration, server: usize, batch: &Batch) {
@@ -135,10 +149,11 @@ impl Ears {
         for hello in &batch.hellos {
             self.workers.insert(hello.id, Voice { hello: now, seen: now });
         }
-        let heard_at = self.turns.get(&server).copied().unwrap_or(now);
+        let turn = self.turns.get(&server).copied().unwrap_or(Turn { at: now, unbroken: self.unbroken() });
+        self.decided_after = turn.unbroken;
         for (worker, _) in &batch.seen {
             let voice = self.workers.entry(*worker).or_default();
-            voice.seen = voice.seen.max(heard_at);
+            voice.seen = voice.seen.max(turn.at);
         }
     }
 
@@ -209,6 +224,24 @@ impl Ears {
     pub(crate) fn may_judge(&self, slack: Duration) -> bool {
         let at_last = self.unwell_from.is_none_or(|from| self.listened - from + slack >= self.at_last);
         at_last || self.unbroken() + slack >= self.stretch
+    }
+
+    /// The same for what the last batch decided: its commit may have taken long.
+    pub(crate) fn might_judge(&self, slack: Duration) -> bool {
+        self.may_judge(slack) || self.decided_after + slack >= self.stretch
+    }
+
+    pub(crate) fn disk_fails(&mut self, host: usize) {
+        self.disks.insert(host, None);
+    }
+
+    pub(crate) fn disk_works(&mut self, now: Duration, host: usize) {
+        self.disks.entry(host).and_modify(|since| *since = since.or(Some(now)));
+    }
+
+    /// Since when a host's disk works; none while it fails.
+    pub(crate) fn disk_works_since(&self, host: usize) -> Option<Duration> {
+        self.disks.get(&host).copied().unwrap_or(Some(Duration::ZERO))
     }
 
     pub(crate) fn worker(&self, id: WorkerId) -> Voice {

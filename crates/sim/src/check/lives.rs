@@ -461,7 +461,11 @@ impl Lives {
                 (Some(attempt), _) if plan.stops() => (attempt, self.slept(now, old.host)),
                 (Some(attempt), _) if plan.may_repeat() => (attempt, self.was_waited_for(now, attempt, place)),
                 (Some(attempt), _) => (attempt, false),
-                (None, Some(lost)) => (&lost.attempt, self.may_be_unknown(now, lost, plan)),
+                // Of a job that is not on record nobody knows what it continued.
+                (None, Some(lost)) => {
+                    let stranger = rows.job(old.place.job).is_none();
+                    (&lost.attempt, stranger || self.may_be_unknown(now, lost, plan))
+                }
                 (None, None) => return None,
             };
             let told = format!("attempt {} of it still runs on host {}", attempt.number, old.host);

@@ -424,6 +424,14 @@ impl Checks {
         self.ears.runner_freezes(AttemptId(ticket.attempt), now, now + time);
     }
 
+    pub(crate) fn disk_fails(&mut self, host: usize) {
+        self.ears.disk_fails(host);
+    }
+
+    pub(crate) fn disk_works(&mut self, now: Duration, host: usize) {
+        self.ears.disk_works(now, host);
+    }
+
     /// The step's own program ended; what it left behind may live on.
     pub(crate) fn program_ended(&mut self, ticket: Ticket, end: ProgramEnd) {
         self.lives.program_ended(ticket, end);

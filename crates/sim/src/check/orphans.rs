@@ -44,10 +44,12 @@ impl Orphans {
             if !replaced && !on_purpose {
                 continue;
             }
+            // Nor who cannot read what it has.
+            let Some(readable) = ears.disk_works_since(host) else { continue };
             let voice = ears.worker(attempt.worker);
             let thawed = ears.freeze(id).map_or(Duration::ZERO, |freeze| freeze.until);
             let grace = plans.step(rows, attempt.place).map(|plan| plan.end_time()).unwrap_or_default();
-            let gone_by = over.max(voice.hello).max(thawed) + grace + MARGIN;
+            let gone_by = over.max(voice.hello).max(thawed).max(readable) + grace + MARGIN;
             if voice.seen > gone_by {
                 let why = if replaced { "was replaced" } else { "was told to stop" };
                 let (job, late) = (attempt.place.job, now - gone_by);

@@ -20,6 +20,11 @@ impl Pulse {
         (pause <= pause_max).then_some(more)
     }
 
+    /// Nobody was heard for longer than that.
+    pub(super) fn pauses(&self, now: Duration, pause_max: Duration) -> bool {
+        now.saturating_sub(self.heard) > pause_max
+    }
+
     pub(super) fn server_tries_to_start(&mut self) {
         self.heard_before_start = self.heard;
     }

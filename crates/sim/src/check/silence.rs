@@ -73,7 +73,7 @@ impl Silence {
             if listened.mul_f64(FASTEST_CLOCK) + SLACK < self.window {
                 found.add(CHECKER, format!("{} after {listened:?} in which anybody listened", name()));
             }
-            if !ears.may_judge(SLACK) {
+            if !ears.might_judge(SLACK) {
                 found.add(CHECKER, format!("{}, {:?} after nobody could be heard", name(), ears.unbroken()));
             }
             let voice = ears.worker(row.worker);

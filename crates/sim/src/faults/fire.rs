@@ -144,7 +144,7 @@ impl World {
                 }
             }
             FaultEvent::DiskHasRoom { host } => self.hosts[host].disk.full = false,
-            FaultEvent::DiskWorks { host } => self.hosts[host].disk.broken = false,
+            FaultEvent::DiskWorks { host } => self.disk_works(host),
             FaultEvent::TakesLogs { server } => self.servers[server].drops_logs = false,
             FaultEvent::Mend { host, server, way } => self.mend(server, host, way),
             FaultEvent::WakeServer { server, life, since } => self.server_has_slept(server, life, since),
@@ -361,6 +361,7 @@ impl World {
             }
             FaultKind::DiskErrors { host, time } => {
                 let worked = !std::mem::replace(&mut self.hosts[host].disk.broken, true);
+                self.check(|checks| checks.disk_fails(host));
                 self.fault_later(time, FaultEvent::DiskWorks { host });
                 worked
             }
@@ -616,10 +617,16 @@ impl World {
         }
         for host in 0..self.hosts.len() {
             self.hosts[host].disk.full = false;
-            self.hosts[host].disk.broken = false;
+            self.disk_works(host);
             self.net.set_line(host, Line::default());
             self.set_newer(Some(host), false);
             self.host_at_peace(host);
         }
+    }
+
+    fn disk_works(&mut self, host: usize) {
+        let now = self.agenda.now();
+        self.hosts[host].disk.broken = false;
+        self.check(|checks| checks.disk_works(now, host));
     }
 }
