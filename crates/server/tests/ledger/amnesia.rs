@@ -778,6 +778,31 @@ fn who_came_in_the_time_that_is_not_on_record_is_waited_for() {
     assert!(other.take().iter().any(|mail| matches!(mail, ServerMessage::Offer { .. })), "all have reported");
 }
 
+/// By the rows that are left it has been away for longer than anybody is waited for. The server has seen it since.
+#[test]
+fn who_came_and_went_in_the_time_that_is_not_on_record_is_waited_for() {
+    let mut cluster = Cluster::new(1);
+    let w = cluster.desk(0).worker("w", "script", 1);
+    let other = cluster.desk(0).worker("other", "script", 1);
+    cluster.desk(0).hang_up(&w);
+    cluster.desk(0).hang_up(&other);
+    let mut other = again(&mut cluster, &other, "other", 0, Vec::new());
+    cluster.pass(SECOND * 900);
+    let job = cluster.desk(0).submit(ONE);
+    let before = cluster.database.commits();
+    let mut w = again(&mut cluster, &w, "w", 1, Vec::new());
+    cluster.desk(0).start(&mut w);
+    cluster.desk(0).hang_up(&w);
+    forget_since(&cluster, before);
+    cluster.pass(SECOND * 3);
+    other.take();
+    assert!(other.closed, "it is asked to come again");
+    let mut other = again(&mut cluster, &other, "other", 1, Vec::new());
+    cluster.pass(SECOND * 3);
+    other.none();
+    cluster.desk(0).check(job, "pending: queued");
+}
+
 /// Two servers notice the same loss at once: who was asked by then is waited for all the same.
 #[test]
 fn who_was_asked_is_waited_for_though_another_server_says_the_same() {

@@ -24,8 +24,8 @@ use crate::model::{ProgramEnd, Reason};
 use crate::setup::Setup;
 use crate::workload::StepPlan;
 
-/// Servers count in microseconds, the world in finer ones.
-const CLOCK_GRAIN: Duration = Duration::from_micros(1);
+/// The installation's time leaps by so much at most where a server goes on that stood still, and nobody calls it a leap.
+const CLOCK_LEAP: Duration = Duration::from_secs(2);
 
 const CHECKER: &str = "successor";
 
@@ -483,7 +483,7 @@ impl Lives {
 
     /// A copy beside a stray one is allowed once the window is over; the runner's own silence counts as well.
     fn was_waited_for(&self, now: Duration, old: &AttemptSeen, place: Place) -> bool {
-        let cut_long = old.cut_for.is_some_and(|cut| cut.mul_f64(FASTEST_CLOCK) + CLOCK_GRAIN >= self.window);
+        let cut_long = old.cut_for.is_some_and(|cut| cut.mul_f64(FASTEST_CLOCK) + CLOCK_LEAP >= self.window);
         let over_long = old.place.job != place.job && old.over_at.is_some_and(|at| at + self.window <= now);
         cut_long || over_long || old.settled_as == Some("runner_stale") || self.no_return.contains(&old.worker)
     }

@@ -542,7 +542,7 @@ impl Checks {
 
     /// A host has a worker process at the end, of this identity.
     pub(crate) fn worker_at_the_end(&mut self, host: usize, worker: WorkerId) {
-        self.retention.worker_at_the_end(host, worker, &mut self.found);
+        self.retention.worker_at_the_end(self.now, host, worker, &mut self.found);
     }
 
     /// The server's ledger decides on what has come until now.

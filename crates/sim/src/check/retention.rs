@@ -23,6 +23,9 @@ const CHECKER: &str = "retention";
 /// A word is written some time after it was heard.
 const COMMIT: Duration = Duration::from_secs(2);
 
+/// Who is refused for another reason comes again after so long.
+const NEXT_TRY: Duration = Duration::from_secs(60);
+
 #[derive(Debug, Default)]
 pub(crate) struct Retention {
     /// How long after its end a job is gone at the latest, while nothing goes wrong; none where jobs are kept.
@@ -46,7 +49,7 @@ struct Workers {
     linked: BTreeMap<WorkerId, Epoch>,
     /// When each was last heard by the clock of its server, and what had been listened to when that was written.
     seen: BTreeMap<WorkerId, (Time, Duration)>,
-    gone: BTreeSet<WorkerId>,
+    gone: BTreeMap<WorkerId, Duration>,
 }
 
 impl Retention {
@@ -129,7 +132,7 @@ impl Retention {
     pub(super) fn heard_of_workers(&mut self, ears: &Ears, batch: &Batch, found: &mut Findings) {
         let workers = &mut self.workers;
         for hello in &batch.hellos {
-            if workers.gone.contains(&hello.id) {
+            if workers.gone.contains_key(&hello.id) {
                 found.add(CHECKER, format!("worker {} was deleted, and is welcomed", hello.id));
             }
             workers.linked.insert(hello.id, hello.epoch);
@@ -179,7 +182,7 @@ impl Retention {
                 wrong(format!("it was away for {away:?} only"));
             }
         }
-        self.workers.gone.insert(worker);
+        self.workers.gone.insert(worker, now);
     }
 
     /// Which of the deleted workers are there again nobody needs to know: their rows decide anew.
@@ -188,13 +191,13 @@ impl Retention {
     }
 
     pub(super) fn sent_away(&self, worker: WorkerId, code: RefusedCode, found: &mut Findings) {
-        if self.workers.gone.contains(&worker) && code != RefusedCode::Removed {
+        if self.workers.gone.contains_key(&worker) && code != RefusedCode::Removed {
             found.add(CHECKER, format!("worker {worker} was deleted, came back, and is told {code:?}"));
         }
     }
 
-    pub(super) fn worker_at_the_end(&self, host: usize, worker: WorkerId, found: &mut Findings) {
-        if self.workers.gone.contains(&worker) {
+    pub(super) fn worker_at_the_end(&self, now: Duration, host: usize, worker: WorkerId, found: &mut Findings) {
+        if self.workers.gone.get(&worker).is_some_and(|at| *at + NEXT_TRY < now) {
             found.add(CHECKER, format!("worker {worker} was deleted, and host {host} has not been told so"));
         }
     }
