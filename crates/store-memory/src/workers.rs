@@ -80,6 +80,7 @@ fn said_hello(tables: &mut Tables, hello: &WorkerHello, now: Time) -> Result<(),
             server: Some(hello.server),
             unwilling: hello.unwilling,
             features: hello.features.clone(),
+            unread: hello.unread,
         })
     });
     if !greeted {
@@ -149,6 +150,7 @@ fn fresh(worker: &NewWorker, now: Time, allowed_tags: Vec<String>) -> WorkerRow 
         server: None,
         unwilling: false,
         features: Vec::new(),
+        unread: false,
     }
 }
 

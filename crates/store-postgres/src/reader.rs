@@ -541,6 +541,7 @@ pub(crate) fn worker_row(row: &Row) -> Read<WorkerRow> {
         server: values::maybe_uuid(row, 22)?.map(ServerId),
         unwilling: get(row, 23)?,
         features: values::tags(row, 24)?,
+        unread: get(row, 25)?,
     })
 }
 

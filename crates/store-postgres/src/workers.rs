@@ -104,6 +104,7 @@ fn hellos<'a>(writes: &mut Writes<'a>, batch: &'a Batch) -> Result<(), StoreErro
         column(&rows, |hello| hello.server.0),
         column(&rows, |hello| hello.unwilling),
         column(&rows, |hello| tags_text(&hello.features)),
+        column(&rows, |hello| hello.unread),
         param(batch.now.0),
     ];
     writes.train.add(sql::WORKER_HELLO, params);

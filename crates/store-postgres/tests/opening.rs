@@ -32,7 +32,7 @@ fn servers_may_start_at_the_same_time() {
             });
         }
     });
-    assert_eq!(database.psql("SELECT count(*) FROM schema_migrations"), "2");
+    assert_eq!(database.psql("SELECT count(*) = max(version) FROM schema_migrations"), "t", "each is made once");
     assert_eq!(database.psql("SELECT count(*) FROM meta WHERE value = 'was here'"), SERVERS.to_string());
 }
 

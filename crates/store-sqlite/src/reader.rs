@@ -582,6 +582,7 @@ pub(crate) fn worker_row(row: &Row<'_>) -> rusqlite::Result<WorkerRow> {
         server: values::maybe_uuid(row, 22)?.map(ServerId),
         unwilling: row.get(23)?,
         features: values::tags(row, 24)?,
+        unread: row.get(25)?,
     })
 }
 

@@ -32,6 +32,7 @@ pub(crate) fn said_hello(tx: &Transaction<'_>, batch: &Batch) -> Result<(), Fail
             hello.server.0.as_bytes(),
             hello.unwilling,
             tags_text(&hello.features),
+            hello.unread,
         ])?;
         if updated == 0 {
             return Err(too_late(tx, hello)?);

@@ -312,6 +312,7 @@ pub const TABLES: &[Table] = &[
             id("server_id"),
             flag("unwilling"),
             text("features"),
+            flag("unread"),
         ],
     },
     Table {

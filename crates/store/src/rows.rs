@@ -323,6 +323,8 @@ pub struct WorkerHello {
     pub unwilling: bool,
     /// What it can do that older ones could not.
     pub features: Vec<String>,
+    /// It could not read all that it has, and may have more than it said.
+    pub unread: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -366,6 +368,8 @@ pub struct WorkerRow {
     pub unwilling: bool,
     /// What it can do that older ones could not.
     pub features: Vec<String>,
+    /// It could not read all that it has when it last came.
+    pub unread: bool,
 }
 
 /// What an operator says of a worker.

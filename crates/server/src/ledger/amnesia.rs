@@ -146,10 +146,8 @@ impl<S: Store> Core<S> {
     fn is_awaited(&self, row: &WorkerRow, clocks: &Clocks) -> bool {
         let window = self.config.rules.recovery_window;
         let lately = |left: Option<Heard>| left.is_some_and(|left| clocks.heard < left + window);
-        let remembered = self
-            .roster
-            .get(row.id)
-            .is_some_and(|known| known.link.is_some() || known.elsewhere || lately(known.left));
+        let remembered =
+            self.roster.get(row.id).is_some_and(|known| known.link.is_some() || known.elsewhere || lately(known.left));
         // One that has never been here has nothing; but that it was here may be what is lost.
         let on_record = row.epoch > Epoch::default() && (row.left_heard.is_none() || lately(row.left_heard));
         row.removed_at.is_none() && (remembered || on_record)

@@ -395,5 +395,6 @@ fn stored(id: WorkerId, epoch: Epoch, hello: &Hello, tags: Vec<String>, server: 
         server,
         unwilling: hello.caretaker,
         features: hello.features.iter().take(FEATURES_MAX).cloned().collect(),
+        unread: !hello.scan_complete,
     }
 }

@@ -97,6 +97,7 @@ mod tests {
             allowed_tags: Vec::new(),
             server: None,
             unwilling: false,
+            unread: false,
             features: Vec::new(),
         }
     }

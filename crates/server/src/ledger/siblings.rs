@@ -319,8 +319,7 @@ impl<S: Store> Core<S> {
         let on_record: BTreeSet<WorkerId> = rows.iter().map(|row| row.id).collect();
         for row in rows {
             let link = self.note_row(&row);
-            let has_looked = |link: LinkId| self.links.get(&link).is_none_or(|known| known.complete);
-            if link.is_none_or(has_looked) {
+            if !row.unread {
                 self.has_reported(row.id, row.epoch);
             }
             match link {

@@ -189,6 +189,7 @@ fn a_worker_whose_enrolment_is_lost_is_waited_for() {
 #[test]
 fn a_worker_that_could_not_look_everywhere_has_not_reported() {
     let mut cluster = Cluster::new(2);
+    let other = cluster.desk(1).enrol("other");
     let mut w = cluster.desk(0).worker("w", "script", 2);
     started_and_forgotten(&mut cluster, &mut w);
     cluster.pass(SECOND * 3);
@@ -199,9 +200,12 @@ fn a_worker_that_could_not_look_everywhere_has_not_reported() {
         ..hello("w", "script", 2, Vec::new())
     };
     let mut back = cluster.desk(0).knock(w.worker, comes(w.welcome.epoch, false)).welcomed();
+    let mut other = cluster.desk(1).connect(other, "other", "script", 1, Vec::new());
     cluster.pass(SECOND * 60);
     back.none();
+    other.none();
     cluster.desk(0).hang_up(&back);
+    cluster.desk(1).hang_up(&other);
     let mut whole = cluster.desk(0).knock(w.worker, comes(back.welcome.epoch, true)).welcomed();
     cluster.pass(SECOND * 3);
     whole.offer();

@@ -68,6 +68,7 @@ pub fn every_hello_has_an_epoch_of_its_own(fixture: &mut dyn Fixture) {
         server: Some(hello.server),
         unwilling: false,
         features: hello.features.clone(),
+        unread: hello.unread,
     };
     assert_eq!(row, expected);
     let again = Batch { hellos: vec![hello.clone()], ..Batch::default() };
@@ -383,5 +384,6 @@ pub(super) fn hello(n: u64) -> WorkerHello {
         server: ServerId(id(800)),
         unwilling: false,
         features: vec!["secrets".to_owned()],
+        unread: true,
     }
 }

@@ -61,6 +61,7 @@ pub(super) fn hello(batch: &mut Batch) {
         no_reconnect: false,
         server: ServerId(Uuid::nil()),
         unwilling: false,
+        unread: false,
         features: Vec::new(),
     });
 }

@@ -577,6 +577,7 @@ fn hello(n: u64, epoch: Epoch) -> WorkerHello {
         server: ServerId(id(800 + n % 2)),
         unwilling: n == 2,
         features: if n == 1 { Vec::new() } else { vec!["secrets".to_owned()] },
+        unread: n == 0,
     }
 }
 
