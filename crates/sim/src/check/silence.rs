@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use engine::AttemptId;
+use engine::{AttemptId, WorkerId};
 
 use super::FASTEST_CLOCK;
 use super::ears::Ears;
@@ -31,6 +31,8 @@ pub(crate) struct Silence {
     window: Duration,
     /// What had been listened to when each step's worker was cut off, and when that was.
     cuts: BTreeMap<Place, Cut>,
+    /// The same for each worker without a link: what it has may be on record as cut off only later.
+    left: BTreeMap<WorkerId, Cut>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -41,7 +43,7 @@ pub(super) struct Cut {
 
 impl Silence {
     pub(crate) fn new(setup: &Setup) -> Silence {
-        Silence { window: setup.core.rules.recovery_window, cuts: BTreeMap::new() }
+        Silence { window: setup.core.rules.recovery_window, cuts: BTreeMap::new(), left: BTreeMap::new() }
     }
 
     pub(super) fn cut(&self, place: Place) -> Option<Cut> {
@@ -50,6 +52,7 @@ impl Silence {
 
     pub(super) fn put_back(&mut self, cuts: Vec<(Place, Option<Cut>)>) {
         put_back(&mut self.cuts, cuts);
+        self.left.clear();
     }
 
     /// `rows` are those before the batch. `lives`: whether something of an attempt runs, where its worker can find it.
@@ -82,10 +85,19 @@ impl Silence {
                 found.add(CHECKER, format!("{}, and its worker is heard all the time", name()));
             }
         }
+        let cut_now = Cut { listened: ears.listened(), at: now };
+        for hello in &accepted.batch.hellos {
+            self.left.remove(&hello.id);
+        }
+        for (worker, ..) in &accepted.batch.left {
+            self.left.entry(*worker).or_insert(cut_now);
+        }
         for row in accepted.steps() {
             let place = Place { job: row.job, step: row.ix };
+            let attempt = rows.step(place).and_then(|step| rows.attempts.get(step.attempts.last()?));
+            let left = attempt.and_then(|attempt| self.left.get(&attempt.worker)).copied();
             match row.disconnected_at {
-                Some(_) => drop(self.cuts.entry(place).or_insert(Cut { listened: ears.listened(), at: now })),
+                Some(_) => drop(self.cuts.entry(place).or_insert(left.unwrap_or(cut_now))),
                 None => drop(self.cuts.remove(&place)),
             }
         }
