@@ -33,6 +33,14 @@ macro_rules! kept {
 }
 
 kept! {
+    an_enrolment_that_was_lost => "an-enrolment-that-was-lost",
+    links_of_deleted_workers => "links-of-deleted-workers",
+    a_folder_without_its_spec => "a-folder-without-its-spec",
+    a_stale_report_that_could_not_be_written => "a-stale-report-that-could-not-be-written",
+    a_hello_held_against_memory => "a-hello-held-against-memory",
+    a_disk_that_hid_what_was_kept => "a-disk-that-hid-what-was-kept",
+    who_came_and_went_in_lost_time => "who-came-and-went-in-lost-time",
+    lost_lines_said_thrice => "lost-lines-said-thrice",
     a_time_that_came_again => "a-time-that-came-again",
     a_child_that_was_never_there => "a-child-that-was-never-there",
     what_fell_with_its_job => "what-fell-with-its-job",

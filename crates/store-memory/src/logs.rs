@@ -67,14 +67,16 @@ fn closes(tables: &mut Tables, batch: &Batch) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// After all that stand at the same place.
+/// After all that stand at the same place. What stands there already is a repeat.
 fn add_mark(tables: &mut Tables, mark: &LogMark, closing: bool) -> Result<(), StoreError> {
     let LogMark { attempt, at, ref text, .. } = *mark;
     let (after_seq, missing) = (countable(mark.after_seq)?, countable(mark.missing)?);
     let here = (attempt, after_seq, 0)..=(attempt, after_seq, u32::MAX);
-    let sub = 1 + tables.marks.range(here).next_back().map_or(0, |((.., sub), _)| *sub);
+    let sub = 1 + tables.marks.range(here.clone()).next_back().map_or(0, |((.., sub), _)| *sub);
     let row = MarkRow { attempt, after_seq, sub, at, missing, closing, text: text.clone() };
-    tables.marks.put((attempt, after_seq, sub), row);
+    if !tables.marks.range(here).any(|(_, stands)| MarkRow { sub, ..stands.clone() } == row) {
+        tables.marks.put((attempt, after_seq, sub), row);
+    }
     Ok(())
 }
 

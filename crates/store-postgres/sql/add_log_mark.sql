@@ -1,9 +1,18 @@
--- After all that stand at the same place, in the order of the arrays.
+-- After all that stand at the same place, in the order of the arrays. What stands there already is a repeat.
 INSERT INTO log_marks (attempt_id, after_seq, sub, at, missing, closing, text)
 SELECT r.attempt_id, r.after_seq,
        row_number() OVER (PARTITION BY r.attempt_id, r.after_seq ORDER BY r.place) + coalesce((
            SELECT max(m.sub) FROM log_marks m WHERE m.attempt_id = r.attempt_id AND m.after_seq = r.after_seq
        ), 0),
        r.at, r.missing, false, r.text
-FROM unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[])
-    WITH ORDINALITY AS r (attempt_id, after_seq, at, missing, text, place)
+FROM (
+    SELECT attempt_id, after_seq, at, missing, text, min(place) AS place
+    FROM unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[])
+        WITH ORDINALITY AS mark (attempt_id, after_seq, at, missing, text, place)
+    GROUP BY attempt_id, after_seq, at, missing, text
+) AS r
+WHERE NOT EXISTS (
+    SELECT FROM log_marks m
+    WHERE (m.attempt_id, m.after_seq, m.at, m.missing, m.text) = (r.attempt_id, r.after_seq, r.at, r.missing, r.text)
+        AND NOT m.closing
+)

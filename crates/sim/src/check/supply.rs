@@ -2,7 +2,7 @@
 //! answer, so that a refusal costs nothing; and a worker that fits and is only cut off is waited for. No step goes to a
 //! worker that is too old for what it needs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use engine::{AttemptId, WorkerId};
@@ -31,6 +31,8 @@ pub(crate) struct Supply {
     offers_max: u32,
     offers: BTreeMap<Place, Offers>,
     workers: BTreeMap<WorkerId, Willing>,
+    /// Somebody may say so of one that was never here.
+    drained: BTreeSet<WorkerId>,
 }
 
 /// What became of a step's offers since it last ran.
@@ -66,6 +68,7 @@ impl Supply {
             offers_max: rules.max_dispatch_attempts,
             offers: BTreeMap::new(),
             workers: BTreeMap::new(),
+            drained: BTreeSet::new(),
         }
     }
 
@@ -156,7 +159,7 @@ impl Supply {
                 tags: hello.tags.clone(),
                 features: hello.features.clone(),
                 returns: !hello.no_reconnect && hello.kind != "ephemeral",
-                drained: before.is_some_and(|worker| worker.drained),
+                drained: self.drained.contains(&hello.id),
                 unwilling: hello.unwilling,
                 removed: before.is_some_and(|worker| worker.removed),
                 since: now,
@@ -174,7 +177,14 @@ impl Supply {
         }
         for fleet in &batch.fleet {
             match fleet {
-                FleetChange::Drain { worker, on } => change(worker, &|it| it.drained = *on),
+                FleetChange::Drain { worker, on } => {
+                    change(worker, &|it| it.drained = *on);
+                    if *on {
+                        self.drained.insert(*worker)
+                    } else {
+                        self.drained.remove(worker)
+                    };
+                }
                 FleetChange::Remove { worker, .. } => change(worker, &|it| it.removed = true),
             }
         }

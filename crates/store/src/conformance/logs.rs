@@ -100,7 +100,11 @@ pub fn marks_stand_between_lines(fixture: &mut dyn Fixture) {
         LogMark { attempt: attempt_id(1), after_seq, at, missing, text: text.to_owned() }
     };
     let marks = vec![mark(3, 4, "first"), mark(0, 0, "before all"), mark(3, 0, "second")];
-    commit(store, &Batch { marks, ..Batch::default() });
+    let batch = Batch { marks, ..Batch::default() };
+    commit(store, &batch);
+    assert_eq!(shown(store, 0, 9), ["0.1 before all", "3.1 first", "3.2 second"]);
+    // A commit whose answer was lost is made again.
+    commit(store, &batch);
     assert_eq!(shown(store, 0, 9), ["0.1 before all", "3.1 first", "3.2 second"]);
     assert_eq!(shown(store, 1, 2), [""; 0]);
     // What is said to be gone counts only where the log stands.
