@@ -310,6 +310,12 @@ pub struct Step {
     pub needs: Vec<String>,
     #[serde(default)]
     pub updated_at: Option<Timestamp>,
+    /// When its first attempt, the job that does it, or its items began; null where none did.
+    #[serde(default)]
+    pub started_at: Option<Timestamp>,
+    /// When its end was put on record, if it had begun.
+    #[serde(default)]
+    pub ended_at: Option<Timestamp>,
 }
 
 /// Who does what a step is to do.
@@ -349,7 +355,11 @@ pub struct Attempt {
     /// Known to be over with all its processes; a lost attempt may not be.
     pub confirmed: bool,
     pub started_at: Timestamp,
+    /// When its end was put on record. A step that ended while no server was there has ended before that.
     pub ended_at: Option<Timestamp>,
+    /// How long it ran, as its worker's machine measured it; null until that is known, and of one that was lost.
+    #[serde(default)]
+    pub duration_ms: Option<u64>,
     pub exit_code: Option<i32>,
     pub signal: Option<i32>,
     pub error: Option<StepError>,

@@ -59,6 +59,9 @@ impl AttemptState {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Usage {
+    /// How long it ran, by the clock of its machine; none where nobody said so. When its end is on record is another
+    /// question: the word of it may have been on its way for long.
+    pub duration_ms: Option<u64>,
     pub cpu_ms: u64,
     pub memory_bytes_max: u64,
 }

@@ -120,6 +120,8 @@ pub struct Step {
     /// When it was noticed that an attempt takes longer than expected; and that it waits too long in the queue.
     pub late_at: Option<Time>,
     pub queue_old_at: Option<Time>,
+    /// When a job of its own, or its items, last began to do it.
+    pub delegated_at: Option<Time>,
     /// The worker that let the last offer go; another one is tried first.
     pub avoid: Option<WorkerId>,
     /// The program with its templates filled in, once queued; none where the definition's own serves.
@@ -286,6 +288,7 @@ impl Step {
             for_operator: false,
             late_at: None,
             queue_old_at: None,
+            delegated_at: None,
             avoid: None,
             rendered: None,
             output: Value::Null,

@@ -104,7 +104,7 @@ fn steps<'a>(tables: &mut Tables, rows: impl Iterator<Item = &'a StepRow>) -> Re
 /// What names an attempt never changes.
 fn attempts<'a>(tables: &mut Tables, rows: impl Iterator<Item = &'a AttemptRow>) -> Result<(), StoreError> {
     for row in rows {
-        for number in [row.fence.0, row.epoch.0, row.cpu_ms, row.memory_bytes_max] {
+        for number in [row.fence.0, row.epoch.0, row.duration_ms.unwrap_or(0), row.cpu_ms, row.memory_bytes_max] {
             countable(number)?;
         }
         let record = match tables.attempts.get(&row.id) {

@@ -491,6 +491,7 @@ fn attempt_view(tables: &Tables, record: &AttemptRecord) -> AttemptView {
         error_code: row.error_code.map(str::to_owned),
         error_message: row.error_message.clone(),
         late_outcome: record.late_outcome.as_ref().map(|(outcome, _)| outcome.clone()),
+        duration_ms: row.duration_ms,
         cpu_ms: row.cpu_ms,
         memory_bytes_max: row.memory_bytes_max,
         cleanup: row.cleanup.clone(),

@@ -242,6 +242,7 @@ fn attempts<'a>(writes: &mut Writes<'a>, rows: impl Iterator<Item = &'a AttemptR
             counted(&rows, |row| signed(row.cpu_ms))?,
             counted(&rows, |row| signed(row.memory_bytes_max))?,
             column(&rows, |row| maybe_text(&row.cleanup)),
+            counted(&rows, |row| row.duration_ms.map(signed).transpose())?,
         ];
         writes.train.add(sql::PUT_ATTEMPT, params);
     }

@@ -491,6 +491,7 @@ fn attempt_view(row: &Row) -> Read<AttemptView> {
         cpu_ms: values::unsigned(row, 15)?,
         memory_bytes_max: values::unsigned(row, 16)?,
         cleanup: get(row, 17)?,
+        duration_ms: values::maybe_unsigned(row, 18)?,
     })
 }
 

@@ -175,7 +175,7 @@ impl Bench {
             output: serde_json::Value::Null,
             output_error: None,
             artifacts: None,
-            usage: Usage { cpu_ms: 1, memory_bytes_max: 1 << 20 },
+            usage: Usage { duration_ms: Some(2), cpu_ms: 1, memory_bytes_max: 1 << 20 },
             cleanup: None,
         };
         let events = [

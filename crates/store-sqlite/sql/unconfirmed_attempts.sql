@@ -1,5 +1,6 @@
 SELECT a.id, a.ix, a.number, a.fence, a.worker_id, w.name, a.state, a.confirmed, a.started_at, a.ended_at,
-       a.exit_code, a.signal, a.error_code, a.error_message, a.late_outcome, a.cpu_ms, a.memory_bytes_max, a.cleanup
+       a.exit_code, a.signal, a.error_code, a.error_message, a.late_outcome, a.cpu_ms, a.memory_bytes_max, a.cleanup,
+       a.duration_ms
 FROM attempts a LEFT JOIN workers w ON w.id = a.worker_id
 WHERE a.job_id = ?1 AND a.confirmed = 0 AND a.ended_at IS NOT NULL
 ORDER BY a.ix, a.number

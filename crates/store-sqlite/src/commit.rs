@@ -181,6 +181,7 @@ fn attempts<'a>(tx: &Transaction<'_>, rows: impl Iterator<Item = &'a AttemptRow>
             signed(row.cpu_ms)?,
             signed(row.memory_bytes_max)?,
             row.cleanup,
+            row.duration_ms.map(signed).transpose()?,
         ])?;
     }
     Ok(())

@@ -532,6 +532,7 @@ fn attempt_view(row: &Row<'_>) -> rusqlite::Result<AttemptView> {
         cpu_ms: values::unsigned(row, 15)?,
         memory_bytes_max: values::unsigned(row, 16)?,
         cleanup: row.get(17)?,
+        duration_ms: values::maybe_unsigned(row, 18)?,
     })
 }
 

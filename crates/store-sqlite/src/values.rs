@@ -31,6 +31,10 @@ pub(crate) fn unsigned(row: &Row<'_>, index: usize) -> Result<u64> {
     u64::try_from(value).map_err(|_| Error::IntegralValueOutOfRange(index, value))
 }
 
+pub(crate) fn maybe_unsigned(row: &Row<'_>, index: usize) -> Result<Option<u64>> {
+    Ok(row.get::<_, Option<i64>>(index)?.and_then(|value| u64::try_from(value).ok()))
+}
+
 pub(crate) fn uuid(row: &Row<'_>, index: usize) -> Result<Uuid> {
     row.get(index).map(Uuid::from_bytes)
 }

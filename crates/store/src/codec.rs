@@ -114,6 +114,7 @@ pub fn attempt_row(job: JobId, attempt: &Attempt) -> AttemptRow {
         signal: attempt.signal,
         error_code: attempt.error.as_ref().map(|e| e.kind.code()),
         error_message: attempt.error.as_ref().map(|e| e.message.clone()),
+        duration_ms: attempt.usage.duration_ms,
         cpu_ms: attempt.usage.cpu_ms,
         memory_bytes_max: attempt.usage.memory_bytes_max,
         cleanup: attempt.cleanup.as_ref().map(cleanup::encode),

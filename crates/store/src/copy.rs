@@ -189,6 +189,7 @@ pub const TABLES: &[Table] = &[
             number("cpu_ms"),
             number("memory_bytes_max"),
             text("cleanup"),
+            number("duration_ms"),
             text("late_outcome"),
             number("late_at"),
             text("late_artifacts").made_of(LATE_ARTIFACTS),

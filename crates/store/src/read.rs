@@ -313,6 +313,8 @@ pub struct AttemptView {
     pub error_code: Option<String>,
     pub error_message: Option<String>,
     pub late_outcome: Option<String>,
+    /// How long it ran, where its runner said so.
+    pub duration_ms: Option<u64>,
     pub cpu_ms: u64,
     pub memory_bytes_max: u64,
     /// How its cleanup ended, as `codec::cleanup` reads it.

@@ -96,6 +96,8 @@ pub struct AttemptRow {
     pub signal: Option<i32>,
     pub error_code: Option<&'static str>,
     pub error_message: Option<String>,
+    /// How long it ran, where its runner said so.
+    pub duration_ms: Option<u64>,
     pub cpu_ms: u64,
     pub memory_bytes_max: u64,
     /// How its cleanup ended, as `codec::cleanup` reads it.

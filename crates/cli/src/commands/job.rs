@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use api::job::{Hook, HookKind, Notice};
+use api::job::{Attempt, Hook, HookKind, Notice};
 use api::{Job, Step, StepState};
 use clap::Args;
 use client::Client;
@@ -16,6 +16,9 @@ use crate::print::{put, put_json};
 use crate::style::job_state;
 use crate::table::put_table;
 use crate::times::{now, remaining, short, took, when};
+
+/// Of notices, and of what followed, so many are shown.
+const LISTED_MAX: usize = 10;
 
 /// Show a job with its steps
 #[derive(Debug, Args)]
@@ -45,7 +48,7 @@ pub(crate) async fn run(client: &Client, args: &JobArgs) -> Result<Exit, CliErro
             state(step),
             step.attempt.to_string(),
             latest.map_or_else(|| doer(step), |attempt| attempt.worker.clone()),
-            took(latest.map(|attempt| attempt.started_at), latest.and_then(|attempt| attempt.ended_at)),
+            step_took(step),
             usage.map_or_else(|| "-".to_owned(), |usage| short(Duration::from_millis(usage.cpu_ms))),
             usage.map_or_else(|| "-".to_owned(), |usage| bytes(usage.memory_bytes_max)),
             step.error.as_ref().map(|error| error.message.clone()).unwrap_or_default(),
@@ -80,6 +83,16 @@ fn cleanups(step: &Step) -> impl Iterator<Item = String> {
         let problem = cleanup.problem.as_deref().unwrap_or("ended well");
         Some(format!("cleanup of {} (attempt {}): {problem}", step.name, attempt.number))
     })
+}
+
+/// How long the latest attempt ran: as its worker measured it, where that is known. Whoever heard of the end late, since the
+/// server was away, does not make it longer. A step that no worker does took as long as those who do it.
+fn step_took(step: &Step) -> String {
+    match step.attempts.last() {
+        None => took(step.started_at, step.ended_at),
+        Some(Attempt { duration_ms: Some(ms), .. }) => short(Duration::from_millis(*ms)),
+        Some(attempt) => took(Some(attempt.started_at), attempt.ended_at),
+    }
 }
 
 /// Who does a step that no worker has.
@@ -122,10 +135,17 @@ fn head(job: &Job) -> String {
     if let Some(error) = &job.error {
         lines.push(format!("error    {} ({})", error.message, error.code));
     }
-    lines.extend(job.notices.iter().map(notice));
-    lines.extend(job.hooks.iter().map(hook));
+    lines.extend(first(&job.notices, notice, "notices"));
+    lines.extend(first(&job.hooks, hook, "hooks"));
     lines.push(String::new());
     lines.join("\n")
+}
+
+/// Not a flood of them: JSON has all.
+fn first<T>(all: &[T], line: impl Fn(&T) -> String, what: &str) -> impl Iterator<Item = String> {
+    let more = all.len().saturating_sub(LISTED_MAX);
+    let rest = (more > 0).then(|| format!("… and {more} more {what}: `--json` lists all"));
+    all.iter().take(LISTED_MAX).map(line).chain(rest)
 }
 
 /// `notice   step build takes longer than expected: 30m`.
@@ -159,6 +179,33 @@ fn bytes(count: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn step(more: &str) -> Step {
+        let text = format!(r#"{{"name":"a","state":"success","attempt":1,"dispatch_attempts":0{more}}}"#);
+        serde_json::from_str(&text).expect("a step")
+    }
+
+    #[test]
+    fn a_step_took_what_it_ran_and_not_until_somebody_heard_of_it() {
+        let times = r#""started_at":"2026-01-01T00:00:00Z","ended_at":"2026-01-01T00:10:00Z""#;
+        let attempt = |more: &str| {
+            let id = "01930000-0000-7000-8000-0000000000aa";
+            let whose = format!(r#""id":"{id}","number":1,"fence":1,"worker":"w","state":"ended","confirmed":true"#);
+            step(&format!(r#","attempts":[{{{whose},{times}{more}}}]"#))
+        };
+        assert_eq!(step_took(&attempt(r#","duration_ms":3100"#)), "3.1s");
+        assert_eq!(step_took(&attempt("")), "10m00s", "nobody said so");
+        assert_eq!(step_took(&step(&format!(",{times}"))), "10m00s", "others did it");
+        assert_eq!(step_took(&step("")), "-");
+    }
+
+    #[test]
+    fn a_flood_is_cut() {
+        let told = |count: u32| first(&(0..count).collect::<Vec<_>>(), u32::to_string, "notices").collect::<Vec<_>>();
+        assert_eq!(told(10).len(), 10);
+        assert_eq!(told(7_548).len(), 11);
+        assert_eq!(told(7_548)[10], "… and 7538 more notices: `--json` lists all");
+    }
 
     #[test]
     fn sizes_read_well() {

@@ -9,7 +9,7 @@ use super::join::{Joined, Joiner};
 use super::track::Track;
 use super::view::View;
 use crate::print::say;
-use crate::times::{between, now, short};
+use crate::times::{now, short};
 
 pub(crate) struct Prefixed {
     joiners: HashMap<String, Joiner>,
@@ -49,9 +49,9 @@ impl View for Prefixed {
         let text = match step.state {
             StepState::Running if step.attempt > 1 => format!("running, attempt {}", step.attempt),
             StepState::Running => "running".to_owned(),
-            StepState::Success => match (step.started_at, step.ended_at) {
-                (Some(start), Some(end)) => format!("success in {}", short(between(start, end))),
-                _ => "success".to_owned(),
+            StepState::Success => match step.took() {
+                Some(took) => format!("success in {}", short(took)),
+                None => "success".to_owned(),
             },
             StepState::Pending | StepState::Queued => return Ok(()),
             other => format!("{other}: {}", step.reason),

@@ -1,9 +1,12 @@
 //! Where a followed job is, as far as its changes were heard. Pure.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use api::job::StepKind;
 use api::{Event, EventKind, Job, JobState, StepState, Timestamp};
+
+use crate::times::between;
 
 #[derive(Debug)]
 pub(crate) struct Track {
@@ -32,6 +35,8 @@ pub(crate) struct TrackedStep {
     /// When the latest attempt began, and when the step ended.
     pub(crate) started_at: Option<Timestamp>,
     pub(crate) ended_at: Option<Timestamp>,
+    /// How long the latest attempt ran, where its worker has said so.
+    pub(crate) ran_for: Option<Duration>,
     /// Why it is where it is, in the server's words.
     pub(crate) reason: String,
 }
@@ -137,6 +142,7 @@ impl TrackedStep {
             items_on_worker: true,
             started_at: None,
             ended_at: None,
+            ran_for: None,
             reason: String::new(),
         }
     }
@@ -151,10 +157,17 @@ impl TrackedStep {
             attempt: if step.kind == StepKind::Run { step.attempt } else { 0 },
             on_worker: step.kind == StepKind::Run,
             items_on_worker: step.items.is_none_or(|items| items == StepKind::Run),
-            started_at: latest.map(|attempt| attempt.started_at),
+            started_at: latest.map(|attempt| attempt.started_at).or(step.started_at),
             ended_at: ended_at.filter(|_| step.state.is_final()),
+            ran_for: latest.and_then(|attempt| attempt.duration_ms).map(Duration::from_millis),
             reason: step.error.as_ref().map(|error| error.message.clone()).unwrap_or_default(),
         }
+    }
+
+    /// How long it took, once it is over.
+    pub(crate) fn took(&self) -> Option<Duration> {
+        let (start, end) = (self.started_at?, self.ended_at?);
+        Some(self.ran_for.unwrap_or_else(|| between(start, end)))
     }
 
     fn moved(&mut self, to: StepState, event: &Event) {
@@ -168,6 +181,7 @@ impl TrackedStep {
         self.attempt = self.attempt.max(number);
         self.state = to;
         self.ended_at = to.is_final().then_some(event.at);
+        self.ran_for = None;
         self.reason.clone_from(&event.reason);
     }
 }

@@ -160,10 +160,10 @@ fn row(step: &TrackedStep, branch: &str, width: usize, moment: Moment) -> String
         StepState::Running => spinner(moment),
         other => step_mark(other).to_string(),
     };
-    let took = match (step.started_at, step.ended_at) {
-        (Some(start), Some(end)) => short(between(start, end)),
-        (Some(start), None) if is_on_a_worker(step.state) => running_for(start, moment),
-        (Some(_) | None, _) => String::new(),
+    let took = match (step.took(), step.started_at) {
+        (Some(took), _) => short(took),
+        (None, Some(start)) if is_on_a_worker(step.state) => running_for(start, moment),
+        (None, Some(_) | None) => String::new(),
     };
     let attempt = if step.attempt > 1 { format!("  attempt {}", step.attempt) } else { String::new() };
     let reason = match step.state {

@@ -71,13 +71,15 @@ impl Draft<'_> {
             // Nobody is waited for, so it leaves the queue as it comes into it.
             self.enqueue(ix, verb, "its child job is to begin")?;
         }
+        let now = self.ctx.now;
         let step = self.step_mut(ix);
         step.attempts += 1;
         step.executions += 1;
         step.error = None;
+        step.delegated_at = Some(now);
         let number = step.attempts;
         let id = self.job.id.child(ix, number);
-        let delegated = Delegated { since: self.ctx.now, to: Delegate::Child(id), called_off: None };
+        let delegated = Delegated { since: now, to: Delegate::Child(id), called_off: None };
         let reason = format!("job {id} of task `{}` does it", body.task);
         self.shift(ix, Verb::Start, State::Delegated(delegated), &reason)?;
         self.bear(id, ix, conceived);

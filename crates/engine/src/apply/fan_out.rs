@@ -66,6 +66,7 @@ impl Draft<'_> {
             let queued = Queued { since: self.ctx.now, heard_since: self.ctx.heard, not_before: None, offer: None };
             self.shift(ix, verb, State::Queued(queued), reason)?;
         }
+        self.step_mut(ix).delegated_at = Some(self.ctx.now);
         let delegated = Delegated { since: self.ctx.now, to: Delegate::Items, called_off: None };
         self.shift(ix, Verb::Start, State::Delegated(delegated), "its items are to run")?;
         if let Some(items) = items {

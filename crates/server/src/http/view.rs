@@ -146,6 +146,8 @@ fn concurrency(job: &engine::Job) -> Option<JobConcurrency> {
 
 fn step(job: &engine::Job, ix: StepIx, step: &engine::Step, attempts: Vec<Attempt>, clocks: &Clocks) -> Step {
     let (kind, items) = kinds(job.def(ix), step);
+    let started_at = attempts.first().map(|first| first.started_at).or(step.delegated_at.map(Timestamp::from));
+    let over = started_at.is_some() && step.state.is_final();
     Step {
         name: job.name(ix).into_owned(),
         kind,
@@ -169,6 +171,8 @@ fn step(job: &engine::Job, ix: StepIx, step: &engine::Step, attempts: Vec<Attemp
         }),
         needs: job.def(ix).needs.iter().map(|need| job.name(need.step).into_owned()).collect(),
         updated_at: Some(step.updated_at.into()),
+        started_at,
+        ended_at: over.then(|| step.updated_at.into()),
     }
 }
 
@@ -251,6 +255,7 @@ fn attempt(row: AttemptView) -> Result<Attempt, ApiError> {
         // Kept as JSON; should it be something else, it is still evidence.
         late_outcome: row.late_outcome.map(|text| serde_json::from_str(&text).unwrap_or(Value::String(text))),
         cleanup: row.cleanup.and_then(|text| cleanup(&text)),
+        duration_ms: row.duration_ms,
         // Of one that was lost nobody has measured anything.
         usage: (state == AttemptState::Ended)
             .then_some(Usage { cpu_ms: row.cpu_ms, memory_bytes_max: row.memory_bytes_max }),

@@ -561,7 +561,7 @@ pub(super) fn report(end: &End) -> Report {
         output: Value::Object(end.output.iter().map(|(k, v)| (k.clone(), v.clone())).collect()),
         output_error: end.output_error.clone(),
         artifacts: end.artifacts.as_ref().map(artifacts),
-        usage: Usage { cpu_ms: end.cpu_ms, memory_bytes_max: end.memory_bytes_max },
+        usage: Usage { duration_ms: Some(end.duration_ms), cpu_ms: end.cpu_ms, memory_bytes_max: end.memory_bytes_max },
         cleanup: end.cleanup.as_ref().map(cleanup),
     }
 }

@@ -23,7 +23,24 @@ async fn a_job_shows_its_attempts() {
     assert_eq!(attempt["id"], spec.ticket.attempt.to_string());
     assert_eq!((attempt["worker"].as_str(), attempt["exit_code"].as_i64()), (Some("build-1"), Some(3)));
     assert_eq!(attempt["usage"], json!({ "cpu_ms": 5, "memory_bytes_max": 1024 }));
+    assert_eq!(attempt["duration_ms"], 1, "as the runner measured it, however long the word was on its way");
+    assert_eq!(job["steps"][0]["started_at"], attempt["started_at"]);
+    assert_eq!(job["steps"][0]["ended_at"], attempt["ended_at"]);
     assert_eq!(job["steps"][0]["deadline"], Value::Null);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_step_that_became_many_says_when_it_began_and_ended() {
+    let site = Site::start().await;
+    let id = site.submit("name: many\nsteps:\n  each: { for_each: [1], run: 'true' }\n").await;
+    let mut hand = Hand::join(&site, "build-1", 1).await;
+    let spec = hand.start().await;
+    let job = site.get(&format!("/api/jobs/{id}")).await.is(200);
+    assert!(job["steps"][0]["started_at"].is_string(), "{job}");
+    assert_eq!(job["steps"][0]["ended_at"], Value::Null);
+    hand.end(&spec, 0).await;
+    let job = site.get(&format!("/api/jobs/{id}?wait=20s")).await.is(200);
+    assert_eq!(job["steps"][0]["ended_at"], job["ended_at"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -142,6 +142,7 @@ async fn a_job_begins_what_its_task_says() {
     let job = site.post("/api/jobs", &json!({ "task": "calls", "priority": 7 })).await.is(201);
     let call = &job["steps"][0];
     assert_eq!((&call["kind"], &call["state"]), (&json!("task"), &json!("running")));
+    assert!(call["started_at"].is_string() && call["ended_at"].is_null(), "{call}");
     let child = call["child"].as_str().expect("a job does it").to_owned();
     let begun = site.get(&format!("/api/jobs/{child}")).await.is(200);
     assert_eq!((&begun["task"], &begun["parent"], &begun["priority"]), (&json!("hello"), &job["id"], &json!(7)));

@@ -244,6 +244,7 @@ fn attempt_row(number: u32, state: &'static str) -> AttemptRow {
         signal: None,
         error_code: None,
         error_message: None,
+        duration_ms: None,
         cpu_ms: 0,
         memory_bytes_max: 0,
         cleanup: None,

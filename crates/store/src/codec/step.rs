@@ -39,6 +39,8 @@ struct StoredStep {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     queue_old_at: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    delegated_at: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     avoid: Option<Uuid>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     rendered: Option<StoredBody>,
@@ -222,6 +224,7 @@ pub(super) fn encode(step: &Step) -> String {
         for_operator: step.for_operator,
         late_at: step.late_at.map(|t| t.0),
         queue_old_at: step.queue_old_at.map(|t| t.0),
+        delegated_at: step.delegated_at.map(|t| t.0),
         avoid: step.avoid.map(|w| w.0),
         // A final step is never offered again.
         rendered: step.rendered.as_deref().filter(|_| !step.state.is_final()).map(encode_body),
@@ -248,6 +251,7 @@ pub(super) fn decode(row: &LoadedStep) -> Result<Step, String> {
         for_operator: stored.for_operator,
         late_at: stored.late_at.map(Time),
         queue_old_at: stored.queue_old_at.map(Time),
+        delegated_at: stored.delegated_at.map(Time),
         avoid: stored.avoid.map(WorkerId),
         rendered: stored.rendered.map(|body| Arc::new(decode_body(body))),
         output: stored.output,

@@ -208,10 +208,10 @@ pub fn attempts_keep_their_history(fixture: &mut dyn Fixture) {
     let ended = &running[0];
     assert_eq!((ended.state.as_str(), ended.confirmed, ended.exit_code, ended.signal), ("ended", true, Some(7), None));
     assert_eq!((ended.error_code.as_deref(), ended.fence, ended.worker), (Some("exit_code"), 1, worker_id(1)));
-    assert_eq!((ended.cpu_ms, ended.memory_bytes_max), (12, 34_567_890));
+    assert_eq!((ended.duration_ms, ended.cpu_ms, ended.memory_bytes_max), (Some(1_234), 12, 34_567_890));
     let cleanup = ended.cleanup.as_deref().map(crate::codec::cleanup);
     assert_eq!(cleanup, Some(Ok(cleaned_up())), "as it was reported");
-    assert_eq!(running[1].cleanup, None);
+    assert_eq!((&running[1].cleanup, running[1].duration_ms), (&None, None));
     assert!(ended.ended_at.is_some() && ended.error_message.is_some());
     assert_eq!((running[1].state.as_str(), running[1].confirmed), ("running", false));
     assert_eq!((running[1].ended_at, running[1].worker_name.as_deref()), (None, None));

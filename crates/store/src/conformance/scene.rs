@@ -256,7 +256,7 @@ pub(super) fn report(exit_code: i32) -> Report {
         output: serde_json::json!({ "sha": "c0ffee", "nested": [1, null, "two"] }),
         output_error: None,
         artifacts: None,
-        usage: Usage { cpu_ms: 12, memory_bytes_max: 34_567_890 },
+        usage: Usage { duration_ms: Some(1_234), cpu_ms: 12, memory_bytes_max: 34_567_890 },
         cleanup: Some(cleaned_up()),
     }
 }

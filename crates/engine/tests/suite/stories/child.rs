@@ -11,6 +11,7 @@ use uuid::{Uuid, Variant};
 
 use crate::support::script::{changes_of, check, event, world};
 use crate::support::task::task;
+use crate::support::world::START;
 
 #[test]
 fn a_job_begins_with_its_step_and_its_outputs_are_the_steps() {
@@ -27,6 +28,19 @@ fn a_job_begins_with_its_step_and_its_outputs_are_the_steps() {
     );
     let after = world("b[child:x] -> c", "child b ok");
     assert_eq!(after.job.step(StepIx(0)).output, json!({ "work": { "sha": "abc" } }));
+}
+
+/// A job of its own, or items: each time that they are to do it, also after that is over.
+#[test]
+fn since_when_others_do_a_step_is_kept() {
+    let since = |graph: &str, story: &str| {
+        let after = world(graph, story);
+        after.job.step(StepIx(0)).delegated_at.map(|at| at.since(START).as_secs())
+    };
+    assert_eq!(since("a[child:x]", "pass 5s; child a ok"), Some(0));
+    assert_eq!(since("a -> b[child:x]", "go a; pass 5s; end a 0"), None);
+    assert_eq!(since("a[child:x retry:2 delay:5s]", "child a failed; next; child a ok"), Some(5));
+    assert_eq!(since("a[each:1 unmatched:wait]", "go a[0]; pass 5s; end a[0] 0"), Some(0));
 }
 
 #[test]

@@ -213,7 +213,7 @@ pub(crate) fn report(what: &str) -> Report {
         output: if good { json!({ "sha": "abc" }) } else { Value::Null },
         output_error: (what == "badout").then(|| "line 3 has no `=`".to_owned()),
         artifacts: artifacts(what),
-        usage: Usage { cpu_ms: 40, memory_bytes_max: 9_000 },
+        usage: Usage { duration_ms: Some(50), cpu_ms: 40, memory_bytes_max: 9_000 },
         cleanup: match what {
             "cleaned" => Some(Cleanup { outcome: Outcome::Exited(0), cut: None, duration_ms: 5 }),
             "uncleaned" => Some(Cleanup { outcome: Outcome::Exited(3), cut: None, duration_ms: 5 }),
