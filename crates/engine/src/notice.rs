@@ -71,8 +71,14 @@ impl Job {
                 Notice { kind, at, step, text, kept_quiet: false }
             };
             all.extend(step.late_at.map(|at| given(NoticeKind::StepLate, at, expected(self.def(ix).expect))));
-            let waited = "has waited for a worker for longer than the server's limit";
-            all.extend(step.queue_old_at.map(|at| given(NoticeKind::QueueOld, at, waited.to_owned())));
+            // Its step stands for all of them, unless the mark is older than that rule.
+            let told_of = step.item.as_ref().is_none_or(|item| self.step(item.of).queue_old_at.is_none());
+            let limit = "for longer than the server's limit";
+            let waited = match self.def(ix).fan_out.is_some() && step.item.is_none() {
+                true => format!("has items that have waited for a worker {limit}"),
+                false => format!("has waited for a worker {limit}"),
+            };
+            all.extend(step.queue_old_at.filter(|_| told_of).map(|at| given(NoticeKind::QueueOld, at, waited)));
         }
         all.sort_by_key(|notice| notice.at);
         all

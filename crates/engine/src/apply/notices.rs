@@ -32,13 +32,21 @@ impl Draft<'_> {
             return self.give_notice(NoticeKind::StepLate, Some(ix), format!("takes longer than expected: {expected}"));
         }
         if deadline::is_queue_old(step, rules, &clocks) {
-            let limit = rules.queue_notice.map(span).unwrap_or_default();
             self.step_mut(ix).queue_old_at = Some(now);
-            self.give_notice(
-                NoticeKind::QueueOld,
-                Some(ix),
-                format!("has waited for a worker for longer than {limit}"),
-            );
+            self.notice_queue(ix, rules.queue_notice.map(span).unwrap_or_default());
+        }
+    }
+
+    /// A step has waited for too long. Items of a fan-out wait for the same: the first of them is told of, as their step's.
+    fn notice_queue(&mut self, ix: StepIx, limit: String) {
+        let Some(of) = self.step(ix).item.as_ref().map(|item| item.of) else {
+            let text = format!("has waited for a worker for longer than {limit}");
+            return self.give_notice(NoticeKind::QueueOld, Some(ix), text);
+        };
+        if self.step(of).queue_old_at.is_none() {
+            self.step_mut(of).queue_old_at = Some(self.ctx.now);
+            let text = format!("has items that have waited for a worker for longer than {limit}: {}", self.name(ix));
+            self.give_notice(NoticeKind::QueueOld, Some(of), text);
         }
     }
 

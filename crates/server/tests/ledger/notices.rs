@@ -138,6 +138,25 @@ fn a_queue_that_is_too_old_is_noticed_once() {
     desk.check(job, "success: success");
 }
 
+/// One mail, and not one for each item.
+#[test]
+fn items_that_wait_too_long_are_told_of_once() {
+    let mut desk = Desk::configured(|config| {
+        told(config);
+        config.rules.queue_notice = Some(MINUTE * 15);
+    });
+    let mut parcels = post(&mut desk);
+    let job = desk.submit("name: many\nsteps:\n  a: { for_each: [1, 2, 3, 4], run: 'true', unmatched: wait }\n");
+    desk.pass(MINUTE * 120);
+    let told = history(&desk, job);
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].starts_with("has items that have waited for a worker for longer than 15m: a["), "{told:?}");
+    assert_eq!(all(&mut parcels).len(), 2);
+    desk.restart();
+    desk.pass(MINUTE * 120);
+    assert_eq!((history(&desk, job).len(), all(&mut parcels).len()), (1, 0));
+}
+
 const ID: &str = "tidy:cron:1";
 const FIRST: Time = Time(1_700_000_400_000_000);
 const SKIPS: &str = "\

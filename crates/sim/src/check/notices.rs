@@ -5,7 +5,8 @@
 //! job since it was made or its group had room for it, less the time in which only a person could move it on. Where commits are lost nobody knows that any
 //! more, and nothing is judged.
 //!
-//! A step that has waited for a worker for longer than the server's limit is noticed once, and never before that.
+//! A step that has waited for a worker for longer than the server's limit is noticed once, and never before that. Items of a
+//! fan-out are not told of by themselves: the first of them is, as their step's, and no other.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -32,6 +33,9 @@ const ASIDE_MAX: Duration = Duration::from_secs(125);
 
 /// How the notice of a wait in the queue begins.
 const WAITED: &str = "has waited for a worker";
+
+/// The same of a fan-out; it ends with the item's name.
+const ITEM_WAITED: &str = "has items that have waited for a worker";
 
 /// A job, or one of its steps.
 type About = (JobId, Option<StepIx>);
@@ -99,8 +103,18 @@ impl Notices {
         }
         for event in batch.events.iter().filter(|event| event.kind == "notice" && accepted.job(event.job)) {
             let about = (event.job, event.ix);
+            let of_job = || accepted.steps().filter(|row| row.job == event.job);
             if event.reason.starts_with(WAITED) {
-                let row = accepted.steps().filter(|row| (row.job, Some(row.ix)) == about).last();
+                let row = of_job().filter(|row| Some(row.ix) == event.ix).last();
+                if row.is_some_and(|row| row.name.ends_with(']')) {
+                    found.add(CHECKER, format!("{about:?} is an item, and is said to have waited by itself"));
+                }
+                self.waited(about, row.and_then(|row| row.queued_at), batch.now, found);
+            } else if event.reason.starts_with(ITEM_WAITED) {
+                let row = of_job().filter(|row| event.reason.ends_with(&format!(": {}", row.name))).last();
+                if row.is_none() {
+                    found.add(CHECKER, format!("{about:?} is said to have an item that waited, and none did"));
+                }
                 self.waited(about, row.and_then(|row| row.queued_at), batch.now, found);
             } else {
                 self.noticed(about, batch.now, found);

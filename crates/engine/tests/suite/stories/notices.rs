@@ -101,6 +101,31 @@ fn a_queue_that_is_too_old_is_noticed_once_and_deaf_time_does_not_count() {
     assert_eq!(told, [("2s", "has waited for a worker for longer than 15m".to_owned())]);
 }
 
+/// Items that wait for the same are one trouble, told of as their step's; each is marked, so that none is looked at again.
+#[test]
+fn items_that_wait_too_long_are_one_notice_of_their_step() {
+    let mut world = world("a[each:3 unmatched:wait], on_notice:{notice}", "");
+    world.rules = Rules { queue_notice: Some(duration("15m")), ..Rules::default() };
+    world.pass(duration("15m"));
+    let mut told = Vec::new();
+    for _ in 0..2 {
+        for name in ["a[1]", "a[0]", "a[2]"] {
+            let item = world.step_named(name);
+            let changes = world.play(&Event::Check { step: item }).expect("a look");
+            told.extend(
+                changes.notices.iter().map(|notice| (notice.step_name().map(str::to_owned), notice.text.clone())),
+            );
+            assert_eq!(changes.hooks.len(), changes.notices.len());
+            assert!(world.job.step(item).queue_old_at.is_some());
+        }
+    }
+    let text = "has items that have waited for a worker for longer than 15m: a[1]";
+    assert_eq!(told, [(Some("a".to_owned()), text.to_owned())]);
+    let listed: Vec<_> = world.job.notices().into_iter().map(|notice| (notice.step, notice.text)).collect();
+    let text = "has items that have waited for a worker for longer than the server's limit";
+    assert_eq!(listed, [(Some((world.step_named("a"), "a".to_owned())), text.to_owned())]);
+}
+
 /// It waits for a worker's answer, or for its own time: neither is for want of a worker.
 #[test]
 fn a_step_that_nobody_could_take_now_is_not_too_old_in_the_queue() {

@@ -50,3 +50,31 @@ fn what_nobody_notices_is_found() {
     }
     scene.is_found("notice", "and nobody notices");
 }
+
+/// It is said of the step that it waited, or that one of its items did; `name` is that of the row beside it.
+fn waited(scene: &mut Scene, name: &str, reason: &str) {
+    scene.after(SECOND).turn("queued", |batch| {
+        batch.steps[0].name = name.to_owned();
+        let event = event(Some(STEP), "notice", "", "");
+        batch.events.push(EventRow { from: None, to: None, reason: reason.to_owned(), ..event });
+    });
+}
+
+#[test]
+fn an_item_that_is_told_of_by_itself_is_found() {
+    let mut scene = Scene::new(|_| {});
+    waited(&mut scene, "a[3]", "has waited for a worker for longer than 15m");
+    scene.is_found("notice", "is said to have waited by itself");
+}
+
+#[test]
+fn a_fan_out_is_told_of_once_and_with_an_item_that_waited() {
+    let words = "has items that have waited for a worker for longer than 15m: a[3]";
+    let mut scene = Scene::new(|_| {});
+    waited(&mut scene, "a[2]", words);
+    scene.is_found("notice", "and none did");
+    let mut scene = Scene::new(|_| {});
+    waited(&mut scene, "a[3]", words);
+    waited(&mut scene, "a[3]", words);
+    scene.is_found("notice", "is said to have waited once more");
+}
