@@ -41,6 +41,10 @@ impl ApiError {
         ApiError::new(ErrorCode::Unauthorized, "this needs a valid token, and none came with the request")
     }
 
+    pub fn is(&self, code: ErrorCode) -> bool {
+        self.code == code
+    }
+
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> ApiError {
         self.body.hint = Some(hint.into());

@@ -26,7 +26,7 @@ use super::{answer, submit};
 const SIGNATURES: [&str; 2] = ["x-bowline-signature", "x-hub-signature-256"];
 
 /// A delivery's own name; a repeated one has the same.
-const DELIVERIES: [&str; 2] = ["x-bowline-delivery", "x-github-delivery"];
+const DELIVERIES: [&str; 2] = ["X-Bowline-Delivery", "X-GitHub-Delivery"];
 
 /// Of calls without a name, those with the same body are one if they come within this time.
 const DUPLICATE_WINDOW: Duration = Duration::from_secs(600);
@@ -53,7 +53,8 @@ pub(super) async fn call(
     let delivery = delivery(&app, id, &headers, &body)?;
     let known = [Some(&delivery.key), delivery.before.as_ref()].into_iter().flatten();
     for key in known {
-        if let Some(job) = submit::made_before(&app, key).await? {
+        let made = submit::made_before(&app, key).await;
+        if let Some(job) = made.map_err(|error| reused(error, delivery.header))? {
             return Ok(accepted(Submitted { job, repeated: true }));
         }
     }
@@ -76,7 +77,19 @@ pub(super) async fn call(
             let message = format!("the trigger {id} is paused, and nothing was started");
             Err(ApiError::new(ErrorCode::Conflict, message).hint(format!("`bowline triggers resume {id}`")))
         }
-        Err(error) => Err(submit::refused(&error)),
+        Err(error) => Err(reused(submit::refused(&error), delivery.header)),
+    }
+}
+
+/// The same, in the words of whoever calls: the key is the header that it came with.
+fn reused(error: ApiError, header: Option<&str>) -> ApiError {
+    match header {
+        Some(header) if error.is(ErrorCode::IdempotencyConflict) => ApiError::new(
+            ErrorCode::IdempotencyConflict,
+            format!("this {header} was used for a call with another body"),
+        )
+        .hint(format!("use a new {header} for a new call")),
+        _ => error,
     }
 }
 
@@ -109,6 +122,8 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
 
 /// What makes a call the same as another.
 struct Delivery {
+    /// Where its name came from.
+    header: Option<&'static str>,
     key: IdempotencyKey,
     /// Without a name it may have come at the end of the window before.
     before: Option<IdempotencyKey>,
@@ -117,10 +132,10 @@ struct Delivery {
 fn delivery(app: &App, trigger: &str, headers: &HeaderMap, body: &[u8]) -> Result<Delivery, ApiError> {
     let (token, request_hash) = (plan::caller(trigger), *blake3::hash(body).as_bytes());
     let key = |key: String| IdempotencyKey { token, key, request_hash };
-    if let Some(name) = DELIVERIES.iter().find_map(|name| headers.get(*name)) {
+    if let Some((header, name)) = DELIVERIES.iter().find_map(|header| Some((*header, headers.get(*header)?))) {
         let name = submit::key_text(name.as_bytes())
-            .ok_or_else(|| ApiError::bad_request(format!("{} is no name of a delivery", DELIVERIES[0])))?;
-        return Ok(Delivery { key: key(format!("delivery:{name}")), before: None });
+            .ok_or_else(|| ApiError::bad_request(format!("this {header} is no name of a delivery")))?;
+        return Ok(Delivery { header: Some(header), key: key(format!("delivery:{name}")), before: None });
     }
     let hash = blake3::hash(body).to_hex();
     let now = app.clock.now();
@@ -130,7 +145,7 @@ fn delivery(app: &App, trigger: &str, headers: &HeaderMap, body: &[u8]) -> Resul
     let row = app.reader.idempotency(earlier.token, &earlier.key)?;
     let is_near = |at: Time| now.since(at) < DUPLICATE_WINDOW;
     let before = row.filter(|row| is_near(row.created_at)).map(|_| earlier);
-    Ok(Delivery { key: window(number), before })
+    Ok(Delivery { header: None, key: window(number), before })
 }
 
 /// What the trigger says, and the body where the task has an input for it: as it came, or as JSON.

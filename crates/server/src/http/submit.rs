@@ -238,6 +238,7 @@ pub(super) fn key_text(key: &[u8]) -> Option<&str> {
     std::str::from_utf8(key).ok().filter(|_| good)
 }
 
+/// The job of this key, if there is one; it is an error if that was made by another request.
 pub(super) async fn made_before(app: &Arc<App>, key: &IdempotencyKey) -> Result<Option<JobId>, ApiError> {
     let (token, name, hash) = (key.token, key.key.clone(), key.request_hash);
     let row = app.read(move |app| Ok(app.reader.idempotency(token, &name)?)).await?;

@@ -11,7 +11,7 @@ use engine::attempt::{self, Outcome};
 use engine::definition::{StepDef, Work};
 use engine::{Clocks, JobId, State, StepIx};
 use serde_json::Value;
-use store::read::{AttemptView, Lineage};
+use store::read::AttemptView;
 use uuid::Uuid;
 
 use crate::app::App;
@@ -22,6 +22,9 @@ use super::{command, ids, outbox};
 /// Jobs of one line that are looked at for those that go on from one of them.
 const LINE_MAX: usize = 100;
 
+/// How the submitter of a trigger's jobs begins.
+const TRIGGER: &str = "trigger:";
+
 /// One job with its steps and attempts.
 pub(super) fn job(app: &App, id: JobId) -> Result<Job, ApiError> {
     // Asked first: what happens meanwhile is then in the events after it, never in between.
@@ -30,6 +33,7 @@ pub(super) fn job(app: &App, id: JobId) -> Result<Job, ApiError> {
     let (job, _) = app.definitions.load(&stored)?;
     let lineage = app.reader.lineage(id)?;
     let line = line(app, id)?;
+    let hook_of = followed(app, job.hook_of, &job.submitted_by)?;
     let tried = job.steps.iter().any(|step| step.attempts > 0);
     let mut attempts = if tried { attempts_by_step(app.reader.attempts(id)?)? } else { HashMap::new() };
     let (definition, clocks) = (&job.definition, app.clocks()?);
@@ -57,13 +61,13 @@ pub(super) fn job(app: &App, id: JobId) -> Result<Job, ApiError> {
         submitted_by: job.submitted_by.to_string(),
         last_event,
         parent: job.parent.map(|parent| parent.job.0),
-        hook_of: job.hook_of.map(|job| job.0),
+        hook_of: hook_of.map(|job| job.0),
         concurrency: concurrency(&job),
         hooks: outbox::hooks(app, &job)?,
         notices: job.notices().into_iter().map(notice).collect(),
         continues: lineage.continues.map(|job| job.0),
         continues_how: line.how,
-        deleted: deleted(app, &job, &lineage)?,
+        deleted: deleted(app, [job.parent.map(|parent| parent.job), hook_of, lineage.continues])?,
         continued_by: line.by.into_iter().map(|job| job.0).collect(),
         resolved_by: lineage.resolved_by.map(|job| job.0),
         steps,
@@ -85,11 +89,19 @@ fn line(app: &App, id: JobId) -> Result<Line, ApiError> {
     Ok(Line { continues, how, by })
 }
 
+/// The job that this one follows. What follows on times that a trigger missed follows on no job.
+fn followed(app: &App, hook_of: Option<JobId>, submitted_by: &str) -> Result<Option<JobId>, ApiError> {
+    match hook_of {
+        Some(of) if submitted_by.starts_with(TRIGGER) && app.reader.definition_of(of)?.is_none() => Ok(None),
+        hook_of => Ok(hook_of),
+    }
+}
+
 /// Relatives that are known by name only.
-fn deleted(app: &App, job: &engine::Job, lineage: &Lineage) -> Result<Vec<Uuid>, ApiError> {
+fn deleted(app: &App, relatives: [Option<JobId>; 3]) -> Result<Vec<Uuid>, ApiError> {
     let mut deleted = Vec::new();
     // Those that it began, and that follow on it, go with it.
-    for relative in [job.parent.map(|parent| parent.job), job.hook_of, lineage.continues].into_iter().flatten() {
+    for relative in relatives.into_iter().flatten() {
         if app.reader.definition_of(relative)?.is_none() {
             deleted.push(relative.0);
         }
@@ -109,6 +121,7 @@ pub(super) fn summary(app: &App, row: store::read::JobSummary) -> Result<JobSumm
         return Err(ApiError::internal(&format!("job {} is in the unknown state {}", row.id, row.state)));
     };
     let line = line(app, row.id)?;
+    let hook_of = followed(app, row.hook_of, &row.submitted_by)?;
     Ok(JobSummary {
         command: command::of(app, &row),
         id: row.id.0,
@@ -122,9 +135,9 @@ pub(super) fn summary(app: &App, row: store::read::JobSummary) -> Result<JobSumm
             message: row.error_message.unwrap_or_default(),
             step: row.error_step,
         }),
-        submitted_by: row.submitted_by,
         parent: row.parent.map(|parent| parent.job.0),
-        hook_of: row.hook_of.map(|job| job.0),
+        hook_of: hook_of.map(|job| job.0),
+        submitted_by: row.submitted_by,
         continues: line.continues.map(|job| job.0),
         continues_how: line.how,
         continued_by: line.by.into_iter().map(|job| job.0).collect(),

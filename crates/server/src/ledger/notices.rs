@@ -48,12 +48,12 @@ impl<S: Store> Core<S> {
         }
     }
 
-    /// Times of a trigger passed without a job. Returns what stands or falls with the trigger's row: the job that there
-    /// would have been, whose id all that follows is tied to.
+    /// Times of a trigger passed without a job. Returns what stands or falls with the trigger's row: the id that all
+    /// that follows is tied to.
     pub(super) fn miss(&mut self, row: &TriggerRow, planned: Time, text: &str, round: &mut Round) -> JobId {
         self.metrics.notices.inc();
         tracing::warn!(trigger = row.id, task = row.task, text, "a schedule did not run");
-        let base = plan::job_id(&row.id, planned);
+        let base = plan::missed_id(&row.id, planned);
         let (kind, text) = (NoticeKind::ScheduleMissed, text.to_owned());
         let notice = Notice { kind, at: round.now, step: None, text, kept_quiet: false };
         let story = Story::of_trigger(row, planned, &notice);
@@ -141,7 +141,7 @@ impl<S: Store> Core<S> {
 
 /// What the texts of a hook may see.
 struct Scene<'a> {
-    /// The job that it is about, or would be.
+    /// The job that it is about; or what stands for the times that passed.
     of: JobId,
     by: String,
     task: String,
@@ -157,7 +157,7 @@ impl<'a> Scene<'a> {
         Scene { of: job.id, by, task, definition: None, state: job.header.state, notice }
     }
 
-    /// Where there is no job, but one that would have been.
+    /// Where there is no job.
     fn of_trigger(row: &TriggerRow, of: JobId, notice: &'a Notice) -> Scene<'a> {
         let (by, task) = (submitted_by(&row.id), row.task.clone());
         Scene { of, by, task, definition: None, state: JobState::Pending, notice }

@@ -306,8 +306,6 @@ impl<S: Store> Core<S> {
             (row.last_at, row.last_job) = (Some(round.now), Some(id));
         }
         let together = job.filter(|_| !planted::is(Bug::TriggerFiresTwice));
-        // The one that there would have been may be the one that there is.
-        let tied = tied.filter(|tied| Some(*tied) != together);
         round.move_trigger(base, row, together.into_iter().chain(tied));
     }
 

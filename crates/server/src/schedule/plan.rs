@@ -103,7 +103,17 @@ impl Times {
 /// The job that a trigger makes for a time: the same one whenever, and by whomever, that is decided. Like any job's, its
 /// id begins with a time.
 pub fn job_id(trigger: &str, planned: Time) -> JobId {
-    let (first, second) = mixed("job", trigger, planned);
+    id_of("job", trigger, planned)
+}
+
+/// What is said of times that passed, from this one on, goes under this id. No job has it: the one that a trigger makes late, or
+/// when its task is back, may be the one of the first time that passed, and is none of those that were missed.
+pub fn missed_id(trigger: &str, planned: Time) -> JobId {
+    id_of("missed", trigger, planned)
+}
+
+fn id_of(what: &str, trigger: &str, planned: Time) -> JobId {
+    let (first, second) = mixed(what, trigger, planned);
     // Triggers like round times: within the second each has its own.
     let millis = u64::try_from(planned.millis()).unwrap_or(0).saturating_add(first % 1_000);
     let mut bytes = [0; 10];

@@ -94,7 +94,9 @@ async fn a_call_that_comes_twice_makes_one_job() {
     let first = job_of(named("one", "{}").await, false);
     assert_eq!(job_of(named("one", "{}").await, true), first);
     assert_ne!(job_of(named("two", "{}").await, false), first, "another delivery of the same");
-    named("one", r#"{"n":1}"#).await.is_error(409, "idempotency_conflict");
+    let other = named("one", r#"{"n":1}"#).await.is_error(409, "idempotency_conflict");
+    assert_eq!(other["message"], "this X-GitHub-Delivery was used for a call with another body");
+    assert_eq!(other["hint"], "use a new X-GitHub-Delivery for a new call");
     // Without a name the body is one.
     let first = job_of(site.call(r#"{"n":2}"#).send().await, false);
     assert_eq!(job_of(site.call(r#"{"n":2}"#).send().await, true), first);

@@ -8,7 +8,7 @@ use engine::{JobId, NoticeKind, StepIx, Time};
 use serde_json::json;
 use server::ledger::{Command, CoreConfig, Delivered, Parcel};
 use server::retention::Cutoffs;
-use server::schedule::plan::{LATE_MAX, job_id};
+use server::schedule::plan::{LATE_MAX, job_id, missed_id};
 use store::Store;
 use store_memory::MemoryDatabase;
 use tokio::sync::mpsc::{self, UnboundedReceiver};
@@ -179,7 +179,7 @@ fn times_that_passed_unheard_are_told_once_with_all_that_follows() {
     let row = desk.trigger(ID);
     let text = "3 times passed without a job, the first at 2023-11-14T22:20:00Z";
     assert_eq!((row.missed, row.notice.as_deref(), row.notice_at.is_some()), (3, Some(text), true));
-    let base = job_id(ID, FIRST);
+    let base = missed_id(ID, FIRST);
     let sent = all(&mut parcels);
     // In the order of their addresses.
     let ids = [0, 512, 513].map(|hook| base.notice(NoticeKind::ScheduleMissed, None, hook).0);
@@ -194,6 +194,22 @@ fn times_that_passed_unheard_are_told_once_with_all_that_follows() {
     }
     desk.pass(MINUTE * 60);
     assert_eq!((desk.trigger(ID).missed, all(&mut parcels).len()), (3, 0), "it runs again, and nobody is told more");
+}
+
+/// The last of several times is seen to, late: its job has nothing to do with the notice of those before.
+#[test]
+fn the_job_of_a_later_time_is_not_what_was_missed() {
+    let mut desk = Desk::configured(told);
+    let book = || book_with_notices(&[SKIPS, PAGE], &["page"]);
+    desk.take_book(book());
+    desk.down(FIRST.since(desk.now) + MINUTE * 20);
+    desk.take_book(book());
+    desk.pass(Duration::from_secs(5));
+    let row = desk.trigger(ID);
+    let made = row.last_job.expect("the last one is in time");
+    assert_eq!((row.missed, made), (2, job_id(ID, FIRST)));
+    assert_eq!(desk.reader.hooks(made, 10).expect("a look"), []);
+    assert_eq!(desk.reader.hooks(missed_id(ID, FIRST), 10).expect("a look").len(), 2);
 }
 
 /// There is no job that it could go with.
@@ -269,7 +285,7 @@ fn several_servers_give_one_notice() {
             server.pass(Duration::from_secs(1));
         }
     }
-    let base = job_id(ID, FIRST);
+    let base = missed_id(ID, FIRST);
     assert_eq!(servers[0].trigger(ID).missed, 1);
     assert_eq!(servers[0].reader.hooks(base, 10).expect("a look").len(), 1);
     let id = base.notice(NoticeKind::ScheduleMissed, None, 0).0;
