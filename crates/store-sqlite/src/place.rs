@@ -1,6 +1,8 @@
 //! Where a database is, and how connections to it are opened and tuned.
 
 use std::ffi::OsString;
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -56,6 +58,7 @@ impl Place {
     pub(crate) fn open_writer(&self) -> Result<Connection, StoreError> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
         let suspect = self.left_open();
+        self.create_private();
         let connection = self.connect(flags, WRITER_CACHE_KIB)?;
         let tuned = || -> rusqlite::Result<String> {
             let mode = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
@@ -75,6 +78,14 @@ impl Place {
             self.check(&connection)?;
         }
         Ok(connection)
+    }
+
+    /// Inputs, outputs and logs are nobody else's business, whatever folder they lie in. SQLite gives its files beside the database
+    /// the same mode. One that is there keeps what its owner gave it; where this fails SQLite says why.
+    fn create_private(&self) {
+        if !self.in_memory {
+            let _ = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&self.target);
+        }
     }
 
     pub(crate) fn open_reader(&self) -> Result<Connection, StoreError> {
@@ -127,7 +138,28 @@ pub(crate) fn beside(database: &Path, suffix: &str) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
+
+    #[test]
+    fn a_new_database_is_its_owners_alone() {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("ours");
+        let path = folder.path().join("test.db");
+        let mode = |suffix: &str| {
+            let file = fs::metadata(beside(&path, suffix)).expect("it is there");
+            format!("{:o}", file.permissions().mode() & 0o777)
+        };
+        let connection = Place::file(&path).open_writer().expect("a database");
+        connection.execute_batch("CREATE TABLE t (a)").expect("written");
+        assert_eq!(["", "-wal", "-shm"].map(mode), ["600", "600", "600"]);
+        drop(connection);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).expect("ours");
+        let _again = Place::file(&path).open_writer().expect("a database");
+        assert_eq!(mode(""), "640", "as its owner wants it");
+    }
 
     #[test]
     fn a_commit_is_on_the_disk_before_it_is_answered() {
