@@ -226,7 +226,8 @@ impl<'a> Draft<'a> {
         wished && error.step.is_some_and(|ix| self.step(ix).state.name() == StateName::Cancelled)
     }
 
-    /// The job's error: the order that cancelled it, else its first step (by place) that failed, else was cancelled.
+    /// The job's error: the order that cancelled it, else its first step that failed, else was cancelled. The first is the one
+    /// that ended first, and of those that ended together the one that stands first; an item comes after all that are none.
     fn find_error(&mut self) {
         if self.header.error.is_some() {
             return;
@@ -244,10 +245,13 @@ impl<'a> Draft<'a> {
         if self.header.counts.get(StateName::Failed) + self.header.counts.get(StateName::Cancelled) == 0 {
             return;
         }
+        // What changes now has its time when all is sealed.
+        let ended = |ix: StepIx| if self.steps.contains_key(&ix) { self.ctx.now } else { self.step(ix).updated_at };
         let first = |end: End| {
             (0..self.count())
                 .map(StepIx::of)
-                .find(|&ix| self.step(ix).state == State::Final(end) && !self.def(ix).allow_failure)
+                .filter(|&ix| self.step(ix).state == State::Final(end) && !self.def(ix).allow_failure)
+                .min_by_key(|&ix| (self.step(ix).item.is_some(), ended(ix), ix))
         };
         if let Some(ix) = first(End::Failed).or_else(|| first(End::Cancelled)) {
             let unnamed = || Failure::new(FailureKind::Internal, "a step ended without a reason");

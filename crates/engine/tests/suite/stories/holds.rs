@@ -2,7 +2,7 @@
 
 use expect_test::expect;
 
-use crate::support::script::check;
+use crate::support::script::{check, world};
 
 #[test]
 fn an_approval_is_a_success() {
@@ -49,6 +49,29 @@ fn a_hold_expires() {
         = job cancelled (hold_expired), a cancelled (hold_expired), b skipped
     "#]],
     );
+}
+
+/// The job tells what was decided first, wherever that stands in the file.
+#[test]
+fn the_first_of_several_decisions_is_the_jobs_error() {
+    check(
+        "a[approve hold:60s], b[approve hold:90s]",
+        "reject b; next",
+        expect![[r#"
+            submit       | a: pending -hold-> held; b: pending -hold-> held; job: pending -> held
+            reject b     | b: held -reject-> cancelled
+            +60s check a | a: held -expire-> cancelled; job: held -> cancelled
+            = job cancelled (rejected), a cancelled (hold_expired), b cancelled (rejected)
+        "#]],
+    );
+    let named = |graph: &str, story: &str| {
+        let job = world(graph, story).job;
+        let error = job.header.error.as_ref().expect("it has one");
+        error.step.map(|ix| job.name(ix).into_owned()).expect("of a step")
+    };
+    assert_eq!(named("a, b", "go a; go b; end b 3; pass 1s; end a 4"), "b");
+    assert_eq!(named("a, b", "go a; go b; end b 3; end a 4"), "a", "at the same time: by its place");
+    assert_eq!(named("a[each:2 unmatched:wait]", "go a[0]; end a[0] 3; pass 1s; go a[1]; end a[1] 0"), "a");
 }
 
 #[test]
