@@ -69,6 +69,18 @@ pub enum UnfitSecret {
     NotText,
 }
 
+impl UnfitSecret {
+    /// What to do about it, where the words alone do not say that.
+    pub fn hint(self) -> Option<String> {
+        match self {
+            UnfitSecret::Short => Some(format!(
+                "use {SECRET_BYTES_MIN} bytes or more: `***` stands for each place where the value is printed, and one so short is in many words"
+            )),
+            UnfitSecret::Blank | UnfitSecret::Long { .. } | UnfitSecret::Control | UnfitSecret::NotText => None,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -77,6 +89,7 @@ mod tests {
     fn what_cannot_be_masked_or_passed_on_is_no_secret() {
         let why = |text: &str| SecretValue::new(text.to_owned()).expect_err("unfit");
         assert_eq!(why("abc"), UnfitSecret::Short);
+        assert!(why("abc").hint().is_some_and(|hint| hint.starts_with("use 4 bytes or more: ")));
         assert_eq!(why(" \t\r\n"), UnfitSecret::Blank);
         assert_eq!(why("ab\0cd"), UnfitSecret::Control);
         assert_eq!(why("ab\u{1b}[0m"), UnfitSecret::Control);

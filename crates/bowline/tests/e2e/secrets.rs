@@ -103,6 +103,7 @@ fn names_are_listed_and_values_are_not() {
     house.bowline(&["secret", "remove", "A_KEY"]).code(2);
     let short = set(&house, "C_KEY", "abc\n").code(2);
     assert!(short.err.contains("shorter than 4 bytes"), "{}", short.err);
+    assert!(short.err.contains("use 4 bytes or more"), "{}", short.err);
     let empty = set(&house, "C_KEY", "\n").code(2);
     assert!(empty.err.contains("the value is empty"), "{}", empty.err);
     // A value is no argument.

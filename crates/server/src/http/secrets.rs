@@ -41,8 +41,10 @@ pub(super) async fn set(
     want_admin(&caller, "set secrets")?;
     check_name(&name)?;
     let request: SetSecretRequest = json(&body)?;
-    let value = SecretValue::new(request.value.trim_ascii_end().to_owned())
-        .map_err(|why| ApiError::bad_request(format!("the value {why}")))?;
+    let value = SecretValue::new(request.value.trim_ascii_end().to_owned()).map_err(|why| {
+        let error = ApiError::bad_request(format!("the value {why}"));
+        why.hint().into_iter().fold(error, ApiError::hint)
+    })?;
     let (now, by, wanted) = (app.clock.now(), caller.name.to_string(), name.clone());
     let row = app.read(move |app| {
         let stored = app.reader.secrets()?;

@@ -135,7 +135,10 @@ impl SecretError {
             }
             SecretError::ReadByOthers { name } => format!("chmod 600 {FOLDER}/{name} in the server's data folder"),
             SecretError::Unreadable { name, .. } => format!("see to {FOLDER}/{name} in the server's data folder"),
-            SecretError::Unfit { name, .. } => format!("set `{name}` anew"),
+            SecretError::Unfit { name, why } => match why.hint() {
+                Some(hint) => format!("set `{name}` anew: {hint}"),
+                None => format!("set `{name}` anew"),
+            },
             SecretError::TooMuch { .. } => "large files are no secrets; keep the key to them as one".to_owned(),
             SecretError::Sealed { name, .. } => {
                 format!("give the server the key again, or set the secret anew with `bowline secret set {name}`")
