@@ -55,7 +55,7 @@ impl<R: Read> Reader<R> {
         let value = match value.strip_prefix('@') {
             None => value.to_owned(),
             Some(literal) if literal.starts_with('@') => literal.to_owned(),
-            Some(path) => self.text(Path::new(path))?,
+            Some(path) => without_last_line_end(self.text(Path::new(path))?),
         };
         Ok((key.to_owned(), value))
     }
@@ -73,6 +73,17 @@ impl<R: Read> Reader<R> {
             Err(source) => Err(CliError::Unreadable { path: "stdin".into(), source }),
         }
     }
+}
+
+/// As a shell's `$(cat file)` would have it, but for one line end only: editors put it there, and nobody means it.
+fn without_last_line_end(mut text: String) -> String {
+    if text.ends_with('\n') {
+        text.pop();
+        if text.ends_with('\r') {
+            text.pop();
+        }
+    }
+    text
 }
 
 #[cfg(test)]
@@ -96,8 +107,16 @@ mod tests {
         fs::write(&file, "line\n").expect("written");
         let of_file = format!("d=@{}", file.display());
         let pairs = ["a=1", "b=x=y", "c=@@home", &of_file, "e=@-", "f=-"];
-        let given = read("typed\n", None, &pairs).expect("good");
-        assert_eq!(given, json!({"a": "1", "b": "x=y", "c": "@home", "d": "line\n", "e": "typed\n", "f": "-"}));
+        let given = read("typed\n\n", None, &pairs).expect("good");
+        assert_eq!(given, json!({"a": "1", "b": "x=y", "c": "@home", "d": "line", "e": "typed\n", "f": "-"}));
+    }
+
+    #[test]
+    fn one_line_end_of_a_file_is_not_part_of_its_text() {
+        let cases = [("a", "a"), ("a\n", "a"), ("a\r\n", "a"), ("a\n\n", "a\n"), ("a\r", "a\r"), ("\n", ""), ("", "")];
+        for (text, left) in cases {
+            assert_eq!(without_last_line_end(text.to_owned()), left, "{text:?}");
+        }
     }
 
     #[test]

@@ -50,7 +50,7 @@ steps: { show: { run: 'echo \"$BOWLINE_INPUT_A|$BOWLINE_INPUT_B|$BOWLINE_INPUT_D
     let file = house.write("w.yaml", text).display().to_string();
     let values = house.write("values.yaml", "a: from the file\ndays: 3\nhosts: [x, y]\n").display().to_string();
     let mut command = house.command(&["run", &file, "--input-file", &values, "-i", "a=over it", "-i", "b=@-"]);
-    command.stdin(std::fs::File::open(house.write("piped", "from stdin")).expect("there"));
+    command.stdin(std::fs::File::open(house.write("piped", "from stdin\n")).expect("there"));
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let ran = finish(command.spawn().expect("it starts")).ok();
     assert_eq!(ran.out, "over it|from stdin|3|[\"x\",\"y\"]\n");

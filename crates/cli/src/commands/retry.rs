@@ -26,7 +26,7 @@ pub struct RetryArgs {
     /// Take over what ended well, with its outputs
     #[arg(long)]
     pub from_failed: bool,
-    /// An input that is to be another one; `key=@file` takes the file's text, `key=@-` what is on stdin
+    /// An input that is to be another one; `key=@file` takes a file's text and `key=@-` what is on stdin, without its last line end
     #[arg(short, long = "input", value_name = "KEY=VALUE", conflicts_with = "from_failed")]
     pub input: Vec<String>,
     /// A file of such inputs, a mapping in YAML or JSON, or `-` for stdin; `-i` goes over it
@@ -51,7 +51,7 @@ pub(crate) async fn run(client: &Client, args: &RetryArgs) -> Result<Exit, CliEr
         return Ok(Exit::Success);
     }
     if let Some(old) = job.continues {
-        say(&format!("job {old} goes on as job {}", job.id));
+        say(&format!("job {} continues job {old}", job.id));
     }
     put(&job.id.to_string())?;
     Ok(Exit::Success)

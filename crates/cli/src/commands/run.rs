@@ -34,7 +34,7 @@ Examples:
 pub struct RunArgs {
     /// A task's name, or the path of a task file
     pub target: String,
-    /// An input; `key=@file` takes the file's text, `key=@-` what is on stdin, `key=@@x` means `@x`
+    /// An input; `key=@file` takes a file's text and `key=@-` what is on stdin, without its last line end; `key=@@x` means `@x`
     #[arg(short, long = "input", value_name = "KEY=VALUE")]
     pub input: Vec<String>,
     /// A file of inputs, a mapping in YAML or JSON, or `-` for stdin; `-i` goes over it
