@@ -15,6 +15,7 @@ mod exit;
 mod follow;
 mod graph;
 mod inputs;
+mod lineage;
 mod print;
 mod stdin;
 mod style;

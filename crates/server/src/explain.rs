@@ -10,7 +10,7 @@ use engine::deadline::Rules;
 use engine::why::{DoubtView, HolderView, LineView, LooseEnd, MatchView, PauseView, Refusal, Roster, Why, WorkerView};
 use engine::workers::Unwilling;
 use engine::{Clocks, Job, JobId, StepIx, Time, WorkerId};
-use store::read::Lineage;
+use store::read::{Family, Lineage};
 use store::rows::{BeatRole, WorkerRow};
 use store::{Reader, StoreError};
 
@@ -25,6 +25,9 @@ const LINE_MAX: usize = 10_000;
 
 /// Jobs that one job began of which it is asked whether something of them still runs.
 const CHILDREN_MAX: usize = 10_000;
+
+/// Of those that go on from each other, so many of the newest are looked at.
+const KIN_MAX: usize = 100;
 
 /// Events that are read at once.
 const EVENTS_PAGE: usize = 1_000;
@@ -49,14 +52,16 @@ pub fn explain(
     }
     fleet.hear_attempts(reader, &job)?;
     let mut why = engine::why::why(&job, &fleet, clocks);
-    why.summary += &kin(&reader.lineage(id)?);
+    why.summary += &kin(&reader.lineage(id)?, &reader.family(id, KIN_MAX)?, id);
     Ok(Some(why))
 }
 
 /// Where the job stands among those that went on from each other.
-fn kin(lineage: &Lineage) -> String {
+fn kin(lineage: &Lineage, family: &Family, id: JobId) -> String {
     let before = lineage.continues.map(|job| format!(" It continues job {job}.")).unwrap_or_default();
-    let after = lineage.resolved_by.map(|job| format!(" Job {job} goes on where it ended.")).unwrap_or_default();
+    // The newest one is the first.
+    let next = family.members.iter().find(|kin| kin.continues == id).map(|kin| kin.job).or(lineage.resolved_by);
+    let after = next.map(|job| format!(" It is continued by job {job}.")).unwrap_or_default();
     before + &after
 }
 

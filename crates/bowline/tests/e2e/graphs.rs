@@ -97,6 +97,41 @@ steps:
 }
 
 #[test]
+fn a_step_that_was_taken_over_names_the_job_that_ran_it() {
+    let (house, _up) = House::up();
+    let task = "name: t\nsteps:\n  a: { run: echo here }\n  b: { needs: [a], run: exit 3 }\n  c: { task: u }\n";
+    let child = house.write("u.yaml", "name: u\nsteps: { s: { run: 'true' } }\n").display().to_string();
+    house.bowline(&["tasks", "push", &child]).ok();
+    let first = house.submit(task);
+    let job = house.end(&first);
+    let child = step_of(&job, "c")["child"].as_str().expect("a job did it").to_owned();
+    let retry = |id: &str| {
+        let next = house.bowline(&["retry", id, "--from-failed"]).ok().out.trim().to_owned();
+        house.end(&next);
+        next
+    };
+    let second = retry(&first);
+    let third = retry(&second);
+    for id in [&second, &third] {
+        let told = house.bowline(&["logs", id, "a"]).ok();
+        assert_eq!(told.out, "");
+        let words = format!("it was taken over from job {first}; read it with `bowline logs {first} a`");
+        assert!(told.err.contains(&words), "{}", told.err);
+    }
+    assert_eq!(house.log(&first, "a"), "here\n");
+    // The same words at both ends.
+    let shown = house.bowline(&["job", &second]).ok().out;
+    assert!(shown.contains(&format!("continues job {first} (retry of what failed)\n")), "{shown}");
+    assert!(shown.contains(&format!("continued by job {third}\n")), "{shown}");
+    assert!(!shown.contains("resolved by"), "{shown}");
+    let listed = house.bowline(&["jobs"]).ok().out;
+    let line = |id: &str| listed.lines().find(|line| line.starts_with(id)).expect("it is listed");
+    assert!(line(&child).ends_with(&format!("begun by {first}")), "{listed}");
+    let words = format!("continues {first} (retry of what failed), continued by {third}");
+    assert!(line(&second).contains(&words), "{listed}");
+}
+
+#[test]
 fn inputs_are_bound_and_seen_by_scripts() {
     let (house, _up) = House::up();
     let file = house.write(

@@ -74,11 +74,11 @@ fn a_job_is_run_again_with_other_inputs() {
     assert_eq!((&job["continues"], &job["continues_how"]), (&first.as_str().into(), &"retry_changed".into()));
     assert_eq!(house.log(&again, "s"), "hello ann\n");
     let shown = house.bowline(&["job", &again]).ok().out;
-    assert!(shown.contains(&format!("retry with other inputs of job {first}")), "{shown}");
+    assert!(shown.contains(&format!("continues job {first} (retry with other inputs)")), "{shown}");
     let shown = house.bowline(&["job", &first]).ok().out;
     assert!(shown.contains(&format!("continued by job {again}")), "{shown}");
     let listed = house.bowline(&["jobs"]).ok().out;
-    assert!(listed.contains(&format!("retry with other inputs of {first}")), "{listed}");
+    assert!(listed.contains(&format!("continues {first} (retry with other inputs)")), "{listed}");
     assert!(listed.contains(&format!("continued by {again}")), "{listed}");
     for bad in ["days=many", "nobody=x"] {
         let refused = house.bowline(&["retry", &first, "-i", bad]).code(2);

@@ -8,10 +8,10 @@ use clap::Args;
 use client::Client;
 use owo_colors::OwoColorize;
 
-use super::jobs::goes_on;
 use crate::connect::ConnectArgs;
 use crate::error::CliError;
 use crate::exit::Exit;
+use crate::lineage::Kin;
 use crate::print::{put, put_json};
 use crate::style::job_state;
 use crate::table::put_table;
@@ -112,26 +112,19 @@ fn head(job: &Job) -> String {
         lines.push(format!("input    {}", job.input));
     }
     // One that retention has deleted is known by its id only.
-    let named =
-        |relative| if job.deleted.contains(&relative) { format!("{relative} (deleted)") } else { relative.to_string() };
+    let named = |relative| format!("job {relative}{}", if job.deleted.contains(&relative) { " (deleted)" } else { "" });
     if let Some(concurrency) = &job.concurrency {
         let waits = if concurrency.in_line { ", waits for room: `bowline why` says for whom" } else { "" };
         lines.push(format!("group    {} (limit {}){waits}", concurrency.group, concurrency.limit));
     }
-    if let Some(parent) = job.parent {
-        lines.push(format!("begun by job {}", named(parent)));
-    } else if let Some(of) = job.hook_of {
-        lines.push(format!("follows  job {}", named(of)));
-    }
-    if let Some(old) = job.continues {
-        lines.push(format!("{} job {}", goes_on(job.continues_how.as_deref()), named(old)));
-    }
-    for next in job.continued_by.iter().filter(|next| Some(**next) != job.resolved_by) {
-        lines.push(format!("continued by job {next}"));
-    }
-    if let Some(next) = job.resolved_by {
-        lines.push(format!("resolved by job {next}"));
-    }
+    let kin = Kin {
+        parent: job.parent,
+        hook_of: job.hook_of,
+        continues: job.continues,
+        continues_how: job.continues_how.as_deref(),
+        continued_by: &job.continued_by,
+    };
+    lines.extend(kin.words(named));
     if let Some(error) = &job.error {
         lines.push(format!("error    {} ({})", error.message, error.code));
     }

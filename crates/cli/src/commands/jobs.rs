@@ -8,6 +8,7 @@ use client::Client;
 use crate::connect::ConnectArgs;
 use crate::error::CliError;
 use crate::exit::Exit;
+use crate::lineage::Kin;
 use crate::print::{put_json, say};
 use crate::table::put_table;
 use crate::times::{took, when};
@@ -60,12 +61,7 @@ pub(crate) async fn run(client: &Client, args: &JobsArgs) -> Result<Exit, CliErr
             state_of(job),
             when(Some(job.created_at)),
             took(job.started_at, job.ended_at),
-            job.command
-                .as_deref()
-                .map(brief)
-                .or_else(|| job.parent.map(begun_by))
-                .or_else(|| job.hook_of.map(follows))
-                .unwrap_or_default(),
+            job.command.as_deref().map(brief).unwrap_or_default(),
             lineage(job),
             job.error.as_ref().map(|error| error.message.clone()).unwrap_or_default(),
         ]
@@ -86,30 +82,17 @@ fn state_of(job: &JobSummary) -> String {
     }
 }
 
-/// What stands for a command where another job began this one.
-fn begun_by(parent: impl std::fmt::Display) -> String {
-    format!("begun by {parent}")
-}
-
-/// The same where it follows on the end of another.
-fn follows(job: impl std::fmt::Display) -> String {
-    format!("follows {job}")
-}
-
-/// Which job it goes on from, and the last that goes on from it.
+/// The jobs that it comes from, and the last that goes on from it.
 fn lineage(job: &JobSummary) -> String {
-    let from = job.continues.map(|old| format!("{} {old}", goes_on(job.continues_how.as_deref())));
-    let by = job.continued_by.last().map(|next| format!("continued by {next}"));
-    from.into_iter().chain(by).collect::<Vec<_>>().join(", ")
-}
-
-/// How a job goes on from another, in words.
-pub(super) fn goes_on(how: Option<&str>) -> &'static str {
-    match how {
-        Some("retry") => "retry of",
-        Some("retry_changed") => "retry with other inputs of",
-        _ => "continues",
-    }
+    let last = job.continued_by.len().saturating_sub(1);
+    let kin = Kin {
+        parent: job.parent,
+        hook_of: job.hook_of,
+        continues: job.continues,
+        continues_how: job.continues_how.as_deref(),
+        continued_by: &job.continued_by[last..],
+    };
+    kin.words(|relative| relative.to_string()).join(", ")
 }
 
 /// Enough to tell commands apart.

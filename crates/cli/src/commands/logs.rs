@@ -20,6 +20,9 @@ const SERVER_STEP: &str = "_server";
 const LAST_LINES_PATIENCE: Duration = Duration::from_secs(5);
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
+/// Jobs that continue each other: so many are looked at for the one that ran a step.
+const LINE_MAX: usize = 100;
+
 /// Where a list of names is cut.
 const NAMES_MAX: usize = 20;
 
@@ -58,6 +61,11 @@ pub(crate) async fn run(client: &Client, args: &LogsArgs) -> Result<Exit, CliErr
     let steps = chosen(&job, args.step.as_deref())?;
     if let Some(none) = args.step.as_deref().and_then(|name| job.step(name)).and_then(|step| no_log(&job, step)) {
         say(&none);
+        return Ok(Exit::Success);
+    }
+    let named = args.step.as_deref().and_then(|name| job.step(name));
+    if let Some(step) = named.filter(|step| args.attempt.is_none() && did_not_run(&job, step)) {
+        say(&ran_elsewhere(client, &job, step).await?);
         return Ok(Exit::Success);
     }
     let mut view = Raw::new(steps.len() > 1, args.timestamps);
@@ -122,6 +130,34 @@ fn no_log(job: &Job, step: &Step) -> Option<String> {
             })
         }
     }
+}
+
+/// A job that continues another takes over what stands there: such a step is over, and had no attempt here.
+fn did_not_run(job: &Job, step: &Step) -> bool {
+    let over = matches!(step.state, StepState::Success | StepState::Failed);
+    job.continues.is_some() && step.kind == StepKind::Run && over && step.attempt == 0
+}
+
+/// Which of those that it continues, near or far, ran the step, and how to read that.
+async fn ran_elsewhere(client: &Client, job: &Job, step: &Step) -> Result<String, CliError> {
+    let name = &step.name;
+    let mut before = job.continues;
+    let mut gone = job.deleted.clone();
+    for _ in 0..LINE_MAX {
+        let Some(old) = before.filter(|old| !gone.contains(old)) else { break };
+        let old = client.job(&old.to_string()).await?;
+        if old.step(name).is_some_and(|step| step.attempt > 0) {
+            let id = old.id;
+            return Ok(format!(
+                "step {name} did not run in this job: it was taken over from job {id}; read it with `bowline logs {id} {name}`"
+            ));
+        }
+        (before, gone) = (old.continues, old.deleted);
+    }
+    Ok(match before {
+        Some(old) => format!("step {name} did not run in this job: it was taken over from job {old}, which is deleted"),
+        None => format!("step {name} did not run: it was settled by hand"),
+    })
 }
 
 /// `a, b, c`, cut if they are many.

@@ -66,7 +66,7 @@ pub(crate) async fn run(client: &Client, args: &ResolveArgs) -> Result<Exit, Cli
         let state = job.step(&args.step).map_or("gone", |step| step.state.word());
         say(&format!("step {} of job {} is {state}", args.step, job.id));
     } else {
-        say(&format!("job {} goes on as job {}", old.id, job.id));
+        say(&format!("job {} continues job {}", job.id, old.id));
         put(&job.id.to_string())?;
     }
     Ok(Exit::Success)

@@ -75,7 +75,7 @@ pub enum AgainError {
     #[error("{0}")]
     Newer(String),
     /// It stands in for the job, or it does not let another go on beside it.
-    #[error("job {0} already goes on where this one ended")]
+    #[error("job {0} already continues this one")]
     AlreadyContinued(JobId),
     #[error("the step has no end that came late")]
     NothingLate,
@@ -199,7 +199,7 @@ impl<S: Store> Core<S> {
             .map_err(|error| self.in_words(old, error))?;
         let (root, number, by) = (family.root, family.next_number(), by.to_owned());
         round.lineage.push(LineageRow { job: id, continues: old, root, number, resolves, how, by, at: round.now });
-        let reason = format!("goes on as job {id} ({}), asked by {}", how.replace('_', " "), word.by);
+        let reason = format!("continued by job {id} ({}), asked by {}", how.replace('_', " "), word.by);
         round.tell(old, Note { at: round.now, about: About::Continued, reason });
         if confirm_dead {
             let meant = history.iter().filter(|(ix, _)| step.is_none_or(|step| step == **ix));

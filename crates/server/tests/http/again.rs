@@ -33,10 +33,13 @@ async fn a_step_of_a_job_that_is_over_is_settled_in_a_new_one() {
     let old = site.get(&format!("/api/jobs/{id}")).await.is(200);
     assert_eq!((&old["state"], &old["resolved_by"]), (&json!("failed"), &next["id"]));
     let error = site.post(&path, &body).await.is(409);
-    assert!(error["error"]["message"].as_str().is_some_and(|m| m.contains("already goes on")), "{error}");
+    assert!(error["error"]["message"].as_str().is_some_and(|m| m.contains("already continues")), "{error}");
     let why = site.get(&format!("/api/jobs/{}/why", next["id"].as_str().expect("an id"))).await.is(200);
     let summary = why["summary"].as_str().expect("a summary");
-    assert!(summary.contains(&format!("continues job {id}")), "{summary}");
+    assert!(summary.contains(&format!("It continues job {id}.")), "{summary}");
+    let why = site.get(&format!("/api/jobs/{id}/why")).await.is(200);
+    let next = next["id"].as_str().expect("an id");
+    assert!(why["summary"].as_str().is_some_and(|s| s.contains(&format!("It is continued by job {next}."))), "{why}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
