@@ -33,12 +33,12 @@ impl Draft<'_> {
         }
         if deadline::is_queue_old(step, rules, &clocks) {
             self.step_mut(ix).queue_old_at = Some(now);
-            self.notice_queue(ix, rules.queue_notice.map(span).unwrap_or_default());
+            self.notice_queue(ix, &rules.queue_notice.map(span).unwrap_or_default());
         }
     }
 
     /// A step has waited for too long. Items of a fan-out wait for the same: the first of them is told of, as their step's.
-    fn notice_queue(&mut self, ix: StepIx, limit: String) {
+    fn notice_queue(&mut self, ix: StepIx, limit: &str) {
         let Some(of) = self.step(ix).item.as_ref().map(|item| item.of) else {
             let text = format!("has waited for a worker for longer than {limit}");
             return self.give_notice(NoticeKind::QueueOld, Some(ix), text);
