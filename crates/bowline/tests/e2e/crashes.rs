@@ -1,5 +1,7 @@
 //! Kill -9, at the worst time. What ran goes on, is found again, and runs once.
 
+use std::time::{Duration, Instant};
+
 use crate::house::{House, no_sqlite_here, states};
 
 /// Prints numbers until a file appears; leaves a mark outside Bowline for each execution.
@@ -45,6 +47,7 @@ fn up_is_killed_and_the_next_up_finds_the_step() {
 #[test]
 fn a_step_that_ends_while_nobody_looks_is_told_about() {
     let (mut house, up) = House::up();
+    let begun = Instant::now();
     let id = house.submit(&counting(&house));
     house.await_state(&id, Some("count"), "running");
     house.await_file("ran", "x");
@@ -56,8 +59,14 @@ fn a_step_that_ends_while_nobody_looks_is_told_about() {
         let folder = std::fs::read_dir(&attempts).expect("there").next()?.expect("readable").path();
         (!runner::folder_io::runner_lives(&folder).expect("readable")).then_some(())
     });
+    let lived = begun.elapsed();
+    // Nobody is there for a while longer: that is no part of the run.
+    std::thread::sleep(Duration::from_secs(2));
     let _up = house.start_up(&[]);
     open_gate(&house, &id);
+    let attempt = &house.job(&id)["steps"][0]["attempts"][0];
+    let ran = Duration::from_millis(attempt["duration_ms"].as_u64().expect("its worker told"));
+    assert!(ran <= lived, "{attempt}");
 }
 
 #[test]

@@ -30,11 +30,11 @@ fn a_file_of_an_older_build_is_brought_up_to_date_once() {
     let change = |sql: &str| {
         Connection::open(house.path("data/bowline.db")).expect("a database").execute_batch(sql).expect("changed");
     };
-    change("DROP TABLE leases; DELETE FROM schema_migrations WHERE version = 19");
+    change("ALTER TABLE attempts DROP COLUMN duration_ms; DELETE FROM schema_migrations WHERE version = 20");
     house.bowline(&["db", "check", "--data", &data]).code(1);
     let all: Vec<_> = four_at_once(&house, &migrate).into_iter().map(|ran| ran.ok().json()).collect();
     assert!(all.iter().all(|one| one["to"] == newest), "{all:?}");
-    assert_eq!(all.iter().filter(|one| one["from"] == 18).count(), 1, "one of them did it: {all:?}");
+    assert_eq!(all.iter().filter(|one| one["from"] == 19).count(), 1, "one of them did it: {all:?}");
     let said = house.bowline(&["db", "migrate", "--data", &data]).ok().out;
     assert!(said.contains("nothing to do"), "{said}");
     house.bowline(&["db", "check", "--data", &data]).ok();
@@ -52,7 +52,7 @@ fn a_file_that_a_server_has_is_not_migrated_under_it() {
     }
     let (house, _up) = House::up();
     let file = Connection::open(house.path("data/bowline.db")).expect("a database");
-    file.execute("DELETE FROM schema_migrations WHERE version = 19", []).expect("changed");
+    file.execute("DELETE FROM schema_migrations WHERE version = 20", []).expect("changed");
     let refused = house.bowline(&["db", "migrate", "--data", &text(&house.path("data"))]).code(1).err;
     assert!(refused.contains("in use by another server"), "{refused}");
 }
@@ -63,13 +63,13 @@ fn an_empty_postgresql_gets_its_tables_once() {
     let url = database.url();
     let migrate = arguments(&["db", "migrate", "--json", "--database"], &url);
     let all: Vec<_> = four_at_once(&house, &migrate).into_iter().map(|ran| ran.ok().json()).collect();
-    assert!(all.iter().all(|one| one["to"] == 2), "{all:?}");
+    assert!(all.iter().all(|one| one["to"] == 3), "{all:?}");
     let said = house.bowline(&["db", "migrate", "--database", &url]).ok().out;
     assert!(said.contains("nothing to do") && said.contains("postgres://"), "{said}");
     house.bowline(&["db", "check", "--database", &url]).ok();
-    database.psql("DROP TABLE leases; DELETE FROM schema_migrations WHERE version = 2");
+    database.psql("ALTER TABLE attempts DROP COLUMN duration_ms; DELETE FROM schema_migrations WHERE version = 3");
     let again = house.bowline(&migrate).ok().json();
-    assert_eq!((&again["from"], &again["to"]), (&1.into(), &2.into()));
+    assert_eq!((&again["from"], &again["to"]), (&2.into(), &3.into()));
     database.psql("UPDATE meta SET value = '99' WHERE key = 'min_reader'");
     let refused = house.bowline(&["db", "migrate", "--database", &url]).code(1).err;
     assert!(refused.contains("was made by a newer Bowline") && refused.contains("use a newer build"), "{refused}");
