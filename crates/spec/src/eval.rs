@@ -120,6 +120,17 @@ fn condition(expression: &str, context: Value) -> Result<bool, String> {
     })
 }
 
+/// What a condition that names nothing is, whatever happens; or why it is no condition.
+pub(crate) fn constant(expression: &str) -> Result<bool, String> {
+    let evaluated = guarded(|| {
+        let context = Value::from_pairs([(budget::NAME, Budget::full())]);
+        let evaluated = environment().compile_expression(expression).and_then(|compiled| compiled.eval(context));
+        evaluated.map_err(|error| format!("the condition always fails: {}", reason(&error)))
+    })?;
+    bool::try_from(evaluated)
+        .map_err(|_| format!("the condition is always `{}`, which is neither true nor false", brief(expression.trim())))
+}
+
 /// What expressions see: `input`, `steps` (those that the step uses), `job`, `task`, `notice` where there is one, and the four functions.
 fn context(uses: &[StepIx], scope: &Scope<'_>) -> Value {
     let steps = Value::from_pairs(uses.iter().map(|&ix| step_value(scope, ix)));

@@ -191,8 +191,7 @@ pub(super) fn concurrency(
 fn group(node: &Node, inputs: &[Input], sink: &mut Sink) -> Option<(Arc<str>, bool)> {
     let name = values::filled_text("group", node, sink)?.trim();
     let names = input::names(inputs);
-    let mut texts =
-        Texts { inputs: &names, steps: None, fan_out: false, outcome: false, notice: false, uses: Vec::new() };
+    let mut texts = Texts { inputs: &names, steps: None, items: None, outcome: false, notice: false, uses: Vec::new() };
     let templated = texts.template(node, sink);
     if !templated && name.len() > GROUP_NAME_MAX {
         let message = format!("`group` can have at most {GROUP_NAME_MAX} bytes, and has {}", name.len());

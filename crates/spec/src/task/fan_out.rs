@@ -44,18 +44,10 @@ fn list(entry: &Entry, texts: &mut Texts<'_>, sink: &mut Sink) -> Option<Items> 
             bounded(entry, items.len(), sink)?;
             Some(Items::List(Arc::new(items.iter().map(|item| to_json(item)).collect())))
         }
-        Value::Scalar { .. } => {
-            let text = values::filled_text("for_each", node, sink)?;
-            if sole_expression(text).is_none() {
-                let message = "`for_each` is a list, or one template that gives a list";
-                let hint = "as in `for_each: [a, b]` or `for_each: \"{{ input.targets }}\"`";
-                sink.add(Finding::error(Code::BadValue, node.span, message).hint(hint));
-                return None;
-            }
-            Some(Items::Text(text.into()))
-        }
-        Value::Map(_) => {
-            sink.add(values::mismatch("for_each", "a list or a template", node));
+        Value::Scalar { text, .. } if sole_expression(text).is_some() => Some(Items::Text(text.as_str().into())),
+        Value::Scalar { .. } | Value::Map(_) => {
+            let hint = "as in `for_each: [a, b]` or `for_each: \"{{ input.targets }}\"`";
+            sink.add(values::mismatch("for_each", "a list, or one template that gives a list", node).hint(hint));
             None
         }
     }
@@ -85,8 +77,19 @@ fn axes(entry: &Entry, sink: &mut Sink) -> Option<Items> {
 }
 
 fn axis_values(name: &str, node: &Node, sink: &mut Sink) -> Vec<serde_json::Value> {
-    let items = values::list(name, node, sink).unwrap_or_default();
-    items.into_iter().filter(|item| values::any_scalar(name, item, sink).is_some()).map(to_json).collect()
+    let Value::List(items) = &node.value else {
+        let hint = if values::no_template(name, node).is_some() {
+            format!("an axis is written out, as in `{name}: [a, b]`; for a list that a template gives use `for_each`")
+        } else {
+            format!("as in `{name}: [a, b]`")
+        };
+        sink.add(values::mismatch(name, "a list", node).hint(hint));
+        return Vec::new();
+    };
+    for finding in items.iter().filter_map(|item| values::no_template(name, item)) {
+        sink.add(finding.hint("for values that templates give use `for_each`").later_rule());
+    }
+    items.iter().filter(|item| values::any_scalar(name, item, sink).is_some()).map(|item| to_json(item)).collect()
 }
 
 fn bounded(entry: &Entry, count: usize, sink: &mut Sink) -> Option<()> {

@@ -28,7 +28,7 @@ pub(super) fn hooks(
         let Some(entry) = fields.entry(on.word()) else { continue };
         for item in bounded_list(entry, sink) {
             let (steps, notice) = (Some(steps), on == Occasion::Notice);
-            let mut texts = Texts { inputs, steps, fan_out: false, outcome: true, notice, uses: Vec::new() };
+            let mut texts = Texts { inputs, steps, items: None, outcome: true, notice, uses: Vec::new() };
             if let Some(work) = hook(item, &mut texts, sink) {
                 let mut uses: Vec<_> = texts.uses.into_iter().map(|(step, _)| step).collect();
                 uses.sort_unstable();
@@ -43,8 +43,7 @@ pub(super) fn hooks(
 /// What the server's own configuration lets follow on every notice: there are neither inputs nor steps to name.
 pub(crate) fn of_server(entry: &Entry, sink: &mut Sink) -> Vec<HookWork> {
     let inputs = HashMap::new();
-    let mut texts =
-        Texts { inputs: &inputs, steps: None, fan_out: false, outcome: true, notice: true, uses: Vec::new() };
+    let mut texts = Texts { inputs: &inputs, steps: None, items: None, outcome: true, notice: true, uses: Vec::new() };
     bounded_list(entry, sink).into_iter().filter_map(|item| hook(item, &mut texts, sink)).collect()
 }
 

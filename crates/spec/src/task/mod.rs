@@ -196,6 +196,6 @@ fn read_hooks(fields: &mut Fields<'_>, inputs: &[Input], sink: &mut Sink) -> Vec
 
 /// Whether any variable of the task has something to fill in.
 fn check_task_env(env: &Env<'_>, inputs: &HashMap<String, bool>, sink: &mut Sink) -> bool {
-    let mut texts = Texts { inputs, steps: None, fan_out: false, outcome: false, notice: false, uses: Vec::new() };
+    let mut texts = Texts { inputs, steps: None, items: None, outcome: false, notice: false, uses: Vec::new() };
     env.values().filter(|node| texts.template(node, sink)).count() > 0
 }

@@ -10,7 +10,7 @@ use crate::diagnostic::{Code, Finding, Sink};
 use crate::lower::nearest::did_you_mean;
 use crate::lower::{Fields, signal, values};
 use crate::source::Span;
-use crate::yaml::{Node, Value};
+use crate::yaml::{Entry, Node, Value};
 
 /// TERM, ten seconds, KILL.
 pub(super) const STOP_DEFAULT: StopPolicy =
@@ -27,6 +27,8 @@ const CLEANUP_MAX: Duration = Duration::from_secs(3600);
 pub(super) struct Retry {
     pub(super) policy: RetryPolicy,
     pub(super) worker_lost: Option<Span>,
+    /// Somebody said how many attempts there are.
+    counted: bool,
 }
 
 /// What is not said comes from `base`. A plain number is `attempts`.
@@ -37,11 +39,15 @@ pub(super) fn retry(node: &Node, base: &Retry, sink: &mut Sink) -> Retry {
         if let Some(attempts) = values::integer("retry", attempts_range, node, sink) {
             retry.policy.attempts = attempts_of(attempts);
         }
+        retry.counted = true;
         return retry;
     }
     let Some(mut fields) = Fields::open(node, &RETRY, sink) else { return retry };
-    if let Some(attempts) = fields.get("attempts").and_then(|n| values::integer("attempts", attempts_range, n, sink)) {
-        retry.policy.attempts = attempts_of(attempts);
+    if let Some(node) = fields.get("attempts") {
+        retry.counted = true;
+        if let Some(attempts) = values::integer("attempts", attempts_range, node, sink) {
+            retry.policy.attempts = attempts_of(attempts);
+        }
     }
     if let Some(on) = fields.get("on") {
         (retry.policy.on, retry.worker_lost) = retry_on(on, sink);
@@ -70,6 +76,15 @@ pub(super) fn retry(node: &Node, base: &Retry, sink: &mut Sink) -> Retry {
     }
     fields.close();
     retry
+}
+
+/// A step's own policy that changes nothing, since there is one attempt unless somebody says otherwise.
+pub(super) fn must_count(entry: &Entry, retry: &Retry, sink: &mut Sink) {
+    if !retry.counted {
+        let message = "`retry` without `attempts` tries nothing again: there is one attempt";
+        let hint = "say how many there are in all, as in `attempts: 3`";
+        sink.add(Finding::warning(Code::MissingKey, entry.key.span, message).hint(hint));
+    }
 }
 
 fn attempts_of(attempts: i64) -> u32 {

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use engine::StepIx;
-use engine::definition::{Condition, Effects, Ends, Need, OnDisconnect, Program, Protection, RunBody, StepDef, Work};
+use engine::definition::{
+    Condition, Effects, Ends, Items, Need, OnDisconnect, Program, Protection, RunBody, StepDef, Work,
+};
 
 use super::artifacts;
 use super::defaults::Defaults;
@@ -12,6 +14,7 @@ use super::environment::{self, Environment};
 use super::fan_out;
 use super::kind::{self, StepKind};
 use super::program::{self, Env};
+use super::retry;
 use super::secrets;
 use super::shape::{END_WORDS, NEED, STEP};
 use super::texts::Texts;
@@ -68,15 +71,23 @@ impl<'a> StepReader<'a> {
         let mut texts = Texts {
             inputs: self.inputs,
             steps: Some(self.names),
-            fan_out: false,
+            items: None,
             outcome: false,
             notice: false,
             uses: Vec::new(),
         };
         let fan_out = fan_out::read(&mut fields, &mut texts, sink);
-        texts.fan_out = fan_out.is_some();
+        // Where the list cannot be read, that is the problem, and not that there is no `item`.
+        let is_meant = fields.get("for_each").or(fields.get("matrix")).is_some();
+        texts.items = match &fan_out {
+            Some(fan_out) => Some(fan_out.items.clone()),
+            None => is_meant.then(|| Items::List(Arc::default())),
+        };
         let mut said = self.defaults.clone();
         said.take_common(&mut fields, sink);
+        if let Some(entry) = fields.entry("retry") {
+            retry::must_count(entry, &said.retry, sink);
+        }
         let (needs, need_spans) = self.needs(&entry.key, &mut fields, sink);
         let condition = condition(&mut fields, &mut texts, sink);
         let allow_failure = fields.get("allow_failure").and_then(|n| values::boolean("allow_failure", n, sink));
@@ -288,6 +299,8 @@ fn condition(fields: &mut Fields<'_>, texts: &mut Texts<'_>, sink: &mut Sink) ->
     let text = match node.as_scalar() {
         Some(Scalar::Bool(true)) => return Condition::Success,
         Some(Scalar::Bool(false)) => return Condition::Expression(Arc::from("false")),
+        // What it is not is told better than that it wants quotes.
+        Some(Scalar::Int(_) | Scalar::Float(_)) => values::raw_scalar(node),
         _ => values::filled_text("if", node, sink).map(str::trim),
     };
     match text {

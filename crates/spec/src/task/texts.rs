@@ -3,20 +3,23 @@
 use std::collections::HashMap;
 
 use engine::StepIx;
+use engine::definition::Items;
 
 use crate::diagnostic::{Code, Finding, Sink};
+use crate::eval::constant;
 use crate::lower::values;
 use crate::source::Span;
 use crate::template::check::{self, Checked, Names, StepNames};
 use crate::template::{is_template, place};
-use crate::yaml::{Node, Value, brief};
+use crate::yaml::{Node, Value};
 
 /// What the texts of one step may name, and what they did name.
 pub(super) struct Texts<'a> {
     pub(super) inputs: &'a HashMap<String, bool>,
     /// None for the texts of the task itself.
     pub(super) steps: Option<&'a StepNames<'a>>,
-    pub(super) fan_out: bool,
+    /// What a step goes over that is done many times.
+    pub(super) items: Option<Items>,
     /// The job is over.
     pub(super) outcome: bool,
     /// Something was noticed.
@@ -47,28 +50,30 @@ impl Texts<'_> {
     /// Whether the condition itself asks how its needs ended.
     pub(super) fn condition(&mut self, node: &Node, text: &str, sink: &mut Sink) -> bool {
         // It is asked once, before there is any item.
-        let names = Names { item: false, ..self.names(true, sink) };
+        let names = Names { items: None, ..self.names(true, sink) };
         let checked = check::condition(text, names);
         let asks_outcome = checked.asks_outcome;
-        if checked.is_no_condition {
-            let message = format!("the condition is always `{}`, which is neither true nor false", brief(text));
+        if checked.is_constant
+            && let Err(problem) = constant(text)
+        {
             let hint = "compare it with something, as in `input.count == 5`, or write `true` or `false`";
-            sink.add(Finding::error(Code::BadValue, node.span, message).hint(hint).later_rule());
+            sink.add(Finding::error(Code::BadValue, node.span, problem).hint(hint).later_rule());
         }
         self.note(node, checked, sink);
         asks_outcome
     }
 
     fn names(&self, functions: bool, sink: &Sink) -> Names<'_> {
-        let (item, outcome, notice) = (self.fan_out, self.outcome, self.notice);
-        Names { inputs: self.inputs, steps: self.steps, item, outcome, notice, functions, hints: !sink.is_full() }
+        let (items, outcome, notice) = (self.items.as_ref(), self.outcome, self.notice);
+        Names { inputs: self.inputs, steps: self.steps, items, outcome, notice, functions, hints: !sink.is_full() }
     }
 
     fn note(&mut self, node: &Node, checked: Checked, sink: &mut Sink) {
         let source = sink.sources.get(node.span).clone();
         for issue in checked.issues {
             let span = place::within(node, &source, &issue.range);
-            sink.add(Finding::error(issue.code, span, issue.message).hint_if(issue.hint));
+            let finding = Finding::error(issue.code, span, issue.message).hint_if(issue.hint);
+            sink.add(if issue.is_later_rule { finding.later_rule() } else { finding });
         }
         for (step, range) in checked.uses {
             self.uses.push((step, place::within(node, &source, &range)));

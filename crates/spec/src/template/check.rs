@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use engine::StepIx;
+use engine::definition::Items;
 use minijinja::machinery::ast::{BinOpKind, CallArg, Expr, Filter, Spanned, Stmt, UnaryOpKind};
 use minijinja::machinery::{self, Token};
 
@@ -47,8 +48,8 @@ pub(crate) struct Names<'a> {
     pub(crate) inputs: &'a HashMap<String, bool>,
     /// None where no step may be named: the task's own `env` is the same for all of them.
     pub(crate) steps: Option<&'a StepNames<'a>>,
-    /// Inside a fan-out.
-    pub(crate) item: bool,
+    /// What a fan-out goes over; none outside of one.
+    pub(crate) items: Option<&'a Items>,
     /// How the job ended: only in what follows on that.
     pub(crate) outcome: bool,
     /// What was noticed: only in what follows on that.
@@ -66,6 +67,8 @@ pub(crate) struct Issue {
     pub(crate) range: Range<usize>,
     pub(crate) message: String,
     pub(crate) hint: Option<String>,
+    /// Texts that were accepted without this rule are still read.
+    pub(crate) is_later_rule: bool,
 }
 
 /// What an expression needs, and what is wrong with it.
@@ -75,14 +78,14 @@ pub(crate) struct Checked {
     pub(crate) uses: Vec<(StepIx, Range<usize>)>,
     /// It calls `success()` or one of its like.
     pub(crate) asks_outcome: bool,
-    /// A condition that is always the same value, and that neither true nor false.
-    pub(crate) is_no_condition: bool,
+    /// A condition that depends on nothing: it is always the same value.
+    pub(crate) is_constant: bool,
     pub(crate) issues: Vec<Issue>,
 }
 
 /// A text with `{{ … }}` in it.
 pub(crate) fn template(text: &str, names: Names<'_>) -> Checked {
-    let mut walk = Walk { names, text, found: Checked::default() };
+    let mut walk = Walk { names, text, asks: false, found: Checked::default() };
     if walk.is_short_enough(false) {
         match machinery::parse(text, "template", super::syntax().clone()) {
             Ok(Stmt::Template(template)) => template.children.iter().for_each(|stmt| walk.statement(stmt)),
@@ -95,16 +98,15 @@ pub(crate) fn template(text: &str, names: Names<'_>) -> Checked {
 
 /// The expression of an `if`.
 pub(crate) fn condition(text: &str, names: Names<'_>) -> Checked {
-    let mut walk = Walk { names, text, found: Checked::default() };
+    let mut walk = Walk { names, text, asks: false, found: Checked::default() };
     if super::is_template(text) {
         let hint = "the whole value is an expression: write `always()`, not `{{ always() }}`".to_owned();
         walk.issue(Code::BadTemplate, 0..text.len(), "a condition needs no `{{ }}`".to_owned(), Some(hint));
     } else if walk.is_short_enough(true) {
         match machinery::parse_expr(text) {
             Ok(expression) => {
-                walk.found.is_no_condition =
-                    matches!(&expression, Expr::Const(constant) if bool::try_from(constant.value.clone()).is_err());
                 walk.expression(&expression);
+                walk.found.is_constant = !walk.asks && walk.found.issues.is_empty();
             }
             Err(error) => walk.syntax_error(&error, None),
         }
@@ -115,6 +117,8 @@ pub(crate) fn condition(text: &str, names: Names<'_>) -> Checked {
 struct Walk<'a> {
     names: Names<'a>,
     text: &'a str,
+    /// There is a name or a call in it.
+    asks: bool,
     found: Checked,
 }
 
@@ -214,6 +218,7 @@ impl<'a> Walk<'a> {
     }
 
     fn call(&mut self, callee: &Expr<'_>, args: &[CallArg<'_>], range: Range<usize>) {
+        self.asks = true;
         self.arguments(args);
         let Expr::Var(function) = callee else {
             let message = "only functions can be called here, values have none".to_owned();
@@ -250,6 +255,7 @@ impl<'a> Walk<'a> {
                 self.expression(inner);
             }
         }
+        self.asks = true;
         let range = bytes(root.span());
         match root.id {
             "input" => self.input(&links),
@@ -262,7 +268,7 @@ impl<'a> Walk<'a> {
                 let hint = Some("`notice` is known only in `on_notice`".to_owned());
                 self.issue(Code::UnknownReference, range, "there is no `notice` here".to_owned(), hint);
             }
-            "item" if self.names.item => {}
+            "item" if let Some(items) = self.names.items => self.item(items, &links),
             "item" => {
                 let hint = Some("`item` is known only in a step with `for_each` or `matrix`".to_owned());
                 self.issue(Code::UnknownReference, range, "there is no `item` here".to_owned(), hint);
@@ -279,6 +285,18 @@ impl<'a> Walk<'a> {
             let hint = did_you_mean(name, declared)
                 .or_else(|| Some(format!("declare it: `input: {{ {name}: {{ type: string }} }}`")));
             self.issue(Code::UnknownReference, range.clone(), format!("there is no input `{name}`"), hint);
+        }
+    }
+
+    /// What a list holds may be anything; a matrix says what its items have.
+    fn item(&mut self, items: &Items, links: &[Link<'_>]) {
+        let (Items::Matrix(axes), Some(Link::Name(name, range))) = (items, links.first()) else { return };
+        let known = || axes.iter().map(|(axis, _)| axis.as_str());
+        if known().all(|axis| axis != *name) {
+            let hint = did_you_mean(name, known()).or_else(|| Some(format!("it has {}", either(known()))));
+            let message = format!("the matrix has no axis `{name}`");
+            let (code, range) = (Code::UnknownReference, range.clone());
+            self.found.issues.push(Issue { code, range, message, hint, is_later_rule: true });
         }
     }
 
@@ -415,7 +433,7 @@ impl<'a> Walk<'a> {
     }
 
     fn issue(&mut self, code: Code, range: Range<usize>, message: String, hint: Option<String>) {
-        self.found.issues.push(Issue { code, range, message, hint });
+        self.found.issues.push(Issue { code, range, message, hint, is_later_rule: false });
     }
 }
 

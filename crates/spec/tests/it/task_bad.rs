@@ -293,7 +293,7 @@ fn kinds_of_steps() {
         &expect![[r#"
             t.yaml:6:5 error conflict: a step has `for_each` or `matrix`, not both
             t.yaml:6:18 error wrong_type: `a` must be a list, not the text `b`
-                write [b]
+                as in `a: [a, b]`
         "#]],
     );
     check_step(
@@ -395,19 +395,131 @@ fn rules_that_came_later_do_not_hold_for_what_was_accepted() {
         |step: &str| spec::task::parse_stored(&text(step), "t.yaml", &spec::task::Options::default()).0.is_some();
     assert!(read("run: x, workdir: ../x"));
     assert!(read("run: x, if: \"'x'\""));
+    assert!(read("run: x, if: \"[1] + 'x'\""));
+    assert!(read("run: 'echo {{ item.zz }}', matrix: { os: [a] }"));
+    assert!(read("run: x, matrix: { os: ['{{ input.os }}'] }"));
     assert!(!read("run: x, workdir: ''"), "the others do");
 }
 
 #[test]
 fn conditions_that_are_no_question() {
-    for condition in ["5", "'x'", "1.5", "none"] {
+    for condition in ["5", "'x'", "1.5", "none", "-5", "[1]", "{}", "2 + 3", "'a' ~ 'b'", "5 and 7", "['a'] | first"] {
         let text = format!("name: t\nsteps:\n  s: {{ run: x, if: \"{condition}\" }}\n");
         let found = crate::lines(&spec::task::parse(&text, "t.yaml", &spec::task::Options::default()).1);
         let problem = format!("the condition is always `{condition}`, which is neither true nor false");
         let hint = "compare it with something, as in `input.count == 5`, or write `true` or `false`";
         assert_eq!(found, format!("t.yaml:3:20 error bad_value: {problem}\n    {hint}\n"));
     }
-    check_step("run: x\nif: \"false\"", &expect![""]);
+    for condition in ["false", "1 == 2", "not 0", "5 in [1, 5]", "'x' is string"] {
+        check_step(&format!("run: x\nif: \"{condition}\""), &expect![""]);
+    }
+    check_step(
+        "run: x\nif: -5",
+        &expect![[r#"
+        t.yaml:5:9 error bad_value: the condition is always `-5`, which is neither true nor false
+            compare it with something, as in `input.count == 5`, or write `true` or `false`
+    "#]],
+    );
+    check_step(
+        "run: x\nif: 1.5",
+        &expect![[r#"
+        t.yaml:5:9 error bad_value: the condition is always `1.5`, which is neither true nor false
+            compare it with something, as in `input.count == 5`, or write `true` or `false`
+    "#]],
+    );
+    check_step(
+        "run: x\nif: \"1 // 0 == 1\"",
+        &expect![[r#"
+        t.yaml:5:9 error bad_value: the condition always fails: unable to calculate 1 // 0, at `1 // 0`
+            compare it with something, as in `input.count == 5`, or write `true` or `false`
+    "#]],
+    );
+}
+
+#[test]
+fn what_fan_outs_go_over() {
+    check_step(
+        "run: 'echo {{ item }}'\nfor_each: 5",
+        &expect![[r#"
+        t.yaml:5:15 error wrong_type: `for_each` must be a list, or one template that gives a list, not the number 5
+            as in `for_each: [a, b]` or `for_each: "{{ input.targets }}"`
+    "#]],
+    );
+    check_step(
+        "run: 'echo {{ item }}'\nfor_each: a b",
+        &expect![[r#"
+        t.yaml:5:15 error wrong_type: `for_each` must be a list, or one template that gives a list, not the text `a b`
+            as in `for_each: [a, b]` or `for_each: "{{ input.targets }}"`
+    "#]],
+    );
+    check_step(
+        "run: 'echo {{ item }}'\nfor_each: { a: 1 }",
+        &expect![[r#"
+        t.yaml:5:15 error wrong_type: `for_each` must be a list, or one template that gives a list, not a mapping
+            as in `for_each: [a, b]` or `for_each: "{{ input.targets }}"`
+    "#]],
+    );
+    check_step(
+        "run: 'echo {{ item.os }}'\nmatrix: { os: '{{ input.os }}' }",
+        &expect![[r#"
+        t.yaml:5:19 error wrong_type: `os` must be a list, not the text `{{ input.os }}`
+            an axis is written out, as in `os: [a, b]`; for a list that a template gives use `for_each`
+    "#]],
+    );
+    check_step(
+        "run: 'echo {{ item.os }}'\nmatrix: { os: debian }",
+        &expect![[r#"
+        t.yaml:5:19 error wrong_type: `os` must be a list, not the text `debian`
+            as in `os: [a, b]`
+    "#]],
+    );
+    check_step(
+        "run: 'echo {{ item.os }}'\nmatrix: { os: [a, '{{ input.os }}'] }",
+        &expect![[r#"
+        t.yaml:5:23 error bad_value: `os` is taken as it is written, and cannot hold a template
+            for values that templates give use `for_each`
+    "#]],
+    );
+}
+
+#[test]
+fn axes_that_the_matrix_has_not() {
+    check_step(
+        "run: 'echo {{ item.zz }}'\nmatrix: { os: [a], arch: [b] }",
+        &expect![[r#"
+        t.yaml:4:19 error unknown_reference: the matrix has no axis `zz`
+            it has `os` or `arch`
+    "#]],
+    );
+    check_step(
+        "run: x\nmatrix: { os: [a], arch: [b] }\nenv: { A: \"{{ item['oss'] | default('') }}\", B: \"{{ item.os }} {{ item['a' ~ 'rch'] }} {{ item }}\" }",
+        &expect![[r#"
+            t.yaml:6:19 error unknown_reference: the matrix has no axis `oss`
+                did you mean `os`?
+        "#]],
+    );
+    check_step("run: 'echo {{ item.zz }}'\nfor_each: [{ a: b }]", &expect![""]);
+}
+
+#[test]
+fn policies_that_try_nothing_again() {
+    check_step(
+        "run: x\nretry: { on: [failure], delay: 5s }",
+        &expect![[r#"
+        t.yaml:5:5 warning missing_key: `retry` without `attempts` tries nothing again: there is one attempt
+            say how many there are in all, as in `attempts: 3`
+    "#]],
+    );
+    check_step("run: x\nretry: { on: [failure], attempts: 1 }", &expect![""]);
+    let step = "steps: { a: { run: x, retry: { on: [timeout] } } }";
+    check(&format!("name: t\ndefaults: {{ retry: 3 }}\n{step}"), &expect![""]);
+    check(
+        &format!("name: t\ndefaults: {{ retry: {{ delay: 5s }} }}\n{step}"),
+        &expect![[r#"
+        t.yaml:3:23 warning missing_key: `retry` without `attempts` tries nothing again: there is one attempt
+            say how many there are in all, as in `attempts: 3`
+    "#]],
+    );
 }
 
 #[test]
@@ -431,19 +543,23 @@ fn retries() {
     check_step(
         "run: x\nretry: { atempts: 3, delay: 1m, max_delay: 5s, backoff: 0.5 }",
         &expect![[r#"
-        t.yaml:5:14 error unknown_key: `retry` has no key `atempts`
-            did you mean `attempts`?
-        t.yaml:5:48 error conflict: `max_delay` is shorter than `delay`
-            every wait would be `max_delay`; say so in `delay`
-        t.yaml:5:61 error bad_value: `backoff` must be between 1 and 100, not 0.5
-    "#]],
+            t.yaml:5:5 warning missing_key: `retry` without `attempts` tries nothing again: there is one attempt
+                say how many there are in all, as in `attempts: 3`
+            t.yaml:5:14 error unknown_key: `retry` has no key `atempts`
+                did you mean `attempts`?
+            t.yaml:5:48 error conflict: `max_delay` is shorter than `delay`
+                every wait would be `max_delay`; say so in `delay`
+            t.yaml:5:61 error bad_value: `backoff` must be between 1 and 100, not 0.5
+        "#]],
     );
     check_step(
         "run: x\nretry: { on: [] }",
         &expect![[r#"
-        t.yaml:5:18 error bad_value: `on` names nothing to retry on
-            leave it out for [failure, timeout], or leave out `retry`
-    "#]],
+            t.yaml:5:5 warning missing_key: `retry` without `attempts` tries nothing again: there is one attempt
+                say how many there are in all, as in `attempts: 3`
+            t.yaml:5:18 error bad_value: `on` names nothing to retry on
+                leave it out for [failure, timeout], or leave out `retry`
+        "#]],
     );
     check_step(
         "run: x\ncancel: { signal: TREM, grace: 2h }",
