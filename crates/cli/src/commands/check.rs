@@ -9,7 +9,7 @@ use clap::Args;
 use engine::definition::Definition;
 use serde::Serialize;
 use spec::FileKind;
-use spec::task::{Options, Task, kin};
+use spec::task::{Options, Task, calls, kin};
 
 use super::run::read_text;
 use crate::error::CliError;
@@ -52,6 +52,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<Exit, CliError> {
     }
     refuse_circles(&mut checked, colour);
     refuse_deadlocks(&mut checked, colour);
+    refuse_misfits(&mut checked, colour);
     if !args.json {
         checked.iter().try_for_each(show)?;
     }
@@ -134,6 +135,23 @@ fn refuse_deadlocks(checked: &mut [Checked], colour: bool) {
     }
 }
 
+/// What tasks are given that cannot take it; as far as they are known here.
+fn refuse_misfits(checked: &mut [Checked], colour: bool) {
+    let tasks = checked.iter().filter_map(|found| found.task.as_ref());
+    let by_name: BTreeMap<&str, &Task> = tasks.map(|task| (&*task.definition.name, task)).collect();
+    let misfits = |found: &Checked| -> Vec<Diagnostic> {
+        let Some(task) = &found.task else { return Vec::new() };
+        let misfits = calls::misfits(&task.definition, &|name| by_name.get(name).map(|task| &*task.inputs));
+        let problems = calls::diagnostics(misfits, spec::Severity::Error, &found.text, &found.file);
+        problems.iter().map(|problem| converted(problem, colour)).collect()
+    };
+    let problems: Vec<Vec<Diagnostic>> = checked.iter().map(misfits).collect();
+    for (found, problems) in checked.iter_mut().zip(problems) {
+        found.ok &= problems.is_empty();
+        found.diagnostics.extend(problems);
+    }
+}
+
 fn show(found: &Checked) -> Result<(), CliError> {
     for diagnostic in &found.diagnostics {
         put(&format!("{}\n", diagnostic.rendered.as_deref().unwrap_or(&diagnostic.message)))?;
@@ -211,6 +229,28 @@ mod tests {
         assert_eq!((problem.line, problem.column, problem.code.as_str()), (5, 11, "group_deadlock"));
         assert!(problem.message.contains("`one` → `two`"), "{}", problem.message);
         assert!(problem.hint.as_deref().is_some_and(|hint| hint.contains("`two`")), "{:?}", problem.hint);
+    }
+
+    #[test]
+    fn what_a_task_cannot_take_is_refused_where_it_is_given() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, format!("name: {name}\n{text}\n")).expect("written");
+            check(&path, false)
+        };
+        let mut checked = [
+            file("one", "steps: { a: { task: two, with: { n: some } } }\non_error: [ { task: two, with: { m: 1 } } ]"),
+            file("two", "input: { n: { type: integer } }\nsteps: { a: { run: x } }"),
+            file("three", "steps: { a: { task: elsewhere, with: { n: some } } }"),
+        ];
+        refuse_misfits(&mut checked, false);
+        assert_eq!(checked.each_ref().map(|found| found.ok), [false, true, true]);
+        let told: Vec<(u32, u32, &str)> =
+            checked[0].diagnostics.iter().map(|d| (d.line, d.column, d.message.as_str())).collect();
+        let value = "the task `two` cannot take this: `n` must be a whole number, not `some`";
+        assert_eq!(told, [(2, 37, value), (3, 34, "the task `two` has no input `m`")]);
+        assert!(checked[0].diagnostics[0].rendered.as_deref().is_some_and(|text| text.contains("one:2:37")));
     }
 
     #[test]

@@ -95,6 +95,9 @@ async fn push_all(client: &Client, args: &PushArgs) -> Result<Exit, CliError> {
         let request = PutTaskRequest { spec, file: Some(shown) };
         let pushed = client.put_task(&task.definition.name, &request).await?;
         say(&format!("pushed {}", pushed.name));
+        for problem in &pushed.diagnostics {
+            say(problem.rendered.as_deref().unwrap_or(&problem.message));
+        }
     }
     Ok(Exit::Success)
 }

@@ -43,7 +43,7 @@ pub(super) fn problems(task: &str, inputs: &[&Input], given: Map<String, Json>) 
 fn bind(task: &str, inputs: &[&Input], mut given: Map<String, Json>) -> Result<Json, Vec<InputProblem>> {
     let mut problems = Vec::new();
     for name in given.keys().filter(|name| !inputs.iter().any(|input| input.name == **name)) {
-        problems.push(unknown(task, inputs, name));
+        problems.push(unknown(task, inputs.iter().copied(), name));
     }
     let mut bound = Map::new();
     let mut bytes = 0;
@@ -64,10 +64,10 @@ fn bind(task: &str, inputs: &[&Input], mut given: Map<String, Json>) -> Result<J
     if problems.is_empty() { Ok(Json::Object(bound)) } else { Err(problems) }
 }
 
-fn unknown(task: &str, inputs: &[&Input], name: &str) -> InputProblem {
-    let names = || inputs.iter().map(|input| input.name.as_str());
-    let hint = did_you_mean(name, names()).or_else(|| {
-        let known = if inputs.is_empty() { "it has none".to_owned() } else { format!("it has {}", either(names())) };
+pub(super) fn unknown<'a>(task: &str, inputs: impl Iterator<Item = &'a Input>, name: &str) -> InputProblem {
+    let names: Vec<&str> = inputs.map(|input| input.name.as_str()).collect();
+    let hint = did_you_mean(name, names.iter().copied()).or_else(|| {
+        let known = if names.is_empty() { "it has none".to_owned() } else { format!("it has {}", either(names)) };
         Some(known)
     });
     let message = format!("the task `{task}` has no input `{}`", brief(name));
@@ -117,11 +117,8 @@ fn one(input: &Input, given: Option<Json>) -> Result<Json, InputProblem> {
 /// A value in the input's own type and within its bounds.
 pub(super) fn value(input: &Input, given: Json) -> Result<Json, InputProblem> {
     let problem = |message: String, hint: Option<String>| InputProblem { input: input.name.clone(), message, hint };
-    let shown = brief(&text_of(&given).unwrap_or_else(|| "null".to_owned()));
-    let Some(value) = converted(input.kind, given) else {
-        let hint = (input.kind == InputKind::List).then(|| "as JSON, or words with commas between".to_owned());
-        return Err(problem(format!("`{}` must be {}, not `{shown}`", input.name, article(input.kind)), hint));
-    };
+    let shown = shown(&given);
+    let value = of_its_kind(input, given)?;
     let text = text_of(&value).unwrap_or_default();
     if text.len() > VALUE_BYTES_MAX {
         let message = format!("`{}` has {} bytes, the limit is {VALUE_BYTES_MAX}", input.name, text.len());
@@ -143,6 +140,20 @@ pub(super) fn value(input: &Input, given: Json) -> Result<Json, InputProblem> {
     }
     check_bounds(input, &value).map_err(|message| problem(message, None))?;
     Ok(value)
+}
+
+/// A value in the input's own type, whatever else it must be.
+pub(super) fn of_its_kind(input: &Input, given: Json) -> Result<Json, InputProblem> {
+    let shown = shown(&given);
+    converted(input.kind, given).ok_or_else(|| {
+        let hint = (input.kind == InputKind::List).then(|| "as JSON, or words with commas between".to_owned());
+        let message = format!("`{}` must be {}, not `{shown}`", input.name, article(input.kind));
+        InputProblem { input: input.name.clone(), message, hint }
+    })
+}
+
+fn shown(value: &Json) -> String {
+    brief(&text_of(value).unwrap_or_else(|| "null".to_owned()))
 }
 
 fn converted(kind: InputKind, given: Json) -> Option<Json> {

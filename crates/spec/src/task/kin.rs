@@ -149,7 +149,7 @@ impl Deadlock {
     }
 }
 
-fn entry<'n>(node: &'n Node, key: &str) -> Option<&'n Node> {
+pub(super) fn entry<'n>(node: &'n Node, key: &str) -> Option<&'n Node> {
     node.entries()?.iter().find(|entry| entry.key.text == key).map(|entry| &*entry.value)
 }
 

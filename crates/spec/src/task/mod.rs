@@ -5,6 +5,7 @@
 mod around;
 mod artifacts;
 mod bind;
+pub mod calls;
 mod defaults;
 mod environment;
 mod fan_out;
