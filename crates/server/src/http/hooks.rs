@@ -60,7 +60,7 @@ pub(super) async fn call(
     }
     let task = submit::by_name(&app, &entry.task, None).await?;
     let input = submit::bind(&task.task, given(&task, &hook.with, &body)?)?;
-    let task = submit::with_kin(&app, task, None).await?;
+    let (task, _) = submit::with_kin(&app, task, None).await?;
     let order = Submit {
         definition: task.task.definition.clone(),
         row: task.row.clone(),

@@ -1,5 +1,6 @@
 //! `POST /api/jobs`: the way of a job into the server. Nothing is made before all of the request is known to be good.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use api::{ErrorCode, SubmitRequest};
@@ -7,15 +8,17 @@ use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
 use engine::JobId;
+use engine::definition::Definition;
 use http::{HeaderMap, StatusCode};
 use serde_json::{Map, Value};
-use spec::task::{InputProblem, PRIORITY_MAX, Task, is_tag, kin};
+use spec::task::{InputProblem, PRIORITY_MAX, Task, calls, is_tag, kin};
+use spec::{Diagnostic, Severity};
 
 use crate::access::Caller;
 use crate::app::App;
 use crate::ledger::{Command, IdempotencyKey, Submit, SubmitError, Submitted};
 use crate::settings::DefinitionSettings;
-use crate::tasks::{KnownTask, to_api};
+use crate::tasks::{self, Kin, KnownTask, to_api};
 
 use super::error::ApiError;
 use super::extract::{RawBody, json};
@@ -77,7 +80,8 @@ async fn prepare(app: &Arc<App>, body: &[u8]) -> Result<(Arc<KnownTask>, Value),
         (None, None) => return Err(ApiError::bad_request("give `task`, a task's name, or `spec`, a task's text")),
     };
     let input = bind(&task.task, request.input)?;
-    let task = with_kin(app, task, settings).await?;
+    let (task, kin) = with_kin(app, task, settings).await?;
+    fits(&task, &kin)?;
     secrets::want_all(app, &task.task.definition).await?;
     Ok((task, input))
 }
@@ -87,19 +91,47 @@ pub(super) async fn with_kin(
     app: &Arc<App>,
     task: Arc<KnownTask>,
     settings: Option<DefinitionSettings>,
-) -> Result<Arc<KnownTask>, ApiError> {
+) -> Result<(Arc<KnownTask>, Kin), ApiError> {
     if kin::is_alone(&task.task.definition) {
-        return Ok(task);
+        return Ok((task, Kin::new()));
     }
-    let tasks = app.tasks.kin_of(&task.task.definition).map_err(|error| {
+    let kin = app.tasks.kin_of(&task.task.definition).map_err(|error| {
         let hint = "`bowline tasks` lists them; push a file, or put it into the task folder";
         ApiError::new(ErrorCode::InvalidTask, error.to_string()).hint(hint)
     })?;
     let mut settings = settings.unwrap_or_else(|| app.tasks.settings().clone());
-    settings.tasks = tasks;
+    settings.tasks = tasks::texts(&kin);
     let task = by_text(app, task.row.source.clone(), None, Some(settings)).await?;
     can_end(&task)?;
-    Ok(task)
+    Ok((task, kin))
+}
+
+/// Not where a task is given what it cannot take, here or further down: its step or hook could only fail.
+fn fits(task: &KnownTask, kin: &Kin) -> Result<(), ApiError> {
+    let mut problems = misfits(&task.task.definition, &task.row.source, kin, &mut HashSet::new());
+    // What both a step and a hook begin is looked at twice.
+    let mut told = HashSet::new();
+    problems.retain(|p| told.insert((p.file().to_owned(), p.line(), p.column(), p.message.clone())));
+    let Some(first) = problems.first() else { return Ok(()) };
+    let error = ApiError::new(ErrorCode::InvalidTask, format!("the task is not good: {}", first.message));
+    let error = error.diagnostics(problems.iter().map(to_api).collect());
+    Err(match &first.hint {
+        Some(hint) => error.hint(hint.clone()),
+        None => error,
+    })
+}
+
+/// Of a task and of all that it begins, each where it is given.
+fn misfits(definition: &Definition, source: &str, kin: &Kin, seen: &mut HashSet<*const Definition>) -> Vec<Diagnostic> {
+    let found = calls::misfits(definition, &|name| kin.get(name).map(|known| &*known.task.inputs));
+    let mut problems = calls::diagnostics(found, Severity::Error, source, &definition.name);
+    for body in calls::calls(definition).map(|call| call.body) {
+        let (Some(bound), Some(known)) = (&body.bound, kin.get(&*body.task)) else { continue };
+        if seen.insert(Arc::as_ptr(&bound.definition)) {
+            problems.extend(misfits(&bound.definition, &known.row.source, kin, seen));
+        }
+    }
+    problems
 }
 
 /// Not where a step would wait for a job that waits for the step's own: that is known before there is any.

@@ -23,15 +23,20 @@ pub enum KinError {
     TooDeep(String),
 }
 
-/// The texts of all tasks that `definition` begins, by name.
-pub(super) fn closure(
-    definition: &Definition,
-    find: &dyn Fn(&str) -> Option<Arc<Listing>>,
-) -> Result<BTreeMap<String, String>, KinError> {
+/// Tasks by name, as they were at one moment.
+pub type Kin = BTreeMap<String, Arc<KnownTask>>;
+
+/// All tasks that `definition` begins, and that follow on any of them.
+pub(super) fn closure(definition: &Definition, find: &dyn Fn(&str) -> Option<Arc<Listing>>) -> Result<Kin, KinError> {
     let mut search = Search { find, path: vec![definition.name.to_string()], found: BTreeMap::new() };
     search.descend(definition)?;
     search.follow(definition)?;
-    Ok(search.found.into_iter().map(|(name, found)| (name, found.task.row.source.clone())).collect())
+    Ok(search.found.into_iter().map(|(name, found)| (name, found.task)).collect())
+}
+
+/// As they are stored with the job.
+pub fn texts(kin: &Kin) -> BTreeMap<String, String> {
+    kin.iter().map(|(name, task)| (name.clone(), task.row.source.clone())).collect()
 }
 
 struct Search<'a> {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use engine::Time;
 use engine::definition::Definition;
-use spec::task::kin;
+use spec::Severity;
+use spec::task::{calls, kin};
 
 use super::diagnostics;
 use super::known::KnownTask;
@@ -24,6 +25,11 @@ pub struct Listing {
 }
 
 impl Listing {
+    /// What diagnostics call its text.
+    fn shown_as(&self) -> &str {
+        self.file.as_deref().unwrap_or(&self.name)
+    }
+
     pub fn is_usable(&self) -> bool {
         self.good.as_ref().is_some_and(|task| task.is_supported())
     }
@@ -59,6 +65,7 @@ impl Index {
             index.add(listing);
         }
         index.refuse_circles();
+        index.warn_of_misfits();
         index.all.sort_by(|a, b| (&a.name, &a.file).cmp(&(&b.name, &b.file)));
         index
     }
@@ -79,14 +86,35 @@ impl Index {
         let Some(known) = self.by_name.get(name).cloned() else { return };
         let Some(good) = &known.good else { return };
         let mut listing = Listing::clone(&known);
-        let file = listing.file.clone().unwrap_or_else(|| name.to_owned());
         let path: Vec<&str> = path.iter().map(String::as_str).collect();
-        let problem = kin::circle_diagnostic(&good.task.definition, next, &path, &good.row.source, &file);
+        let problem = kin::circle_diagnostic(&good.task.definition, next, &path, &good.row.source, known.shown_as());
         listing.diagnostics.push(diagnostics::to_api(&problem));
         listing.good = None;
-        let listing = Arc::new(listing);
-        self.by_name.insert(name.to_owned(), listing.clone());
-        if let Some(place) = self.all.iter_mut().find(|place| Arc::ptr_eq(place, &known)) {
+        self.replace(&known, listing);
+    }
+
+    /// Tasks that give others what those cannot take. It may be the other one that changed, and is about to change again: what
+    /// would start a job is refused, and all else goes on.
+    fn warn_of_misfits(&mut self) {
+        let inputs = |name: &str| Some(&*self.by_name.get(name)?.good.as_ref()?.task.inputs);
+        let mut warned = Vec::new();
+        for known in self.by_name.values() {
+            let Some(good) = &known.good else { continue };
+            let found = calls::misfits(&good.task.definition, &inputs);
+            if !found.is_empty() {
+                let problems = calls::diagnostics(found, Severity::Warning, &good.row.source, known.shown_as());
+                let mut listing = Listing::clone(known);
+                listing.diagnostics.extend(problems.iter().map(diagnostics::to_api));
+                warned.push((known.clone(), listing));
+            }
+        }
+        warned.into_iter().for_each(|(known, listing)| self.replace(&known, listing));
+    }
+
+    fn replace(&mut self, known: &Arc<Listing>, by: Listing) {
+        let listing = Arc::new(by);
+        self.by_name.insert(listing.name.clone(), listing.clone());
+        if let Some(place) = self.all.iter_mut().find(|place| Arc::ptr_eq(place, known)) {
             *place = listing;
         }
     }

@@ -18,7 +18,7 @@ mod texts;
 mod watch;
 
 pub use bound::{Bound, bind};
-pub use closure::KinError;
+pub use closure::{Kin, KinError, texts};
 pub use diagnostics::to_api;
 pub use index::Listing;
 pub use known::KnownTask;

@@ -13,7 +13,7 @@ use store::rows::TaskRow;
 use crate::schedule::Book;
 use crate::settings::DefinitionSettings;
 
-use super::closure::{KinError, closure};
+use super::closure::{Kin, KinError, closure, texts};
 use super::diagnostics::to_api;
 use super::folder::Folder;
 use super::index::{Index, Listing};
@@ -105,8 +105,8 @@ impl TaskRegistry {
         self.texts.read(source, file, settings)
     }
 
-    /// The texts of all tasks that this one begins, or that follow on it, near and far.
-    pub fn kin_of(&self, definition: &Definition) -> Result<BTreeMap<String, String>, KinError> {
+    /// All tasks that this one begins, or that follow on it, near and far.
+    pub fn kin_of(&self, definition: &Definition) -> Result<Kin, KinError> {
         let index = self.index();
         closure(definition, &|name| index.get(name).cloned())
     }
@@ -117,7 +117,7 @@ impl TaskRegistry {
             return Ok(task.clone());
         }
         let mut settings = self.settings.clone();
-        settings.tasks = self.kin_of(&task.task.definition)?;
+        settings.tasks = texts(&self.kin_of(&task.task.definition)?);
         self.read_text(&task.row.source, task.name(), &settings)
             .map_err(|_| KinError::NotGood { by: task.name().to_owned(), task: task.name().to_owned() })
     }

@@ -191,3 +191,38 @@ async fn tasks_that_begin_each_other_are_refused() {
     let error = site.post("/api/jobs", &json!({ "spec": spec })).await.is_error(422, "invalid_task");
     assert!(error["message"].as_str().is_some_and(|m| m.contains("more than 8 levels deep: `top` → `t1`")), "{error}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_task_cannot_take_is_told_before_anything_begins() {
+    let site = Site::start().await;
+    let push = async |name: &str, spec: &str| {
+        let path = format!("/api/tasks/{name}");
+        site.as_admin("PUT", &path).json(&json!({ "spec": spec })).send().await
+    };
+    let notify = "name: notify\ninput: { n: { type: integer, required: true } }\nsteps: { a: { run: x } }\n";
+    push("notify", notify).await.is(200);
+    let outer = "name: outer\nsteps:\n  a: { task: notify, with: { n: some } }\non_error: [ { task: notify } ]\n";
+    let value = "the task `notify` cannot take this: `n` must be a whole number, not `some`";
+
+    let error = site.post("/api/jobs", &json!({ "spec": outer })).await.is_error(422, "invalid_task");
+    assert_eq!(error["message"], format!("the task is not good: {value}"));
+    let places = |error: &Value| -> Vec<(String, u64, u64)> {
+        let found = error["diagnostics"].as_array().expect("a list").iter();
+        let place =
+            |d: &Value| (d["file"].as_str().expect("a file").to_owned(), d["line"].as_u64(), d["column"].as_u64());
+        found.map(place).map(|(file, line, column)| (file, line.expect("a line"), column.expect("a column"))).collect()
+    };
+    assert_eq!(places(&error), [("outer".to_owned(), 3, 33), ("outer".to_owned(), 4, 21)]);
+
+    // One that begins a task that does it is told as well; what is pushed is only warned of, since either may change.
+    let pushed = push("outer", outer).await.is(200);
+    assert_eq!((&pushed["usable"], &pushed["diagnostics"][0]["severity"]), (&json!(true), &json!("warning")));
+    assert_eq!(pushed["diagnostics"][0]["message"], value);
+    let far = "name: far\nsteps: { a: { task: outer } }\non_error: [ { task: outer } ]\n";
+    let error = site.post("/api/jobs", &json!({ "spec": far })).await.is_error(422, "invalid_task");
+    assert_eq!(places(&error), [("outer".to_owned(), 3, 33), ("outer".to_owned(), 4, 21)]);
+
+    push("notify", "name: notify\ninput: { n: { type: string } }\nsteps: { a: { run: x } }\n").await.is(200);
+    assert_eq!(site.task("outer").await.expect("there")["diagnostics"], json!([]));
+    site.post("/api/jobs", &json!({ "spec": far })).await.is(201);
+}
