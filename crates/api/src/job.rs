@@ -232,15 +232,15 @@ pub struct JobConcurrency {
 pub struct Hook {
     /// `on_success`, `on_error`, `on_cancel`, `on_recovered` or `on_notice`.
     pub on: String,
-    /// The job, or the delivery.
+    /// The job, or the delivery. There is no such job where none was begun.
     #[schema(value_type = String, format = "uuid")]
     pub id: Uuid,
     pub kind: HookKind,
     /// The task's name, or the address.
     pub target: String,
-    /// The job's state; or `waiting`, `delivered` or `dead`.
+    /// The job's state, or `not_begun` where it could not be made; or `waiting`, `delivered` or `dead`.
     pub state: String,
-    /// Why the last try of a delivery was none.
+    /// Why the last try of a delivery was none, or why no job was begun.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
@@ -252,6 +252,9 @@ pub enum HookKind {
     Webhook,
     Mail,
 }
+
+/// The state of a hook whose job could not be made.
+pub const NOT_BEGUN: &str = "not_begun";
 
 /// Something took longer than expected. It changes nothing about the run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use api::job::{Attempt, Hook, HookKind, Notice};
+use api::job::{Attempt, Hook, HookKind, NOT_BEGUN, Notice};
 use api::{Job, Step, StepState};
 use clap::Args;
 use client::Client;
@@ -149,6 +149,9 @@ fn notice(notice: &Notice) -> String {
 
 /// What followed on the end: `on_error  page (job …): success`.
 fn hook(hook: &Hook) -> String {
+    if let Some(error) = hook.error.as_ref().filter(|_| hook.state == NOT_BEGUN) {
+        return format!("{}  {}: no job was begun: {error}", hook.on, hook.target);
+    }
     let what = match hook.kind {
         HookKind::Task => format!("{} (job {})", hook.target, hook.id),
         HookKind::Webhook | HookKind::Mail => hook.target.clone(),
@@ -198,6 +201,16 @@ mod tests {
         assert_eq!(told(10).len(), 10);
         assert_eq!(told(7_548).len(), 11);
         assert_eq!(told(7_548)[10], "… and 7538 more notices: `--json` lists all");
+    }
+
+    #[test]
+    fn a_hook_that_began_nothing_says_why() {
+        let shown = serde_json::json!({
+            "on": "on_error", "id": "00000000-0000-0000-0000-000000000000", "kind": "task", "target": "page",
+            "state": NOT_BEGUN, "error": "the input `n` is required",
+        });
+        let told = hook(&serde_json::from_value(shown).expect("a hook"));
+        assert_eq!(told, "on_error  page: no job was begun: the input `n` is required");
     }
 
     #[test]

@@ -8,12 +8,29 @@ use crate::eval::{Noticed, Outcome, Scope};
 use crate::event::{About, Birth, HookOrder};
 use crate::failure::FailureKind;
 use crate::ids::{JobId, StepIx};
-use crate::job::JobState;
+use crate::job::{Header, JobState};
 use crate::notice::Notice;
 
 use super::child::Conceived;
 use super::draft::Draft;
 use super::groups::group_of;
+
+/// Whether a job that is over like this is one that a hook follows on.
+pub fn is_occasion(header: &Header, on: Occasion) -> bool {
+    let timed_out = || header.error.as_ref().is_some_and(|e| e.failure.kind == FailureKind::JobTimeout);
+    match (on, header.state) {
+        (Occasion::Success, JobState::Success) | (Occasion::Error, JobState::Failed) => true,
+        (Occasion::Recovered, JobState::Success) => header.recovered,
+        (Occasion::Error, JobState::Cancelled) => timed_out(),
+        (Occasion::Cancel, JobState::Cancelled) => !timed_out(),
+        _ => false,
+    }
+}
+
+/// How the line of a job's history begins that says why no job of this task follows.
+pub fn no_job_follows(on: Occasion, task: &str) -> String {
+    format!("{}: no job of task `{task}` follows: ", on.word())
+}
 
 impl Draft<'_> {
     /// The job is over. Nothing follows on what itself follows on another job's end, or a hook that fails would be a hook
@@ -24,7 +41,7 @@ impl Draft<'_> {
         }
         let definition = &self.job.definition;
         for (number, hook) in definition.hooks.iter().enumerate() {
-            if !self.is_occasion(hook.on) {
+            if !is_occasion(&self.header, hook.on) {
                 continue;
             }
             self.order_hook(self.job.id.hook(number), hook, None);
@@ -57,21 +74,13 @@ impl Draft<'_> {
                     self.hooks.push(HookOrder::Begin(Birth { id, parent, hook_of, task, input, group, submitted_by }));
                     format!("job {id} of task `{}` follows", body.task)
                 }
-                Err(problem) => format!("no job of task `{}` follows: {problem}", body.task),
+                Err(problem) => {
+                    self.note(About::Hook, &format!("{}{problem}", no_job_follows(hook.on, &body.task)));
+                    return;
+                }
             },
         };
         self.note(About::Hook, &format!("{}: {reason}", hook.on.word()));
-    }
-
-    fn is_occasion(&self, on: Occasion) -> bool {
-        let timed_out = || self.header.error.as_ref().is_some_and(|e| e.failure.kind == FailureKind::JobTimeout);
-        match (on, self.header.state) {
-            (Occasion::Success, JobState::Success) | (Occasion::Error, JobState::Failed) => true,
-            (Occasion::Recovered, JobState::Success) => self.header.recovered,
-            (Occasion::Error, JobState::Cancelled) => timed_out(),
-            (Occasion::Cancel, JobState::Cancelled) => !timed_out(),
-            _ => false,
-        }
     }
 
     /// What the job that follows is made of, or why there is none.

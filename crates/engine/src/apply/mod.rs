@@ -40,6 +40,7 @@ use crate::workers::Workers;
 
 pub use cancel::STOP_MARGIN;
 pub use groups::{GROUP_NAME_MAX, group_of};
+pub use hooks::{is_occasion, no_job_follows};
 
 pub use continuation::{Continuation, LastAttempt, carry_on};
 pub use resolve::{Resolution, Resolve};

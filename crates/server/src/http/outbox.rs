@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use api::job::{Hook, HookKind};
+use api::job::{Hook, HookKind, NOT_BEGUN};
 use api::{Delivery, DeliveryState, Page, Timestamp};
 use axum::extract::State;
 use axum::response::Response;
-use engine::JobId;
 use engine::definition::{self, HookWork, Occasion, Outside};
 use engine::notice::CARRIED_MAX;
+use engine::{JobId, is_occasion, no_job_follows};
 use http::StatusCode;
 use store::Batch;
 use store::read::OutboxView;
@@ -25,6 +25,9 @@ use super::extract::Path;
 /// Of what was given up, so many are listed.
 const LISTED_MAX: usize = 1_000;
 
+/// Events read from the store at once.
+const EVENTS_PAGE: usize = 500;
+
 /// What followed on the job's end, in the order of its file, and before that what followed on its notices. Nothing on a hook.
 pub(super) fn hooks(app: &App, job: &engine::Job) -> Result<Vec<Hook>, ApiError> {
     if job.hook_of.is_some() || job.definition.hooks.is_empty() {
@@ -32,14 +35,19 @@ pub(super) fn hooks(app: &App, job: &engine::Job) -> Result<Vec<Hook>, ApiError>
     }
     let numbered = || job.definition.hooks.iter().enumerate();
     let mut found = Vec::new();
+    let mut refusals = None;
+    let mut look = |hook: &definition::Hook, id: JobId| match followed(app, hook, id)? {
+        Some(found) => Ok(Some(found)),
+        None => not_begun(app, hook, id, job.id, &mut refusals),
+    };
     for notice in job.notices().iter().take(CARRIED_MAX as usize) {
         let about = notice.step.as_ref().map(|(ix, _)| *ix);
         for (number, hook) in numbered().filter(|(_, hook)| hook.on == Occasion::Notice) {
-            found.extend(followed(app, hook, job.id.notice(notice.kind, about, number))?);
+            found.extend(look(hook, job.id.notice(notice.kind, about, number))?);
         }
     }
-    for (number, hook) in numbered().filter(|(_, hook)| job.is_final() && hook.on != Occasion::Notice) {
-        found.extend(followed(app, hook, job.id.hook(number))?);
+    for (number, hook) in numbered().filter(|(_, hook)| is_occasion(&job.header, hook.on)) {
+        found.extend(look(hook, job.id.hook(number))?);
     }
     Ok(found)
 }
@@ -67,6 +75,47 @@ fn followed(app: &App, hook: &definition::Hook, id: JobId) -> Result<Option<Hook
             error: row.error,
         }),
     })
+}
+
+/// A job that was to follow and could not be made. Only the history knows why; it has these in the order of the hooks.
+fn not_begun(
+    app: &App,
+    hook: &definition::Hook,
+    id: JobId,
+    of: JobId,
+    refusals: &mut Option<Vec<String>>,
+) -> Result<Option<Hook>, ApiError> {
+    let HookWork::Task(body) = &hook.work else { return Ok(None) };
+    let refusals = match refusals {
+        Some(known) => known,
+        None => refusals.insert(reasons(app, of)?),
+    };
+    let begin = no_job_follows(hook.on, &body.task);
+    let Some(at) = refusals.iter().position(|reason| reason.starts_with(&begin)) else { return Ok(None) };
+    let error = refusals.remove(at)[begin.len()..].to_owned();
+    Ok(Some(Hook {
+        on: hook.on.word().to_owned(),
+        id: id.0,
+        kind: HookKind::Task,
+        target: body.task.to_string(),
+        state: NOT_BEGUN.to_owned(),
+        error: Some(error),
+    }))
+}
+
+/// What a job's history says of its hooks.
+fn reasons(app: &App, job: JobId) -> Result<Vec<String>, ApiError> {
+    let mut found = Vec::new();
+    let mut after = 0;
+    loop {
+        let events = app.reader.events(Some(job), after, EVENTS_PAGE)?;
+        after = events.last().map_or(after, |event| event.id);
+        let is_whole = events.len() < EVENTS_PAGE;
+        found.extend(events.into_iter().filter(|event| event.kind == "hook").map(|event| event.reason));
+        if is_whole {
+            return Ok(found);
+        }
+    }
 }
 
 pub(super) async fn list(State(app): State<Arc<App>>) -> Result<Response, ApiError> {

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use sha2::Sha256;
 
 use crate::client::{Answer, Request};
+use crate::hand::Hand;
 use crate::site::Site;
 
 const KEY: &str = "s3cret";
@@ -137,4 +138,32 @@ async fn a_webhook_belongs_to_one_task() {
     let taken = push("other").await.is_error(409, "conflict");
     assert_eq!(taken["message"], "the webhook `ship` starts the task `ship` already");
     push("ship").await.is(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_says_why_nothing_followed_on_it() {
+    let site = Site::start().await;
+    let page = "name: page\ninput: { n: { type: integer, required: true } }\nsteps: { a: { run: x } }\n";
+    site.as_admin("PUT", "/api/tasks/page").json(&json!({ "spec": page })).send().await.is(200);
+    let spec = "name: t\nsteps: { a: { run: x } }\non_success: [ { task: page, with: { n: 1 } } ]\n\
+                on_error:\n  - { task: page, with: { n: '{{ job.id }}' } }\n  - { task: page, with: { n: '{{ 7 }}' } }\n  \
+                - { task: page, with: { n: '{{ job.state }}' } }\n";
+    let id = site.submit(spec).await;
+    let mut hand = Hand::join(&site, "w", 1).await;
+    let attempt = hand.start().await;
+    hand.end(&attempt, 1).await;
+    let job = site.get(&format!("/api/jobs/{id}?wait=10s")).await.is(200);
+    let hooks: Vec<(&str, &str, &str)> = job["hooks"].as_array().expect("a list").iter().map(told).collect();
+    let refused = format!("`n` must be a whole number, not `{id}`");
+    let expected = [
+        ("on_error", "not_begun", refused.as_str()),
+        ("on_error", "pending", ""),
+        ("on_error", "not_begun", "`n` must be a whole number, not `failed`"),
+    ];
+    assert_eq!(hooks, expected);
+}
+
+fn told(hook: &Value) -> (&str, &str, &str) {
+    let text = |key: &str| hook[key].as_str().unwrap_or_default();
+    (text("on"), text("state"), text("error"))
 }
