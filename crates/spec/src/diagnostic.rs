@@ -46,6 +46,8 @@ pub enum Code {
     /// Two settings that must stand in a relation do not.
     BrokenRule,
     UnknownVariable,
+    /// The server does not have a secret that is named.
+    MissingSecret,
     /// Tasks that begin each other.
     TaskCycle,
     /// It waits for a slot that only those have who wait for it.
@@ -73,6 +75,7 @@ impl Code {
             Code::Conflict => "conflict",
             Code::BrokenRule => "broken_rule",
             Code::UnknownVariable => "unknown_variable",
+            Code::MissingSecret => "missing_secret",
             Code::TaskCycle => "task_cycle",
             Code::GroupDeadlock => "group_deadlock",
             Code::RiskyRetry => "risky_retry",

@@ -1,5 +1,7 @@
 //! Setting, listing and removing secrets of the store. A value comes in once, and no answer ever shows it.
 
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use api::{ErrorCode, Page, Role, Secret, SecretPlace, SetSecretRequest, Timestamp};
@@ -10,9 +12,11 @@ use engine::definition::{Definition, HookWork, Work};
 use http::StatusCode;
 use protocol::secret::SecretValue;
 use spec::task::is_secret_name;
+use spec::task::secrets::{self, of_hooks};
 
 use crate::access::{Caller, Listed, OWN_KEY, Place, STORED_MAX, SecretError, SecretSource as _};
 use crate::app::App;
+use crate::tasks::{Listing, to_api};
 
 use super::answer;
 use super::error::ApiError;
@@ -84,21 +88,97 @@ pub(super) async fn want_all(app: &Arc<App>, definition: &Arc<Definition>) -> Re
         return Ok(());
     }
     let definition = definition.clone();
-    app.read(move |app| look_for(app, &definition)).await
+    app.read(move |app| {
+        let (mut lacks, mut seen) = (Vec::new(), HashSet::new());
+        look_for(app, &definition, &mut seen, &mut lacks);
+        refuse(&lacks)
+    })
+    .await
 }
 
 fn any(definition: &Definition) -> bool {
-    definition.steps().iter().any(|step| !step.secrets.is_empty()) || begun(definition).any(any)
+    definition.steps().iter().any(|step| !step.secrets.is_empty())
+        || of_hooks(definition).next().is_some()
+        || begun(definition).any(any)
 }
 
-fn look_for(app: &App, definition: &Definition) -> Result<(), ApiError> {
-    for step in definition.steps() {
-        if let Err(error) = app.secrets.of_step(&step.secrets) {
-            let message = format!("step `{}` of `{}` cannot start: {}", step.name, definition.name, error.in_full());
-            return Err(ApiError::new(ErrorCode::MissingSecret, message).hint(error.hint()));
+/// More than that are not told one by one.
+const LACKS_TOLD: usize = 20;
+
+/// All that is missing, in one answer: whoever sets one of them should not find the next one only then.
+fn refuse(lacks: &[(String, SecretError)]) -> Result<(), ApiError> {
+    let message = match lacks {
+        [] => return Ok(()),
+        [(what, error)] => format!("{what}: {}", error.in_full()),
+        several => {
+            let told = several.iter().take(LACKS_TOLD).map(|(what, error)| format!("{what}: {error}"));
+            let mut told: Vec<String> = told.collect();
+            if let Some(more) = several.len().checked_sub(LACKS_TOLD).filter(|more| *more > 0) {
+                told.push(format!("{more} more like these"));
+            }
+            told.join("; ")
+        }
+    };
+    let mut hints: Vec<String> = Vec::new();
+    for hint in lacks.iter().take(LACKS_TOLD).map(|(_, error)| error.hint()) {
+        if !hints.contains(&hint) {
+            hints.push(hint);
         }
     }
-    begun(definition).try_for_each(|child| look_for(app, child))
+    Err(ApiError::new(ErrorCode::MissingSecret, message).hint(hints.join("; ")))
+}
+
+/// What steps cannot be given, and what hooks could not be signed with.
+fn look_for(
+    app: &App,
+    definition: &Definition,
+    seen: &mut HashSet<*const Definition>,
+    lacks: &mut Vec<(String, SecretError)>,
+) {
+    let name = &definition.name;
+    for step in definition.steps() {
+        if let Err(error) = app.secrets.of_step(&step.secrets) {
+            lacks.push((format!("step `{}` of `{name}` cannot start", step.name), error));
+        }
+    }
+    for (on, secret) in of_hooks(definition) {
+        if let Err(error) = app.secrets.get(secret) {
+            lacks.push((format!("a webhook in `{}` of `{name}` cannot be signed", on.word()), error));
+        }
+    }
+    for child in begun(definition) {
+        if seen.insert(std::ptr::from_ref(child)) {
+            look_for(app, child, seen, lacks);
+        }
+    }
+}
+
+/// What a task names that the server does not have, as warnings at their places. One of these looks each secret up once.
+pub(super) struct Lookup<'a> {
+    app: &'a App,
+    known: RefCell<HashMap<String, Option<(String, String)>>>,
+}
+
+impl<'a> Lookup<'a> {
+    pub(super) fn new(app: &'a App) -> Lookup<'a> {
+        Lookup { app, known: RefCell::default() }
+    }
+
+    pub(super) fn missing(&self, listing: &Listing) -> Vec<api::Diagnostic> {
+        let Some(known) = &listing.good else { return Vec::new() };
+        if !secrets::names(&known.task).any(|name| self.problem(name).is_some()) {
+            return Vec::new();
+        }
+        let file = listing.file.as_deref().unwrap_or(&listing.name);
+        let found = secrets::missing(&known.row.source, file, &|name| self.problem(name));
+        found.iter().map(to_api).collect()
+    }
+
+    /// What is wrong with a secret, and what to do about it.
+    fn problem(&self, name: &str) -> Option<(String, String)> {
+        let look = || self.app.secrets.get(name).err().map(|error| (error.to_string(), error.hint()));
+        self.known.borrow_mut().entry(name.to_owned()).or_insert_with(look).clone()
+    }
 }
 
 /// The tasks that steps and hooks begin; there is no circle among them.

@@ -17,13 +17,15 @@ use crate::tasks::{self, KnownTask, Listing};
 
 use super::error::ApiError;
 use super::extract::{Path, RawBody, json};
+use super::secrets::Lookup;
 use super::triggers::Known;
 use super::{answer, submit};
 
 pub(super) async fn list(State(app): State<Arc<App>>) -> Result<Response, ApiError> {
     app.read(|app| {
-        let known = Known::read(app)?;
-        let tasks: Vec<TaskSummary> = app.tasks.all().iter().map(|listing| summary(listing, &known)).collect();
+        let (known, secrets) = (Known::read(app)?, Lookup::new(app));
+        let tasks: Vec<TaskSummary> =
+            app.tasks.all().iter().map(|listing| summary(listing, &known, &secrets)).collect();
         Ok(answer(StatusCode::OK, &Page::whole(tasks)))
     })
     .await
@@ -65,7 +67,7 @@ pub(super) async fn put(
 
 fn found(app: &App, name: &str) -> Result<Response, ApiError> {
     let listing = app.tasks.get(name).ok_or_else(|| no_such_task(name))?;
-    Ok(answer(StatusCode::OK, &task(&listing, &Known::read(app)?)))
+    Ok(answer(StatusCode::OK, &task(&listing, &Known::read(app)?, &Lookup::new(app))))
 }
 
 fn check_name(app: &App, name: &str, known: &KnownTask) -> Result<(), ApiError> {
@@ -100,7 +102,7 @@ fn no_such_task(name: &str) -> ApiError {
     ApiError::not_found(format!("there is no task `{name}`")).hint("`bowline tasks` lists them")
 }
 
-fn summary(listing: &Listing, known: &Known) -> TaskSummary {
+fn summary(listing: &Listing, known: &Known, secrets: &Lookup<'_>) -> TaskSummary {
     let good = listing.good.as_ref().map(|known| &known.task);
     let steps = good.map_or(0, |task| task.definition.steps().len());
     TaskSummary {
@@ -111,11 +113,11 @@ fn summary(listing: &Listing, known: &Known) -> TaskSummary {
         steps: u32::try_from(steps).unwrap_or(u32::MAX),
         triggers: known.of(&listing.name),
         usable: listing.is_usable(),
-        diagnostics: listing.diagnostics.clone(),
+        diagnostics: diagnostics(listing, secrets),
     }
 }
 
-fn task(listing: &Listing, known: &Known) -> Task {
+fn task(listing: &Listing, known: &Known, secrets: &Lookup<'_>) -> Task {
     let good = listing.good.as_ref().map(|known| &known.task);
     let inputs: Map<String, Value> =
         good.iter().flat_map(|task| &task.inputs).map(|input| (input.name.clone(), declaration(input))).collect();
@@ -126,12 +128,17 @@ fn task(listing: &Listing, known: &Known) -> Task {
         file: listing.file.clone(),
         updated_at: Some(listing.updated_at.into()),
         usable: listing.is_usable(),
-        diagnostics: listing.diagnostics.clone(),
+        diagnostics: diagnostics(listing, secrets),
         spec: listing.good.as_ref().map(|known| known.row.source.clone()).unwrap_or_default(),
         input: Value::Object(inputs),
         steps,
         triggers: known.of(&listing.name),
     }
+}
+
+/// What is wrong with its text, and what the server lacks for it now.
+fn diagnostics(listing: &Listing, secrets: &Lookup<'_>) -> Vec<api::Diagnostic> {
+    listing.diagnostics.iter().cloned().chain(secrets.missing(listing)).collect()
 }
 
 /// An input as its task file declares it; what was not said is left out.

@@ -98,3 +98,43 @@ async fn a_job_whose_secrets_are_missing_is_not_begun() {
     submit(parent).await.is(201);
     submit(DEPLOY).await.is(201);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_that_is_missing_is_named_at_once() {
+    let site = Site::start().await;
+    let spec = "name: many\nsteps:\n  a: { run: x, secrets: [ONE, TWO] }\n  b: { run: x, secrets: [THREE] }\n\
+                on_error: [ { webhook: 'https://example.com/', secret: FOUR } ]\n";
+    let error = site.post("/api/jobs", &json!({ "spec": spec })).await.is_error(422, "missing_secret");
+    let expected = "step `a` of `many` cannot start: the secrets `ONE` and `TWO` are not set on the server; \
+                    step `b` of `many` cannot start: the secret `THREE` is not set on the server; \
+                    a webhook in `on_error` of `many` cannot be signed: the secret `FOUR` is not set on the server";
+    assert_eq!(error["message"], expected);
+    for name in ["ONE", "TWO", "THREE"] {
+        site.set(name, VALUE).await.is(200);
+    }
+    let error = site.post("/api/jobs", &json!({ "spec": spec })).await.is_error(422, "missing_secret");
+    assert!(error["hint"].as_str().is_some_and(|hint| hint.starts_with("`bowline secret set FOUR`")), "{error}");
+    site.set("FOUR", VALUE).await.is(200);
+    site.post("/api/jobs", &json!({ "spec": spec })).await.is(201);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_says_which_of_its_secrets_are_missing() {
+    let site = Site::start().await;
+    let spec = "name: hooked\nsteps:\n  a: { run: x, secrets: [ONE] }\ntriggers: [ { webhook: in, secret: TWO } ]\n\
+                on_error:\n  - webhook: https://example.com/\n    secret: THREE\n";
+    let pushed = site.as_admin("PUT", "/api/tasks/hooked").json(&json!({ "spec": spec })).send().await.is(200);
+    let told = |task: &Value| -> Vec<(u64, u64, String)> {
+        let number = |value: &Value| value.as_u64().expect("a number");
+        let one =
+            |d: &Value| (number(&d["line"]), number(&d["column"]), d["message"].as_str().expect("words").to_owned());
+        task["diagnostics"].as_array().expect("a list").iter().map(one).collect()
+    };
+    let not_set = |name: &str| format!("the secret `{name}` is not set on the server");
+    assert_eq!(told(&pushed), [(3, 26, not_set("ONE")), (4, 36, not_set("TWO")), (7, 13, not_set("THREE"))]);
+    assert_eq!((&pushed["usable"], &pushed["diagnostics"][0]["code"]), (&json!(true), &json!("missing_secret")));
+    site.set("ONE", VALUE).await.is(200);
+    site.set("THREE", VALUE).await.is(200);
+    let listed = site.get("/api/tasks").await.is(200);
+    assert_eq!(told(&listed["items"][0]), [(4, 36, not_set("TWO"))]);
+}

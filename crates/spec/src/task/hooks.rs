@@ -64,7 +64,11 @@ fn hook(node: &Node, texts: &mut Texts<'_>, sink: &mut Sink) -> Option<HookWork>
         (None, Some(webhook), None) => {
             belongs_not(with, "webhook", sink);
             let url = address(&webhook.value, sink)?.to_owned();
-            let secret = secret.and_then(|entry| values::filled_text("secret", &entry.value, sink)).map(str::to_owned);
+            let secret = secret.and_then(|entry| {
+                let name = values::filled_text("secret", &entry.value, sink)?;
+                name::hook_secret(name, entry.value.span, sink);
+                Some(name.to_owned())
+            });
             Some(HookWork::Tell(Outside::Webhook(Arc::new(Webhook { url, secret }))))
         }
         (None, None, Some(mail)) => {

@@ -18,7 +18,7 @@ mod kind;
 mod name;
 mod program;
 mod retry;
-mod secrets;
+pub mod secrets;
 pub(crate) mod shape;
 mod step;
 mod texts;

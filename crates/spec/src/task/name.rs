@@ -65,6 +65,13 @@ pub(super) fn secret(name: &str, span: Span, sink: &mut Sink) -> bool {
     check("secret", name, is_of_variable, span, sink)
 }
 
+/// The same where it was not asked for from the beginning.
+pub(super) fn hook_secret(name: &str, span: Span, sink: &mut Sink) {
+    if !is_secret_name(name) {
+        sink.add(bad("secret", name, span).later_rule());
+    }
+}
+
 /// Tags may begin with a digit and hold a few more signs, as in `gpu:a100` or `zone=eu-1`.
 pub fn is_tag(tag: &str) -> bool {
     let fits = tag.chars().all(|c| c.is_ascii_alphanumeric() || "_-.:/=".contains(c));
@@ -81,9 +88,14 @@ fn is_name(name: &str, allowed: impl Fn(char) -> bool) -> bool {
 }
 
 fn check(what: &str, name: &str, allowed: impl Fn(char) -> bool, span: Span, sink: &mut Sink) -> bool {
-    if is_name(name, allowed) {
-        return true;
+    let good = is_name(name, allowed);
+    if !good {
+        sink.add(bad(what, name, span));
     }
+    good
+}
+
+fn bad(what: &str, name: &str, span: Span) -> Finding {
     let (message, hint) = if name.len() > NAME_CHARS_MAX {
         (format!("this {what} name is longer than {NAME_CHARS_MAX} characters"), None)
     } else {
@@ -94,6 +106,5 @@ fn check(what: &str, name: &str, allowed: impl Fn(char) -> bool, span: Span, sin
         };
         (format!("`{}` is no {what} name", brief(name)), Some(hint.to_owned()))
     };
-    sink.add(Finding::error(Code::BadName, span, message).hint_if(hint));
-    false
+    Finding::error(Code::BadName, span, message).hint_if(hint)
 }

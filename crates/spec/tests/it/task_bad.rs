@@ -398,7 +398,21 @@ fn rules_that_came_later_do_not_hold_for_what_was_accepted() {
     assert!(read("run: x, if: \"[1] + 'x'\""));
     assert!(read("run: 'echo {{ item.zz }}', matrix: { os: [a] }"));
     assert!(read("run: x, matrix: { os: ['{{ input.os }}'] }"));
+    let hook = "name: t\nsteps: { s: { run: x } }\non_error: [ { webhook: 'https://example.com/', secret: a-b } ]\n";
+    let (stored, _) = spec::task::parse_stored(hook, "t.yaml", &spec::task::Options::default());
+    assert!(stored.is_some());
     assert!(!read("run: x, workdir: ''"), "the others do");
+}
+
+#[test]
+fn secrets_that_nobody_can_set() {
+    check(
+        "name: t\nsteps: { s: { run: x } }\non_error: [ { webhook: 'https://example.com/', secret: a-b } ]\n",
+        &expect![[r#"
+            t.yaml:3:56 error bad_name: `a-b` is no secret name
+                names begin with a letter or `_` and go on with letters, digits and `_`
+        "#]],
+    );
 }
 
 #[test]

@@ -81,6 +81,8 @@ pub struct Listed {
 pub enum SecretError {
     #[error("the secret `{name}` is not set on the server")]
     NotSet { name: String },
+    #[error("the secrets {} are not set on the server", and(names))]
+    SeveralNotSet { names: Vec<String> },
     #[error("the file of the secret `{name}` can be read by others, so it is not used")]
     ReadByOthers { name: String },
     #[error("the secret `{name}` cannot be read: {source}")]
@@ -102,6 +104,9 @@ impl SecretError {
         match self {
             SecretError::NotSet { name } => format!(
                 "{self}: there is no {PREFIX}{name} in its environment, no {FOLDER}/{name} in its data folder, and none in its store"
+            ),
+            SecretError::SeveralNotSet { .. } => format!(
+                "{self}: they are neither in its environment ({PREFIX}NAME), nor in {FOLDER} in its data folder, nor in its store"
             ),
             other => other.to_string(),
         }
@@ -132,6 +137,10 @@ impl SecretError {
                 format!(
                     "`bowline secret set {name}`, or set {PREFIX}{name}, or write {FOLDER}/{name} in the server's data folder"
                 )
+            }
+            SecretError::SeveralNotSet { names } => {
+                let set: Vec<String> = names.iter().map(|name| format!("`bowline secret set {name}`")).collect();
+                set.join(", ")
             }
             SecretError::ReadByOthers { name } => format!("chmod 600 {FOLDER}/{name} in the server's data folder"),
             SecretError::Unreadable { name, .. } => format!("see to {FOLDER}/{name} in the server's data folder"),
@@ -239,17 +248,43 @@ impl Secrets {
 impl SecretSource for Secrets {
     fn of_step(&self, names: &[Arc<str>]) -> Result<SecretValues, SecretError> {
         let mut values = SecretValues::new();
+        let (mut not_set, mut other) = (Vec::new(), None);
         for name in names {
-            // No task that was checked names it; a stored text of long ago may.
-            if **name == *OWN_KEY {
-                return Err(SecretError::NotSet { name: name.to_string() });
+            match self.one_of_step(name) {
+                Ok(value) => drop(values.insert(name.to_string(), value)),
+                Err(SecretError::NotSet { name }) => not_set.push(name),
+                Err(error) => other = other.or(Some(error)),
             }
-            let value = SecretValue::from_bytes(self.get(name)?);
-            let value = value.map_err(|why| SecretError::Unfit { name: name.to_string(), why })?;
-            values.insert(name.to_string(), value);
+        }
+        // Whoever sets one of them should not find the next one only then.
+        match (not_set.len(), other) {
+            (0, None) => {}
+            (0, Some(error)) => return Err(error),
+            (1, _) => return Err(SecretError::NotSet { name: not_set.remove(0) }),
+            (_, _) => return Err(SecretError::SeveralNotSet { names: not_set }),
         }
         let bytes = values.values().map(|value| value.expose().len()).sum();
         if bytes > STEP_SECRETS_BYTES_MAX { Err(SecretError::TooMuch { bytes }) } else { Ok(values) }
+    }
+}
+
+impl Secrets {
+    fn one_of_step(&self, name: &str) -> Result<SecretValue, SecretError> {
+        // No task that was checked names it; a stored text of long ago may.
+        if name == OWN_KEY {
+            return Err(SecretError::NotSet { name: name.to_owned() });
+        }
+        let value = SecretValue::from_bytes(self.get(name)?);
+        value.map_err(|why| SecretError::Unfit { name: name.to_owned(), why })
+    }
+}
+
+/// `A`, `B` and `C`.
+fn and(names: &[String]) -> String {
+    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    match quoted.as_slice() {
+        [init @ .., last] if !init.is_empty() => format!("{} and {last}", init.join(", ")),
+        all => all.join(", "),
     }
 }
 
@@ -413,5 +448,8 @@ mod tests {
         assert_eq!(why(&["LARGE"]), "the secret `LARGE` has 40000 bytes, more than the 32768 allowed");
         assert!(why(&["PART0", "PART1", "PART2"]).contains("90000 bytes together"));
         assert!(why(&["GOOD", "NONE"]).starts_with("the secret `NONE` is not set on the server"));
+        let several = of_step(&["NONE", "SHORT", "GOOD", "NOR", "THIS"]).expect_err("three are not there");
+        assert_eq!(several.to_string(), "the secrets `NONE`, `NOR` and `THIS` are not set on the server");
+        assert!(several.hint().ends_with("`bowline secret set NOR`, `bowline secret set THIS`"), "{}", several.hint());
     }
 }
