@@ -118,6 +118,8 @@ bugs! {
     LeaseFenceIgnored "lease-fence-ignored" 0 "a server that slept past the end of its lease writes as if it still had it"
     LeaseOutlivesHolder "lease-outlives-holder" 0 "a server dies, and nobody ever takes over what it alone was to do"
     UnsafeStartInAmnesia "unsafe-start-in-amnesia" 0 "after commits were lost, steps start before all workers have said what they have"
+    FailuresLeaveNothing "failures-leave-nothing" 0 "a step that is to leave its files however it ends leaves none when it fails"
+    WorkerDeletedTooSoon "worker-deleted-too-soon" 0 "a worker is deleted as soon as it is away, and not when it has been for long"
 }
 
 impl Bug {

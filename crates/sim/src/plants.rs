@@ -176,10 +176,13 @@ fn provocation(bug: Bug) -> Provocation {
         Bug::LeaseOutlivesHolder => Provocation { servers: 3, ..plain(&["kill-server"]) },
         Bug::FamilyTornApart => Provocation { retention: true, ..plain(&["kill-worker"]) },
         Bug::PrunedInDoubt => Provocation { retention: true, ..long(&["long-cut", "sleep", "pull-plug"]) },
+        Bug::WorkerDeletedTooSoon => Provocation { retention: true, ..plain(&["cut", "kill-worker"]) },
         Bug::SlotFreedAtVerdict => Provocation { groups: ONE_AT_A_TIME, ..long(&["cut-and-act", "long-cut"]) },
         Bug::GroupSlotLeaks => Provocation { groups: ONE_AT_A_TIME, ..plain(&["kill-worker"]) },
         Bug::NewestCancelled => Provocation { groups: Some((2, WhenFull::CancelOldest)), ..long(&["kill-worker"]) },
-        Bug::ReportedBeforeStored | Bug::FetchSkipped => plain(&["kill-server", "kill-worker"]),
+        Bug::ReportedBeforeStored | Bug::FetchSkipped | Bug::FailuresLeaveNothing => {
+            plain(&["kill-server", "kill-worker"])
+        }
         Bug::DeafTimeCounts => plain(&["freeze-server", "cut", "kill-server"]),
         Bug::NoTimeToCallIn => long(&["long-cut", "short-kill-server"]),
         Bug::StartFlipsSiblings => Provocation { servers: 3, ..long(&["kill-server", "restart-server"]) },

@@ -60,6 +60,9 @@ pub struct RetentionPlan {
     pub workers_secs: Option<u64>,
 }
 
+/// Longer than most are away.
+const AWAY_SECS: u64 = 300;
+
 impl RetentionPlan {
     /// By dice of its own: most worlds keep everything.
     pub fn roll(seed: u64) -> Option<RetentionPlan> {
@@ -72,7 +75,8 @@ impl RetentionPlan {
 
     /// One in any case.
     pub fn roll_some(seed: u64) -> RetentionPlan {
-        RetentionPlan::some(&mut Dice::new(seed, "some retention"))
+        let plan = RetentionPlan::some(&mut Dice::new(seed, "some retention"));
+        RetentionPlan { workers_secs: Some(AWAY_SECS), ..plan }
     }
 
     fn some(dice: &mut Dice) -> RetentionPlan {

@@ -87,7 +87,7 @@ impl Files {
         let leaves = match self.rule {
             None => false,
             Some(KeepWhen::Success) => well,
-            Some(KeepWhen::Always) => began,
+            Some(KeepWhen::Always) => began && (well || !planted::is(Bug::FailuresLeaveNothing)),
         };
         if leaves && self.keep == Keep::Nothing {
             self.keep = Keep::Wanted;
