@@ -73,6 +73,8 @@ pub(super) async fn submit(
 async fn prepare(app: &Arc<App>, body: &[u8]) -> Result<(Arc<KnownTask>, Value), ApiError> {
     let request: SubmitRequest = json(body)?;
     let settings = overrides(app.tasks.settings(), &request)?;
+    let named = request.task.as_ref().and_then(|name| app.tasks.get(name)).and_then(|listing| listing.file.clone());
+    let file = request.file.clone().or(named);
     let task = match (request.task, request.spec) {
         (Some(name), None) => by_name(app, &name, settings.clone()).await?,
         (None, Some(text)) => by_text(app, text, request.file, settings.clone()).await?,
@@ -81,7 +83,7 @@ async fn prepare(app: &Arc<App>, body: &[u8]) -> Result<(Arc<KnownTask>, Value),
     };
     let input = bind(&task.task, request.input)?;
     let (task, kin) = with_kin(app, task, settings).await?;
-    fits(&task, &kin)?;
+    fits(&task, file.as_deref().unwrap_or(task.name()), &kin)?;
     secrets::want_all(app, &task.task.definition).await?;
     Ok((task, input))
 }
@@ -107,8 +109,8 @@ pub(super) async fn with_kin(
 }
 
 /// Not where a task is given what it cannot take, here or further down: its step or hook could only fail.
-fn fits(task: &KnownTask, kin: &Kin) -> Result<(), ApiError> {
-    let mut problems = misfits(&task.task.definition, &task.row.source, kin, &mut HashSet::new());
+fn fits(task: &KnownTask, file: &str, kin: &Kin) -> Result<(), ApiError> {
+    let mut problems = misfits(&task.task.definition, (&task.row.source, file), kin, &mut HashSet::new());
     // What both a step and a hook begin is looked at twice.
     let mut told = HashSet::new();
     problems.retain(|p| told.insert((p.file().to_owned(), p.line(), p.column(), p.message.clone())));
@@ -122,13 +124,18 @@ fn fits(task: &KnownTask, kin: &Kin) -> Result<(), ApiError> {
 }
 
 /// Of a task and of all that it begins, each where it is given.
-fn misfits(definition: &Definition, source: &str, kin: &Kin, seen: &mut HashSet<*const Definition>) -> Vec<Diagnostic> {
+fn misfits(
+    definition: &Definition,
+    (source, file): (&str, &str),
+    kin: &Kin,
+    seen: &mut HashSet<*const Definition>,
+) -> Vec<Diagnostic> {
     let found = calls::misfits(definition, &|name| kin.get(name).map(|known| &*known.task.inputs));
-    let mut problems = calls::diagnostics(found, Severity::Error, source, &definition.name);
+    let mut problems = calls::diagnostics(found, Severity::Error, source, file);
     for body in calls::calls(definition).map(|call| call.body) {
         let (Some(bound), Some(known)) = (&body.bound, kin.get(&*body.task)) else { continue };
         if seen.insert(Arc::as_ptr(&bound.definition)) {
-            problems.extend(misfits(&bound.definition, &known.row.source, kin, seen));
+            problems.extend(misfits(&bound.definition, (&known.row.source, &body.task), kin, seen));
         }
     }
     problems

@@ -204,7 +204,8 @@ async fn what_a_task_cannot_take_is_told_before_anything_begins() {
     let outer = "name: outer\nsteps:\n  a: { task: notify, with: { n: some } }\non_error: [ { task: notify } ]\n";
     let value = "the task `notify` cannot take this: `n` must be a whole number, not `some`";
 
-    let error = site.post("/api/jobs", &json!({ "spec": outer })).await.is_error(422, "invalid_task");
+    let submit = json!({ "spec": outer, "file": "outer.yaml" });
+    let error = site.post("/api/jobs", &submit).await.is_error(422, "invalid_task");
     assert_eq!(error["message"], format!("the task is not good: {value}"));
     let places = |error: &Value| -> Vec<(String, u64, u64)> {
         let found = error["diagnostics"].as_array().expect("a list").iter();
@@ -212,7 +213,7 @@ async fn what_a_task_cannot_take_is_told_before_anything_begins() {
             |d: &Value| (d["file"].as_str().expect("a file").to_owned(), d["line"].as_u64(), d["column"].as_u64());
         found.map(place).map(|(file, line, column)| (file, line.expect("a line"), column.expect("a column"))).collect()
     };
-    assert_eq!(places(&error), [("outer".to_owned(), 3, 33), ("outer".to_owned(), 4, 21)]);
+    assert_eq!(places(&error), [("outer.yaml".to_owned(), 3, 33), ("outer.yaml".to_owned(), 4, 21)]);
 
     // One that begins a task that does it is told as well; what is pushed is only warned of, since either may change.
     let pushed = push("outer", outer).await.is(200);
