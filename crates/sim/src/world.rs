@@ -35,6 +35,9 @@ use crate::workload::{self, JobPlan};
 /// After the last job: workers that are away come back, their logs are sent, or closed after a window.
 const SETTLE: Duration = Duration::from_secs(300);
 
+/// The longest that anything runs, with its end.
+const LAST_END: Duration = Duration::from_secs(1200);
+
 pub struct World {
     pub(crate) seed: u64,
     pub(crate) setup: Setup,
@@ -247,7 +250,15 @@ impl World {
             // Somebody is still to hear of it.
             self.over_since = Some(now);
         }
-        self.over_since.is_some_and(|since| now > since + SETTLE)
+        let settled = self.over_since.is_some_and(|since| now > since + SETTLE);
+        // What was given up and is let run to its end has it soon, and is told and put away then.
+        let lives =
+            || now < self.setup.length + LAST_END && self.checks.lock().expect("no checker panics").has_living();
+        if settled && lives() {
+            self.over_since = Some(now);
+            return false;
+        }
+        settled
     }
 
     fn has_findings(&self) -> bool {

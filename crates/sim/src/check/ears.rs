@@ -44,8 +44,8 @@ pub(crate) struct Ears {
     decided_after: Duration,
     /// What had been listened to when the last one went that had listened for long enough.
     nobody_judges_from: Option<Duration>,
-    /// How far ahead of true time commits have been at most, in microseconds, and what had been listened to at the last leap.
-    ahead: Option<i64>,
+    /// How far ahead of true time commits have been at most, in microseconds, and when; and what had been listened to at the last leap.
+    ahead: Option<(i64, Duration)>,
     leapt_from: Option<Duration>,
     workers: BTreeMap<WorkerId, Voice>,
     frozen: BTreeMap<AttemptId, Freeze>,
@@ -173,11 +173,15 @@ impl Ears {
     /// heard in the time between: it is deaf, and hearing begins anew.
     fn time_goes_by(&mut self, now: Duration, at: Time) {
         let ahead = at.0 - i64::try_from(now.as_micros()).unwrap_or(i64::MAX);
-        let leap = i64::try_from(LEAP_MIN.as_micros()).unwrap_or(i64::MAX);
-        if self.ahead.is_some_and(|most| ahead > most + leap) {
+        let micros = |span: Duration| i64::try_from(span.as_micros()).unwrap_or(i64::MAX);
+        // Of a clock that was set back it loses a tenth at most.
+        let most = self.ahead.map(|(most, at)| most - micros(now.saturating_sub(at)) / 10);
+        if most.is_some_and(|most| ahead > most + micros(LEAP_MIN)) {
             self.leapt_from = Some(self.listened);
         }
-        self.ahead = self.ahead.max(Some(ahead));
+        if most.is_none_or(|most| ahead >= most) {
+            self.ahead = Some((ahead, now));
+        }
     }
 
     /// A server was frozen, or its machine asleep. However short that was: by its clocks, or as its mark comes late, it may count as

@@ -424,6 +424,11 @@ impl Checks {
         self.ears.runner_freezes(AttemptId(ticket.attempt), now, now + time);
     }
 
+    /// Something that was started has not ended.
+    pub(crate) fn has_living(&self) -> bool {
+        self.lives.alive().next().is_some()
+    }
+
     pub(crate) fn disk_fails(&mut self, host: usize) {
         self.ears.disk_fails(host);
     }
