@@ -33,6 +33,7 @@ macro_rules! kept {
 }
 
 kept! {
+    a_hello_that_was_lost => "a-hello-that-was-lost",
     an_enrolment_that_was_lost => "an-enrolment-that-was-lost",
     links_of_deleted_workers => "links-of-deleted-workers",
     a_folder_without_its_spec => "a-folder-without-its-spec",

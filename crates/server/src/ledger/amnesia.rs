@@ -40,6 +40,9 @@ pub(super) const MARK_BEHIND: Evidence = Evidence::Own("the last mark is older t
 /// A worker has an attempt of a step that is on record, and the start of it is not.
 pub(super) const ATTEMPT_GONE: Evidence = Evidence::Own("a worker has an attempt that is not on record");
 
+/// A worker has a link here of which its row does not know.
+pub(super) const HELLO_GONE: Evidence = Evidence::Own("a worker's hello is not on record");
+
 /// Why commits are taken for lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Evidence {

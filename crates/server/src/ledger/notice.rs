@@ -17,7 +17,7 @@ use store::{Batch, Committed, Store, StoreError};
 
 use crate::dispatch::{LinkId, Place};
 
-use super::amnesia::EVENTS_GONE;
+use super::amnesia::{EVENTS_GONE, HELLO_GONE};
 use super::cache::LoadError;
 use super::core::Core;
 use super::effects::{self, Indexes};
@@ -229,14 +229,28 @@ impl<S: Store> Core<S> {
         }
         for (link, attempt, place, epoch) in self.held_here(job) {
             let here = self.links.get(&link).map(|l| l.epoch).unwrap_or_default();
+            let brought = told.iter().any(|(_, id, _)| *id == attempt);
             match epoch.cmp(&here) {
+                Ordering::Less if brought && self.is_hello_gone(link) => self.forgotten = Some(HELLO_GONE),
                 // It was given on a link before this one, and was not brought along.
                 Ordering::Less => self.link_gone(attempt, place, Seen::On(epoch), round),
-                Ordering::Equal if !told.iter().any(|(_, id, _)| *id == attempt) => {
-                    self.say_again(link, place, round);
-                }
+                Ordering::Equal if !brought => self.say_again(link, place, round),
                 // The worker has a newer link, which is not known here yet.
                 Ordering::Equal | Ordering::Greater => {}
+            }
+        }
+    }
+
+    /// By its row the worker never had the link that it has here.
+    fn is_hello_gone(&mut self, link: LinkId) -> bool {
+        let Some((worker, epoch)) = self.links.get(&link).map(|known| (known.worker, known.epoch)) else {
+            return false;
+        };
+        match self.store.worker(worker) {
+            Ok(row) => row.is_some_and(|row| row.epoch < epoch),
+            Err(error) => {
+                self.cache.missed(&error);
+                false
             }
         }
     }

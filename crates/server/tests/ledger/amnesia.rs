@@ -807,6 +807,24 @@ fn who_came_and_went_in_the_time_that_is_not_on_record_is_waited_for() {
     cluster.desk(0).check(job, "pending: queued");
 }
 
+/// No event and no mark was lost with it: only another server, which takes the worker for gone with the server that it was at before.
+#[test]
+fn a_hello_that_is_gone_is_noticed_when_others_act_as_if_there_had_been_none() {
+    let mut cluster = Cluster::new(3);
+    let mut w = cluster.desk(0).worker("w", "script", 1);
+    let job = cluster.desk(0).submit(ONE);
+    let spec = cluster.desk(0).start(&mut w);
+    cluster.kill(0);
+    let before = cluster.database.commits();
+    let comes = Hello { last_epoch: w.welcome.epoch, ..hello("w", "script", 1, vec![held(&spec, HeldState::Running)]) };
+    let mut back = cluster.desk(1).knock(w.worker, comes).welcomed();
+    forget_since(&cluster, before);
+    cluster.pass(SECOND * 20);
+    cluster.desk(2).check(job, "recovering: recovering");
+    back.take();
+    assert!(back.closed, "it is asked to come again");
+}
+
 /// Two servers notice the same loss at once: who was asked by then is waited for all the same.
 #[test]
 fn who_was_asked_is_waited_for_though_another_server_says_the_same() {
