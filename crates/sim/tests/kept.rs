@@ -33,6 +33,7 @@ macro_rules! kept {
 }
 
 kept! {
+    a_child_that_nobody_waited_for => "a-child-that-nobody-waited-for",
     a_hello_that_was_lost => "a-hello-that-was-lost",
     an_enrolment_that_was_lost => "an-enrolment-that-was-lost",
     links_of_deleted_workers => "links-of-deleted-workers",

@@ -216,6 +216,8 @@ impl Draft<'_> {
         match self.step(ix).state.name() {
             StateName::Pending | StateName::Queued | StateName::Running | StateName::Recovering => {
                 self.call_child_off(ix, false);
+                // It has some time to end, and nobody waits for it.
+                self.header.strays |= self.step(ix).state.child().is_some();
                 self.give_up(ix, &failure);
                 self.drop_offer(ix);
                 self.end(ix, Verb::Fail, End::Failed, Some(failure), message)

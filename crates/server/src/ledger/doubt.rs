@@ -20,6 +20,9 @@ const CHILDREN_MAX: usize = 10_000;
 /// Jobs that are remembered to be over with all that they left.
 const SETTLED_MAX: usize = 100_000;
 
+/// A child that is called off, and that its parent does not wait for, is looked at so often.
+const CHILD_LOOK: Duration = Duration::from_secs(10);
+
 /// When an attempt of this step that was given up then, without proof, holds no slot any more: after its window where its lease is
 /// over by then or its effects allow a copy beside it, and else after the longest that any may.
 pub fn slot_held_until(def: &StepDef, given_up_at: Time, window: Duration, longest: Duration) -> Time {
@@ -45,15 +48,18 @@ impl<S: Store> Core<S> {
 
     /// The longest that anything of it, or of what it began, counts.
     fn stray_until(&mut self, id: JobId, round: &Round) -> Result<Option<Time>, StoreError> {
-        let (strays, begins) = match self.cache.load(id, &mut self.store, &self.definitions) {
+        let (open, strays, begins) = match self.cache.load(id, &mut self.store, &self.definitions) {
             Ok(cached) => {
                 let begins = cached.job.definition.steps().iter().any(|step| matches!(step.work, Work::Child(_)));
-                (cached.job.header.strays, begins)
+                (!cached.job.header.state.is_final(), cached.job.header.strays, begins)
             }
             Err(LoadError::Store(error @ StoreError::Unavailable { .. })) => return Err(error),
             // Nobody could end the doubt.
             Err(LoadError::NotFound | LoadError::Store(_)) => return Ok(None),
         };
+        if open {
+            return Ok(Some(round.now + CHILD_LOOK));
+        }
         if !strays {
             return Ok(None);
         }

@@ -631,6 +631,7 @@ impl Witness for Checks {
         self.ends.refused(batch);
         self.schedules.refused(&self.ears, batch);
         self.notices.refused(&self.ears, batch);
+        self.orphans.refused(self.now, batch);
     }
 
     fn acted(&mut self, tenure: Tenure) {

@@ -1,7 +1,11 @@
 //! Promise: what nobody wants any more does not run on. An attempt that was cancelled, timed out or replaced is over soon
 //! after its worker could be told: at once, or when it comes back.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
+
+use engine::JobId;
+use store::Batch;
 
 use super::Findings;
 use super::ears::Ears;
@@ -17,12 +21,20 @@ const MARGIN: Duration = Duration::from_secs(30);
 /// Every so often is often enough.
 const EVERY: Duration = Duration::from_secs(5);
 
+/// A server leaves a job alone for so long that the database refused.
+const LEFT_ALONE: Duration = Duration::from_secs(60);
+
 #[derive(Debug, Default)]
 pub(crate) struct Orphans {
     next: Duration,
+    refused: BTreeMap<JobId, Duration>,
 }
 
 impl Orphans {
+    pub(crate) fn refused(&mut self, now: Duration, batch: &Batch) {
+        self.refused.extend(batch.jobs.iter().map(|write| (write.row.id, now)));
+    }
+
     pub(crate) fn look(
         &mut self,
         now: Duration,
@@ -49,7 +61,8 @@ impl Orphans {
             let voice = ears.worker(attempt.worker);
             let thawed = ears.freeze(id).map_or(Duration::ZERO, |freeze| freeze.until);
             let grace = plans.step(rows, attempt.place).map(|plan| plan.end_time()).unwrap_or_default();
-            let gone_by = over.max(voice.hello).max(thawed).max(readable) + grace + MARGIN;
+            let left_alone = self.refused.get(&attempt.place.job).map_or(Duration::ZERO, |at| *at + LEFT_ALONE);
+            let gone_by = over.max(voice.hello).max(thawed).max(readable).max(left_alone) + grace + MARGIN;
             if voice.seen > gone_by {
                 let why = if replaced { "was replaced" } else { "was told to stop" };
                 let (job, late) = (attempt.place.job, now - gone_by);
