@@ -164,6 +164,11 @@ pub enum Event {
         step: StepIx,
         child: JobId,
     },
+    /// The database was put back to an earlier state, says an operator: whatever happened since is not on record. Each such word
+    /// has a time of its own, and counts once.
+    Restored {
+        at: Time,
+    },
     /// The step's check time has come.
     Check {
         step: StepIx,
@@ -285,6 +290,8 @@ pub enum About {
     Slot,
     /// Another job goes on where this one ended.
     Continued,
+    /// What it did of late may not be on record.
+    Restored,
     /// What followed on its end or on a notice, or could not.
     Hook,
     /// Something takes longer than it should.
@@ -383,6 +390,8 @@ pub enum Rejection {
     NotItsChild,
     #[error("the job does not wait for its concurrency group")]
     NotInLine,
+    #[error("the job was told before that the database was restored")]
+    RestoredBefore,
     /// Each counts once.
     #[error("{by} has approved it already, and {missing} more must")]
     ApprovedBefore { by: String, missing: u32 },

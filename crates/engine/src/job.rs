@@ -68,6 +68,8 @@ pub struct Header {
     pub strays: bool,
     /// It lost touch with a worker, or lost one, on the way.
     pub recovered: bool,
+    /// The last time that the database was put back to an earlier state while the job was open, as far as the job was told.
+    pub restored_at: Option<Time>,
     /// Attempts of jobs of the same family that are not on record, and that workers have.
     pub unborn: Vec<Unborn>,
     /// None once the job is final.
@@ -117,6 +119,8 @@ pub struct Step {
     pub unanswered_offers: u32,
     /// Nothing is heard of it, and the installation leaves it to an operator what follows.
     pub for_operator: bool,
+    /// It may have run in a time that is not on record any more: nothing of it begins before a person says so.
+    pub in_doubt: bool,
     /// When it was noticed that an attempt takes longer than expected; and that it waits too long in the queue.
     pub late_at: Option<Time>,
     pub queue_old_at: Option<Time>,
@@ -286,6 +290,7 @@ impl Step {
             losses: 0,
             unanswered_offers: 0,
             for_operator: false,
+            in_doubt: false,
             late_at: None,
             queue_old_at: None,
             delegated_at: None,

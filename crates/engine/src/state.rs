@@ -159,6 +159,8 @@ pub struct Held {
     pub wanted: u32,
     /// Those who did, the first one first.
     pub approvals: Vec<Approval>,
+    /// The attempt that was under way by a record that was put back to an earlier state: it may still run, and its worker's word on it counts.
+    pub live: Option<Live>,
 }
 
 /// One person's yes.
@@ -337,12 +339,8 @@ impl State {
             State::Running(live) => Some(live),
             State::Recovering(r) => Some(&r.live),
             State::Cancelling(c) => Some(&c.live),
-            State::Pending
-            | State::Queued(_)
-            | State::Delegated(_)
-            | State::Held(_)
-            | State::Waiting(_)
-            | State::Final(_) => None,
+            State::Held(held) => held.live.as_ref(),
+            State::Pending | State::Queued(_) | State::Delegated(_) | State::Waiting(_) | State::Final(_) => None,
         }
     }
 

@@ -68,8 +68,8 @@ fn of_current(state: &State, held: Held) -> Verdict {
         (_, Held::Ended) => Verdict::SendResult,
         (State::Cancelling(cancelling), Held::Waiting | Held::Running) => Verdict::Stop(cancelling.mode),
         (State::Running(_) | State::Recovering(_), Held::Waiting) => Verdict::Go,
-        (State::Running(_) | State::Recovering(_), Held::Running) => Verdict::Continue,
-        // Only offered: the offer ended with the link that it was made on.
+        (State::Running(_) | State::Recovering(_) | State::Held(_), Held::Running) => Verdict::Continue,
+        // Only offered: the offer ended with the link that it was made on. Or put before a person, who has to say that it may start.
         (_, Held::Waiting) => Verdict::Forget,
         (_, Held::Running) => Verdict::Stop(StopMode::Kill),
     }

@@ -6,6 +6,6 @@ SELECT s.job_id AS job, s.ix, s.attempt_id AS other,
 FROM steps s LEFT JOIN attempts a ON a.id = s.attempt_id
 WHERE s.attempt_id IS NOT NULL
   AND ((s.state = 'queued' AND a.id IS NOT NULL)
-    OR (s.state IN ('running', 'recovering', 'cancelling')
+    OR (s.state IN ('running', 'recovering', 'cancelling', 'held')
         AND (a.id IS NULL OR a.job_id <> s.job_id OR a.ix <> s.ix OR a.fence <> s.fence OR a.worker_id <> s.worker_id
-          OR a.state <> CASE s.state WHEN 'recovering' THEN 'recovering' ELSE 'running' END)))
+          OR a.state <> CASE WHEN s.state IN ('recovering', 'held') THEN 'recovering' ELSE 'running' END)))

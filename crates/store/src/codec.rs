@@ -181,6 +181,7 @@ pub fn event_row(job: JobId, note: &Note) -> EventRow {
         }
         About::CancelAsked => row.kind = "cancel_asked",
         About::Continued => row.kind = "continued",
+        About::Restored => row.kind = "restored",
         About::Hook => row.kind = "hook",
         About::Slot => row.kind = "slot",
         About::Notice { step } => {

@@ -48,6 +48,7 @@ macro_rules! conformance_tests {
     ($fixture:expr) => {
         $crate::conformance_tests! { @cases $fixture;
             jobs::every_step_state_comes_back,
+            jobs::what_is_held_since_a_restore_comes_back,
             jobs::every_job_state_comes_back,
             jobs::what_is_not_there_is_none,
             jobs::a_new_job_never_replaces_one,

@@ -124,6 +124,7 @@ impl Draft<'_> {
             // Its needs were met once: the word of that was lost as well.
             State::Pending => self.enqueue(ix, Verb::Enqueue, "its worker has started it already")?,
             State::Waiting(_) => self.enqueue(ix, Verb::TimerDone, "its worker has started it already")?,
+            State::Held(held) if held.live.is_some() => self.superseded(ticket, Verb::Approve)?,
             State::Held(_) => self.enqueue(ix, Verb::Approve, "its worker has started it already")?,
             State::Running(_) | State::Recovering(_) => self.superseded(ticket, Verb::Requeue)?,
             // It is told to end for a reason that another one may follow.
@@ -311,6 +312,9 @@ impl Draft<'_> {
     }
 
     pub(super) fn retry(&mut self, ix: StepIx, verb: Verb, delay: Duration, failure: Failure) -> Result<(), Rejection> {
+        if self.is_in_doubt(ix) {
+            return self.hold_after(ix, failure);
+        }
         let executed = self.step(ix).executions;
         let attempts = self.def(ix).retry.attempts;
         let reason = format!("{}; execution {} of {attempts} is next", failure.message, executed + 1);

@@ -15,6 +15,9 @@ impl Draft<'_> {
     /// A person's yes: the last one of those that are wanted moves the step on. Nobody counts twice.
     pub(super) fn approve(&mut self, ix: StepIx, by: &str, comment: &str) -> Result<(), Rejection> {
         let mut held = self.held(ix, "approve")?;
+        if held.live.is_some() {
+            return Err(Rejection::MayStillRun { steps: vec![ix] });
+        }
         let counted = held.approvals.iter().any(|approval| approval.by == by);
         if counted && !planted::is(Bug::ReviewerCountsTwice) {
             return Err(Rejection::ApprovedBefore { by: by.to_owned(), missing: held.missing() });
@@ -31,6 +34,7 @@ impl Draft<'_> {
             self.note(About::Approved { step: ix }, &reason);
             return Ok(());
         }
+        self.step_mut(ix).in_doubt = false;
         match self.def(ix).work {
             Work::Approve => self.end(ix, Verb::Approve, End::Success, None, &reason),
             Work::Run(_) | Work::Child(_) => self.begin(ix, Verb::Approve, &reason),

@@ -79,6 +79,11 @@ impl Draft<'_> {
                 let reason = format!("{who} came back after {:.1}s (link {})", away.as_secs_f64(), epoch.0);
                 self.shift(ix, Verb::Start, State::Running(live), &reason)
             }
+            State::Held(_) => {
+                self.record(Attempt::started(ix, live));
+                let reason = format!("{} has it (link {})", self.worker(live.worker), epoch.0);
+                self.shift(ix, Verb::Start, State::Running(live), &reason)
+            }
             State::Cancelling(cancelling) => {
                 self.record(Attempt::started(ix, live));
                 self.step_mut(ix).state = State::Cancelling(Cancelling { live, cut: None, ..cancelling });
@@ -109,6 +114,9 @@ impl Draft<'_> {
             step.executions -= 1;
             // Whatever kept it from starting may do so again: elsewhere if possible, and not at full speed.
             step.avoid = Some(live.worker);
+            if self.is_in_doubt(ix) {
+                return self.hold_in_doubt(ix, "the attempt never started");
+            }
             self.enqueue(ix, Verb::Requeue, "the attempt never started")?;
             self.set_offer(ix, None, Some(self.ctx.now + AFTER_VOID));
             return Ok(());
@@ -143,6 +151,11 @@ impl Draft<'_> {
         else {
             return fail(self, failure);
         };
+        if self.is_in_doubt(ix) {
+            // What a person makes of a loss is no execution of the policy.
+            self.step_mut(ix).executions -= 1;
+            return self.hold_after(ix, failure);
+        }
         let executed = self.step(ix).executions;
         if def.retry.on.worker_lost {
             return match def.retry.next_delay(&failure, executed, self.ctx.random) {
@@ -192,6 +205,8 @@ impl Draft<'_> {
                 self.await_return(ix, live, self.ctx.heard, &format!("{reason}; its window decides"))
             }
             State::Recovering(_) if self.may_follow_silence(ix) => Ok(()),
+            // Only a person goes on from here, and is told what may still run.
+            State::Held(_) => Ok(()),
             State::Running(live) | State::Recovering(Recovering { live, .. }) => {
                 let failure = self.failure_of_removal(ix, &live);
                 self.attempt_lost(ix, Some(failure.clone()), false);

@@ -18,6 +18,7 @@ mod loss;
 mod notices;
 mod release;
 mod resolve;
+mod restored;
 mod silence;
 mod words;
 
@@ -125,6 +126,7 @@ fn blank(
         held_since: None,
         strays: false,
         recovered: false,
+        restored_at: None,
         unborn: Vec::new(),
         check: None,
     };
@@ -173,6 +175,7 @@ pub fn apply(job: &Job, event: &Event, ctx: &Ctx<'_>) -> Result<Changes, Rejecti
         Event::Reject { step, by, reason } => draft.reject(*step, by, reason)?,
         Event::ChildEnded { step, child, end, strays } => draft.child_ended(*step, *child, end, *strays)?,
         Event::ChildMissing { step, child } => draft.child_missing(*step, *child)?,
+        Event::Restored { at } => draft.restored(*at)?,
         Event::Check { step } => draft.check(*step)?,
         Event::CheckJob => draft.check_job(),
         Event::Poisoned { step, message } => draft.poisoned(*step, message)?,
@@ -248,6 +251,10 @@ impl Draft<'_> {
 
     /// Moves a step to a final state.
     fn end(&mut self, ix: StepIx, verb: Verb, end: End, error: Option<Failure>, reason: &str) -> Result<(), Rejection> {
+        if let (State::Held(_), Verb::Cancel | Verb::Reject | Verb::Expire) = (&self.step(ix).state, verb) {
+            // Nobody waits any longer for word of an attempt that it may have.
+            self.attempt_lost(ix, error.clone(), false);
+        }
         self.shift(ix, verb, State::Final(end), reason)?;
         self.step_mut(ix).error = error;
         Ok(())
@@ -285,6 +292,7 @@ impl Event {
             | Event::Reject { .. }
             | Event::ChildEnded { .. }
             | Event::ChildMissing { .. }
+            | Event::Restored { .. }
             | Event::Check { .. }
             | Event::CheckJob
             | Event::Poisoned { .. } => None,

@@ -164,11 +164,17 @@ impl Draft<'_> {
 
     /// Nothing holds it back any more.
     pub(super) fn begin(&mut self, ix: StepIx, verb: Verb, reason: &str) -> Result<(), Rejection> {
+        if self.is_in_doubt(ix) {
+            return self.hold_in_doubt(ix, reason);
+        }
         if self.is_fan_out(ix) { self.fan_out(ix, verb, reason) } else { self.hand_out(ix, verb, reason) }
     }
 
     /// Leaves it to whoever does such steps: a worker, or a job of its own.
     pub(super) fn hand_out(&mut self, ix: StepIx, verb: Verb, reason: &str) -> Result<(), Rejection> {
+        if self.is_in_doubt(ix) {
+            return self.hold_in_doubt(ix, reason);
+        }
         match &self.def(ix).work {
             Work::Child(body) => self.begin_child(ix, verb, body),
             Work::Run(_) | Work::Approve => self.enqueue(ix, verb, reason),
@@ -181,14 +187,20 @@ impl Draft<'_> {
     }
 
     pub(super) fn hold(&mut self, ix: StepIx, verb: Verb, reason: &str) -> Result<(), Rejection> {
+        let held = self.new_hold(ix);
+        self.shift(ix, verb, State::Held(held), reason)
+    }
+
+    /// As its rules want it; without any, one person will do, who may take as long as they like.
+    pub(super) fn new_hold(&self, ix: StepIx) -> Held {
         let protection = &self.def(ix).protection;
-        let held = Held {
+        Held {
             since: self.ctx.now,
             expires_at: protection.hold_expires.map(|d| self.ctx.now + d),
             wanted: protection.reviewers.max(1),
             approvals: Vec::new(),
-        };
-        self.shift(ix, verb, State::Held(held), reason)
+            live: None,
+        }
     }
 
     pub(super) fn template_failed(&mut self, ix: StepIx, problem: &str) -> Result<(), Rejection> {

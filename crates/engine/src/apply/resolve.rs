@@ -1,4 +1,5 @@
-//! A person's word on a step whose worker is cut off: what the detectors cannot know, someone who looked can.
+//! A person's word on a step whose worker is cut off, or of which the record was put back to an earlier state: what the detectors
+//! cannot know, someone who looked can.
 
 use planted::Bug;
 use serde_json::Value;
@@ -7,7 +8,7 @@ use crate::attempt::Report;
 use crate::event::{About, AttemptNews, Rejection, Stale};
 use crate::failure::{Failure, FailureKind};
 use crate::ids::{AttemptId, StepIx};
-use crate::state::{End, Ground, Recovering, State};
+use crate::state::{End, Ground, Live, State, StateName};
 use crate::table::Verb;
 
 use super::draft::Draft;
@@ -56,18 +57,24 @@ impl Draft<'_> {
     pub(super) fn resolve(&mut self, order: &Resolve) -> Result<(), Rejection> {
         let ix = order.step;
         self.known(ix)?;
-        let State::Recovering(recovering) = self.step(ix).state else {
-            return Err(Rejection::NotNow { state: self.step(ix).state.name(), wanted: "resolve" });
+        let state = &self.step(ix).state;
+        let live = match state {
+            State::Recovering(recovering) => Some(recovering.live),
+            State::Held(held) if self.is_in_doubt(ix) => held.live,
+            other => return Err(Rejection::NotNow { state: other.name(), wanted: "resolve" }),
         };
         let about_live = !matches!(order.how, Resolution::AcceptLate { .. });
-        if about_live && recovering.live.attempt != order.attempt {
+        if about_live && live.is_some_and(|live| live.attempt != order.attempt) {
             return Err(Rejection::Stale(Stale::Attempt));
+        }
+        if state.name() == StateName::Held {
+            return self.resolve_held(order, live);
         }
         let ground = if order.confirm_dead { Some(Ground::PersonsWord) } else { self.ground_now(ix) };
         if order.how == Resolution::Rerun && ground.is_none() {
             return Err(Rejection::MayStillRun { steps: vec![ix] });
         }
-        self.close_for(order, &recovering);
+        self.close_for(order, live);
         let reason = format!("resolved as {} by {}", order.how.word(), order.by);
         match &order.how {
             Resolution::Rerun => {
@@ -80,6 +87,26 @@ impl Draft<'_> {
         }
     }
 
+    /// Whoever wants it to run says no more than that: one who approves it among others, if its rules want them.
+    fn resolve_held(&mut self, order: &Resolve, live: Option<Live>) -> Result<(), Rejection> {
+        let ix = order.step;
+        let reason = format!("resolved as {} by {}", order.how.word(), order.by);
+        if order.how != Resolution::Rerun {
+            self.close_for(order, live);
+            return self.settle_as(ix, &order.how, &order.by, (Verb::Succeed, Verb::Fail), &reason);
+        }
+        if live.is_some() && !order.confirm_dead {
+            return Err(Rejection::MayStillRun { steps: vec![ix] });
+        }
+        self.close_for(order, live);
+        if let State::Held(held) = &mut self.step_mut(ix).state
+            && held.live.take().is_some()
+        {
+            self.step_mut(ix).executions -= 1;
+        }
+        self.approve(ix, &order.by, "resolved as rerun")
+    }
+
     /// The ground that there is without anyone's word.
     fn ground_now(&self, ix: StepIx) -> Option<Ground> {
         if planted::is(Bug::RerunWithoutGround) {
@@ -89,13 +116,13 @@ impl Draft<'_> {
     }
 
     /// Closes the attempt that is cut off: its step is settled without it.
-    fn close_for(&mut self, order: &Resolve, recovering: &Recovering) {
-        let ix = order.step;
+    fn close_for(&mut self, order: &Resolve, live: Option<Live>) {
+        let (ix, Some(live)) = (order.step, live) else { return };
         let message = format!("Given up: its step was resolved as {} by {}", order.how.word(), order.by);
         self.attempt_lost(ix, Some(Failure::new(FailureKind::Resolved, message)), order.confirm_dead);
         if order.confirm_dead {
-            let reason = format!("{} is over: {} says so", self.whereabouts(&recovering.live), order.by);
-            let worker = recovering.live.worker;
+            let reason = format!("{} is over: {} says so", self.whereabouts(&live), order.by);
+            let worker = live.worker;
             self.note(About::Attempt { step: ix, worker, what: AttemptNews::Confirmed }, &reason);
         }
     }

@@ -116,6 +116,7 @@ impl View<'_> {
             State::Delegated(delegated) => self.delegated(def, step, delegated),
             State::Recovering(recovering) => self.recovering(recovering),
             State::Cancelling(cancelling) => self.cancelling(def, cancelling),
+            State::Held(held) if step.in_doubt => self.in_doubt(def, held),
             State::Held(held) => self.held(def, held),
             State::Waiting(waiting) => self.waiting(def, step, waiting),
             State::Final(end) => self.ended(def, step, *end),
@@ -273,6 +274,23 @@ impl View<'_> {
                 format!("its runner gave no sign of life for {}", span(Duration::from_millis(silent_ms)))
             }
         }
+    }
+
+    /// It may have run already, and only somebody who looks can know.
+    fn in_doubt(&self, def: &StepDef, held: &Held) -> String {
+        let waits = self.held(def, held);
+        let (what, run) = match held.live {
+            Some(live) => {
+                let who = self.worker(live.worker);
+                let what = format!("attempt {} was under way on {who}, and may still be", live.number);
+                (what, "`bowline resolve --rerun --confirm-dead`")
+            }
+            None => ("it may have run in the time that is lost".to_owned(), "`bowline approve`"),
+        };
+        format!(
+            "{waits}; the database was restored: {what}. {run} runs it, `bowline resolve --succeeded` or `--failed` says \
+             what became of it"
+        )
     }
 
     fn held(&self, def: &StepDef, held: &Held) -> String {

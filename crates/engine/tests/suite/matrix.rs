@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use engine::attempt::Loss;
 use engine::event::{Event, NoReturn, Rejection, Stale, Ticket};
 use engine::job::{Unborn, Unlisted};
-use engine::{AttemptId, Epoch, Failure, FailureKind, Fence, JobId, State, StepIx, WorkerId};
+use engine::{AttemptId, Epoch, Failure, FailureKind, Fence, JobId, State, StateName, StepIx, Time, WorkerId};
 use expect_test::expect_file;
 use uuid::Uuid;
 
@@ -17,7 +17,7 @@ use crate::support::script::{child_ended, child_of, report, resolve, world};
 use crate::support::world::World;
 
 /// What the row is called, the task, and how step `s` gets there.
-const STATES: [(&str, &str, &str); 16] = [
+const STATES: [(&str, &str, &str); 18] = [
     ("in line for its group", "s, t, group:g", ""),
     ("pending", "t -> s", ""),
     ("queued", "s, t", ""),
@@ -28,6 +28,8 @@ const STATES: [(&str, &str, &str); 16] = [
     ("done by a job", "s[child], t", ""),
     ("its job is called off", "s[child], t[if:always()], s -> u[if:always()]", "cancel"),
     ("held", "s[approve], t", ""),
+    ("held in doubt", "s, t", "restored"),
+    ("held with an attempt", "s, t", "go s; back s; restored"),
     ("waiting", "s[wait:1h], t", ""),
     ("success", "s, t", "go s; end s 0"),
     ("failed", "s, t", "go s; end s 1"),
@@ -85,6 +87,10 @@ fn the_stories_lead_where_they_say() {
             "in line for its group" => assert!(world.job.awaits_slot()),
             "queued, offered" => assert!(state.offer().is_some()),
             "the job is final" => assert!(world.job.is_final()),
+            "held in doubt" | "held with an attempt" => {
+                assert_eq!(state.name(), StateName::Held);
+                assert_eq!(state.live().is_some(), row == "held with an attempt");
+            }
             "done by a job" | "its job is called off" => assert!(state.child().is_some()),
             _ => {
                 assert_eq!(state.name().word(), row);
@@ -130,6 +136,7 @@ fn short(rejection: &Rejection) -> &'static str {
         Rejection::NoSuchStep => "no such step",
         Rejection::NotItsChild => "not its job",
         Rejection::NotInLine => "not in line",
+        Rejection::RestoredBefore => "restored before",
         Rejection::ApprovedBefore { .. } => "approved before",
         Rejection::OwnJob { .. } => "own job",
         Rejection::Illegal(_) => "ILLEGAL",
@@ -200,6 +207,11 @@ fn cases(world: &World, step: StepIx) -> Vec<Case> {
         plain("cancel by force", Event::Cancel { by: "ann".to_owned(), force: true }),
         plain("approve", Event::Approve { step, by: "ann".to_owned(), comment: String::new() }),
         plain("reject", Event::Reject { step, by: "ann".to_owned(), reason: "no".to_owned() }),
+        Case {
+            name: "the database was restored",
+            now: Event::Restored { at: Time(world.now.0) },
+            stale: vec![("told before", Event::Restored { at: Time(1) })],
+        },
         plain("check", Event::Check { step }),
         plain("check of the job", Event::CheckJob),
         plain("poisoned", Event::Poisoned { step: Some(step), message: "a bug".to_owned() }),
@@ -257,7 +269,7 @@ fn old_fence(ticket: Ticket) -> Ticket {
     Ticket { fence: Fence(1), ..ticket }
 }
 
-const VARIANTS: [&str; 30] = [
+const VARIANTS: [&str; 31] = [
     "Offer",
     "Refused",
     "OfferLost",
@@ -288,6 +300,7 @@ const VARIANTS: [&str; 30] = [
     "SecretMissing",
     "Admit",
     "TurnAway",
+    "Restored",
 ];
 
 /// No wildcard: a new event does not compile until it has its column.
@@ -323,6 +336,7 @@ fn variant(event: &Event) -> &'static str {
         Event::SecretMissing { .. } => 27,
         Event::Admit { .. } => 28,
         Event::TurnAway(_) => 29,
+        Event::Restored { .. } => 30,
     };
     VARIANTS[index]
 }

@@ -15,9 +15,16 @@ const DESIGN: &[(StateName, &[Verb], &[StateName])] = &[
     (Pending, &[Verb::Cancel], &[Cancelled]),
     (Waiting, &[Verb::TimerDone], &[Queued, Held]),
     (Waiting, &[Verb::Cancel], &[Cancelled]),
+    (Waiting, &[Verb::Hold], &[Held]),
     (Held, &[Verb::Approve], &[Queued, Success]),
     (Held, &[Verb::Reject, Verb::Expire, Verb::Cancel], &[Cancelled]),
+    // The database was restored: a worker's word, or a person's, on what became of it.
+    (Held, &[Verb::Hold], &[Held]),
+    (Held, &[Verb::Start], &[Running]),
+    (Held, &[Verb::Succeed], &[Success]),
+    (Held, &[Verb::Fail], &[Failed]),
     (Queued, &[Verb::Start], &[Running]),
+    (Queued, &[Verb::Hold], &[Held]),
     (Queued, &[Verb::Fail], &[Failed]),
     (Queued, &[Verb::Cancel], &[Cancelled]),
     (Running, &[Verb::Succeed], &[Success]),
@@ -27,7 +34,9 @@ const DESIGN: &[(StateName, &[Verb], &[StateName])] = &[
     (Running, &[Verb::Requeue], &[Queued]),
     (Running, &[Verb::Stop, Verb::CancelGraceful], &[Cancelling]),
     (Running, &[Verb::Recover], &[Recovering]),
+    (Running, &[Verb::Hold], &[Held]),
     (Recovering, &[Verb::Start], &[Running]),
+    (Recovering, &[Verb::Hold], &[Held]),
     (Recovering, &[Verb::Succeed], &[Success]),
     (Recovering, &[Verb::Fail], &[Failed]),
     (Recovering, &[Verb::Requeue], &[Queued]),
@@ -37,6 +46,7 @@ const DESIGN: &[(StateName, &[Verb], &[StateName])] = &[
     (Cancelling, &[Verb::CancelForce], &[Cancelled, Failed, Waiting, Queued]),
     (Cancelling, &[Verb::Succeed, Verb::Fail], &[Cancelled]),
     (Cancelling, &[Verb::Recover], &[Cancelling]),
+    (Cancelling, &[Verb::Hold], &[Held]),
 ];
 
 #[test]

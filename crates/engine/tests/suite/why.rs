@@ -419,6 +419,30 @@ fn held_for_two() {
 }
 
 #[test]
+fn held_since_the_database_was_restored() {
+    check(
+        "a",
+        "restored; pass 5m",
+        expect![[r#"
+        Only a person can move the job on, 1 step: 1 held. Step `a`: has waited 5m for approval; the database was restored: it may have run in the time that is lost. `bowline approve` runs it, `bowline resolve --succeeded` or `--failed` says what became of it.
+        a is held; owner: a person; seen: never
+          has waited 5m for approval; the database was restored: it may have run in the time that is lost. `bowline approve` runs it, `bowline resolve --succeeded` or `--failed` says what became of it
+          at 3600s: look again
+    "#]],
+    );
+    check(
+        "a",
+        "go a; restored",
+        expect![[r#"
+        Only a person can move the job on, 1 step: 1 held. Step `a`: has waited 0s for approval; the database was restored: attempt 1 was under way on worker build-1 (rack7), and may still be. `bowline resolve --rerun --confirm-dead` runs it, `bowline resolve --succeeded` or `--failed` says what became of it.
+        a is held; owner: a person; seen: never
+          has waited 0s for approval; the database was restored: attempt 1 was under way on worker build-1 (rack7), and may still be. `bowline resolve --rerun --confirm-dead` runs it, `bowline resolve --succeeded` or `--failed` says what became of it
+          at 3600s: look again
+    "#]],
+    );
+}
+
+#[test]
 fn waiting_for_a_retry() {
     check(
         "a[retry:3 delay:90s]",

@@ -41,6 +41,8 @@ struct StoredHeader {
     strays: bool,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     recovered: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    restored_at: Option<i64>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     unborn: Vec<StoredUnborn>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -111,6 +113,7 @@ pub(super) fn encode(header: &Header) -> String {
         held_since: header.held_since.map(|t| t.0),
         strays: header.strays,
         recovered: header.recovered,
+        restored_at: header.restored_at.map(|t| t.0),
         unborn: header.unborn.iter().map(encode_unborn).collect(),
         check: header.check.as_ref().map(Into::into),
     };
@@ -153,6 +156,7 @@ pub(super) fn decode(row: &LoadedJob) -> Result<Header, String> {
         held_since: stored.held_since.map(Time),
         strays: stored.strays,
         recovered: stored.recovered,
+        restored_at: stored.restored_at.map(Time),
         unborn: stored.unborn.into_iter().map(decode_unborn).collect(),
         check: stored.check.map(StoredDeadline::decode).transpose()?,
     })

@@ -34,6 +34,8 @@ struct StoredStep {
     unanswered_offers: u32,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     for_operator: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    in_doubt: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     late_at: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -99,6 +101,8 @@ enum StoredState {
         wanted: u32,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         approvals: Vec<StoredApproval>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        live: Option<StoredLive>,
     },
     Waiting {
         until: i64,
@@ -222,6 +226,7 @@ pub(super) fn encode(step: &Step) -> String {
         losses: step.losses,
         unanswered_offers: step.unanswered_offers,
         for_operator: step.for_operator,
+        in_doubt: step.in_doubt,
         late_at: step.late_at.map(|t| t.0),
         queue_old_at: step.queue_old_at.map(|t| t.0),
         delegated_at: step.delegated_at.map(|t| t.0),
@@ -249,6 +254,7 @@ pub(super) fn decode(row: &LoadedStep) -> Result<Step, String> {
         losses: stored.losses,
         unanswered_offers: stored.unanswered_offers,
         for_operator: stored.for_operator,
+        in_doubt: stored.in_doubt,
         late_at: stored.late_at.map(Time),
         queue_old_at: stored.queue_old_at.map(Time),
         delegated_at: stored.delegated_at.map(Time),
@@ -297,6 +303,7 @@ fn encode_state(state: &State) -> StoredState {
             expires_at: h.expires_at.map(|t| t.0),
             wanted: h.wanted,
             approvals: h.approvals.iter().map(encode_approval).collect(),
+            live: h.live.as_ref().map(encode_live),
         },
         State::Waiting(w) => StoredState::Waiting { until: w.until.0, retry: w.reason == WaitReason::Retry },
         State::Final(End::Success) => StoredState::Success,
@@ -349,11 +356,12 @@ fn decode_state(stored: StoredState) -> State {
                 cut: disconnected_at.map(|at| Cut { at: Time(at), heard: Heard(cut_heard.unwrap_or(at)) }),
             })
         }
-        StoredState::Held { since, expires_at, wanted, approvals } => State::Held(Held {
+        StoredState::Held { since, expires_at, wanted, approvals, live } => State::Held(Held {
             since: Time(since),
             expires_at: expires_at.map(Time),
             wanted,
             approvals: approvals.into_iter().map(decode_approval).collect(),
+            live: live.as_ref().map(decode_live),
         }),
         StoredState::Waiting { until, retry } => State::Waiting(Waiting {
             until: Time(until),
@@ -536,7 +544,7 @@ mod tests {
     #[test]
     fn a_hold_without_names_is_understood() {
         let stored = r#"{ "name": "held", "since": 5, "expires_at": null, "missing": 2 }"#;
-        let held = Held { since: Time(5), expires_at: None, wanted: 2, approvals: Vec::new() };
+        let held = Held { since: Time(5), expires_at: None, wanted: 2, approvals: Vec::new(), live: None };
         assert_eq!(decode_state(serde_json::from_str(stored).expect("a state")), State::Held(held));
     }
 }

@@ -95,6 +95,12 @@ fn jobs_that_run(store: &mut dyn Store) {
     let ticket = repeated.start(store, FIRST, 23, 2);
     repeated.apply(store, &Event::NoReturn { ticket, epoch: Epoch(1), why: NoReturn::SaidSo });
     repeated.start(store, FIRST, 24, 1);
+    // Under way by a record that was put back to an earlier state.
+    let reads = StepDef { effects: Effects::None, ..step("reads") };
+    let mut restored = Life::submit(store, 25, &task("restored", vec![step("writes"), reads]));
+    restored.start(store, FIRST, 25, 1);
+    restored.start(store, StepIx(1), 26, 1);
+    restored.apply(store, &Event::Restored { at: after(90) });
 }
 
 fn jobs_that_wait(store: &mut dyn Store) {

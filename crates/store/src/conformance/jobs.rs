@@ -52,6 +52,16 @@ pub fn every_step_state_comes_back(fixture: &mut dyn Fixture) {
     life.assert_stored(store);
 }
 
+pub fn what_is_held_since_a_restore_comes_back(fixture: &mut dyn Fixture) {
+    let store = &mut *fixture.open();
+    let mut life = Life::submit(store, 1, &task("two", vec![step("runs"), step("waits")]));
+    let ticket = life.start(store, FIRST, 101, 1);
+    life.apply(store, &Event::Restored { at: after(61) });
+    assert!(life.job.steps.iter().all(|s| s.in_doubt && s.state.name() == StateName::Held));
+    assert_eq!(life.job.step(FIRST).state.live().map(|live| live.attempt), Some(ticket.attempt));
+    life.assert_stored(store);
+}
+
 pub fn every_job_state_comes_back(fixture: &mut dyn Fixture) {
     let store = &mut *fixture.open();
     let lives: Vec<Life> = JobState::ALL.into_iter().zip(1..).map(|(state, n)| job_in(store, n, state)).collect();

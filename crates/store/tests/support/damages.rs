@@ -62,7 +62,7 @@ pub(crate) const DAMAGES: &[Damage] = &[
         &[
             "UPDATE jobs SET data = replace(data, '[0,0,0,0,0,1,0,0', '[0,0,0,0,0,0,0,1') WHERE state = 'held'",
             "UPDATE steps SET state = 'success', owner = NULL, check_at = NULL, action = NULL,
-                              data = '{\"state\":{\"name\":\"success\"}}' WHERE state = 'held'",
+                              data = '{\"state\":{\"name\":\"success\"}}' WHERE state = 'held' AND attempt_id IS NULL",
         ],
     ),
     by("job-counts", &["UPDATE jobs SET data = replace(data, '[0,0,0,0,0,1,0', '[0,0,0,0,0,2,0') WHERE state = 'held'"]),
@@ -79,7 +79,7 @@ pub(crate) const DAMAGES: &[Damage] = &[
         &["INSERT INTO steps (job_id, ix, name, state, dispatch_attempts, updated_at, data)
            SELECT id, 0, 'stray', 'success', 0, 0, '{\"state\":{\"name\":\"success\"}}' FROM attempts ORDER BY id DESC LIMIT 1"],
     ),
-    by("step-places", &["UPDATE steps SET ix = 5 WHERE state = 'held'"]),
+    by("step-places", &["UPDATE steps SET ix = 5 WHERE state = 'held' AND attempt_id IS NULL"]),
     by("step-data", &["UPDATE steps SET data = replace(data, '\"name\":\"held\"', '\"name\":\"waiting\"') WHERE state = 'held'"]),
     by(
         "step-data",
@@ -87,7 +87,8 @@ pub(crate) const DAMAGES: &[Damage] = &[
     ),
     by("step-child", &["UPDATE jobs SET parent_job = NULL, parent_step = NULL WHERE parent_job IS NOT NULL"]),
     by("step-attempt", &["UPDATE steps SET worker_id = NULL WHERE state = 'queued'"]),
-    by("step-attempt", &["UPDATE steps SET attempt_id = (SELECT id FROM jobs ORDER BY id DESC LIMIT 1) WHERE state = 'held'"]),
+    by("step-attempt", &["UPDATE steps SET attempt_id = (SELECT id FROM jobs ORDER BY id DESC LIMIT 1) WHERE state = 'waiting'"]),
+    by("step-current", &["UPDATE steps SET fence = fence + 50 WHERE state = 'held' AND attempt_id IS NOT NULL"]),
     by("step-current", &["UPDATE attempts SET worker_id = (SELECT id FROM workers WHERE name = 'build-1') WHERE state = 'recovering'"]),
     by("step-current", &["UPDATE steps SET fence = fence + 50 WHERE state = 'recovering'"]),
     by("attempt-step", &["UPDATE attempts SET ix = 9 WHERE job_id IN (SELECT id FROM jobs WHERE state = 'failed')"]),

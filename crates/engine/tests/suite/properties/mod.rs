@@ -10,7 +10,7 @@ use std::time::Duration;
 use engine::deadline::Action;
 use engine::definition::{Definition, Patience, StepDef};
 use engine::event::{Event, Rejection};
-use engine::state::{Delegate, Delegated};
+use engine::state::{Delegate, Delegated, Held};
 use engine::why::{LooseEnd, MatchView, PauseView, Roster, WorkerView, why};
 use engine::{State, StateName, StepIx, Time, WorkerId};
 use proptest::prelude::*;
@@ -170,6 +170,7 @@ fn helpful(world: &mut World, well: bool) -> Event {
         },
         State::Running(_) => Event::Ended { ticket, report: report(if well { "0" } else { "1" }) },
         State::Recovering(_) => Event::Reattached { ticket, epoch: world.new_epoch() },
+        State::Held(Held { live: Some(_), .. }) => Event::Reattached { ticket, epoch: world.new_epoch() },
         State::Cancelling(_) => Event::Ended { ticket, report: report("cancelled") },
         State::Held(held) => {
             // Somebody else each time.

@@ -124,6 +124,7 @@ impl Move {
             18 if self.form > 240 => Event::ChildMissing { step, child: child_of(world, step) },
             18 if self.form > 200 => child_ended(world, step, self.pick(&CHILD_ENDS), self.form.is_multiple_of(2)),
             18 if self.form < 20 => Event::Check { step: StepIx(99) },
+            18 if self.form > 190 => Event::Restored { at: world.now },
             18 if self.form > 180 => Event::SecretMissing { ticket, epoch, why: "it is not set".to_owned() },
             19 => world.fresh_offer(step, u128::from(self.form % 3)),
             17..=20 => Event::Check { step },
@@ -138,6 +139,9 @@ impl Move {
             State::Queued(_) => Event::Accepted { ticket, epoch },
             State::Running(_) | State::Cancelling(_) => Event::Ended { ticket, report: report(self.pick(&REPORTS)) },
             State::Recovering(_) => Event::Reattached { ticket, epoch: self.hello(world, epoch) },
+            State::Held(held) if held.live.is_some() && self.form.is_multiple_of(2) => {
+                Event::Reattached { ticket, epoch: self.hello(world, epoch) }
+            }
             State::Held(_) => Event::Approve { step, by: "bob".to_owned(), comment: String::new() },
             State::Delegated(delegated) if delegated.to != Delegate::Items => {
                 child_ended(world, step, self.pick(&CHILD_ENDS), self.form.is_multiple_of(8))

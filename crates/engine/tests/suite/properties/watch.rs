@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use engine::attempt::{AttemptState, Stopped};
 use engine::deadline::LOOK_AGAIN;
-use engine::definition::{Condition, OnDisconnect, StepDef};
+use engine::definition::{Condition, Effects, OnDisconnect, StepDef, Work};
 use engine::event::{About, Changes, Effect, Event, Rejection};
 use engine::job::{Counts, Item};
 use engine::state::{End, State};
@@ -17,6 +17,8 @@ pub(super) struct Watch {
     attempts: BTreeMap<AttemptId, Seen>,
     steps: Vec<Tally>,
     finalised: u32,
+    /// They may have run in a time that is not on record, and nobody has said since that they may run.
+    in_doubt: BTreeSet<StepIx>,
 }
 
 /// What was seen of one attempt.
@@ -47,7 +49,7 @@ struct Tally {
 impl Watch {
     pub(super) fn new(world: &World, first: &Changes) -> Watch {
         let steps = world.job.steps.iter().map(|_| Tally::default()).collect();
-        let mut watch = Watch { attempts: BTreeMap::new(), steps, finalised: 0 };
+        let mut watch = Watch { attempts: BTreeMap::new(), steps, finalised: 0, in_doubt: BTreeSet::new() };
         watch.count_ends(first);
         watch.check_shape(world);
         watch
@@ -59,6 +61,7 @@ impl Watch {
         let outcome = world.play(event);
         let Ok(changes) = &outcome else { return outcome };
         assert!(!before.is_final(), "a final job was changed by {event:?}");
+        self.take_in_doubt(&before, world, event);
         self.hear(world, event);
         self.count_ends(changes);
         self.check_moves(&before, world, event, changes);
@@ -68,6 +71,29 @@ impl Watch {
         check_progress(&before, world, event);
         self.check_shape(world);
         outcome
+    }
+
+    /// After a restore nothing with effects is handed out before a person has said so.
+    fn take_in_doubt(&mut self, before: &Job, world: &World, event: &Event) {
+        match event {
+            Event::Restored { .. } => {
+                let doubtful = |ix: &StepIx| {
+                    let def = before.def(*ix);
+                    let asks = matches!(def.work, Work::Approve);
+                    !asks && (def.effects != Effects::None || matches!(def.work, Work::Child(_)))
+                };
+                self.in_doubt.extend(each(before).map(|(ix, _)| ix).filter(doubtful));
+            }
+            Event::Approve { step, .. } => drop(self.in_doubt.remove(step)),
+            Event::Resolve(order) => drop(self.in_doubt.remove(&order.step)),
+            Event::Offer { ticket, .. } => assert!(!self.in_doubt.contains(&ticket.step), "it may have run before"),
+            _ => {}
+        }
+        for &ix in &self.in_doubt {
+            let (old, new) = (&before.step(ix).state, &world.job.step(ix).state);
+            assert!(old == new || !matches!(new, State::Queued(_)), "nobody said that it may run");
+            assert!(old.child() == new.child() || new.child().is_none(), "nobody said that its job may run");
+        }
     }
 
     /// Takes in what an accepted event says of an attempt, by itself.
@@ -139,6 +165,11 @@ impl Watch {
             if verb == Verb::Requeue || stopped {
                 self.steps[step.get()].requeues += 1;
                 self.steps[step.get()].losses_in_a_row += u32::from(!is_void(event) && !is_resolved(event));
+            }
+            // A person's word after a restore is neither an execution of the policy nor a loss.
+            let tally = &mut self.steps[step.get()];
+            if verb == Verb::Approve && tally.grants > tally.requeues {
+                tally.requeues += 1;
             }
             if from == StateName::Pending && !to.is_final() {
                 check_needs(world, step);

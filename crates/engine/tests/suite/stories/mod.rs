@@ -18,5 +18,6 @@ mod notices;
 mod recovery;
 mod removal;
 mod resolve;
+mod restored;
 mod silence;
 mod timeouts;

@@ -9,6 +9,7 @@
 //!  remove a (its worker)   resolve a succeeded | failed | rerun | late [dead]   unmatched a   cancel   force
 //!  child a ok | failed | timeout | cancelled [stray] (the job that does it is over)   missing a (it is not there)
 //!  admit, away (there is room in its concurrency group, there is none)   approve a   reject a   check a   check job   poison a   poison job
+//!  restored (the database was put back to an earlier state, says an operator)
 //!  pass 5s   deaf 1h 90s (nobody is heard for an hour, and nobody judged for 90s of hearing after it)
 //!  next (jump to the next check and fire what is due)   next 3
 //!  a#1: the first ticket of step a, whatever is current       …@1: seen on link 1
@@ -149,6 +150,7 @@ pub(crate) fn event(world: &mut World, words: &[&str]) -> Event {
         "unmatched" => Event::Unmatched { step, missing: "gpu".to_owned() },
         "admit" => Event::Admit { reason: "there is room".to_owned() },
         "away" => Event::TurnAway(Failure::new(FailureKind::GroupFull, "there is no room")),
+        "restored" => Event::Restored { at: world.now },
         "cancel" => Event::Cancel { by: "ann".to_owned(), force: false },
         "force" => Event::Cancel { by: "ann".to_owned(), force: true },
         "approve" => {
@@ -267,6 +269,7 @@ fn facts(world: &World, changes: &Changes) -> Vec<String> {
             About::Job { from, to } => format!("job: {from} -> {to}"),
             About::Approved { step } => format!("{}: {}", name(*step), note.reason),
             About::Continued => "job: continued".to_owned(),
+            About::Restored => "job: restored".to_owned(),
             About::Hook => (0..4).fold(format!("job: {}", note.reason), |text, number| {
                 text.replace(&world.job.id.hook(number).to_string(), &format!("H{number}"))
             }),

@@ -260,6 +260,7 @@ impl<'a> Script<'a> {
                 Event::Offer { ticket, worker: worker_id(1 + self.choices.below(WORKERS)), epoch }
             }
             _ if choice < 9 => Event::Approve { step: ix, by: "bob".to_owned(), comment: String::new() },
+            _ if choice < 10 && self.choices.one_in(4) => Event::Restored { at: self.now },
             _ if choice < 10 => Event::CheckJob,
             _ if choice < 11 => Event::Check { step: ix },
             _ => Event::Cancel { by: "eve".to_owned(), force: self.choices.one_in(2) },
