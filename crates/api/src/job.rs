@@ -407,6 +407,9 @@ pub struct Usage {
 /// Whose yes a step waits for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Hold {
+    /// Why it waits for a person.
+    #[serde(default)]
+    pub reason: HoldReason,
     pub since: Timestamp,
     /// Cancelled by then; null: never.
     pub expires_at: Option<Timestamp>,
@@ -421,6 +424,19 @@ pub struct Hold {
     pub environment: Option<String>,
     /// What an `approve` step asks.
     pub message: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum HoldReason {
+    /// It asks for that itself, or its environment does.
+    #[default]
+    Approval,
+    /// The database was restored, and it may have run in the time that is lost.
+    Restored,
+    /// One that this build does not know.
+    #[serde(other)]
+    Unknown,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -33,8 +33,8 @@ pub use event::{Event, EventKind};
 pub use group::{Group, GroupDoubt, GroupHolder, GroupWaiter, GroupsQuery};
 pub use health::{Health, Readiness, Sweep};
 pub use job::{
-    Approval, ApproveRequest, Attempt, CancelRequest, Deadline, Hold, Job, JobError, JobSummary, RejectRequest,
-    ResolveHow, ResolveRequest, RetryRequest, Step, StepError, SubmitRequest, Usage,
+    Approval, ApproveRequest, Attempt, CancelRequest, Deadline, Hold, HoldReason, Job, JobError, JobSummary,
+    RejectRequest, ResolveHow, ResolveRequest, RetryRequest, Step, StepError, SubmitRequest, Usage,
 };
 pub use log::{LogLine, LogPage, Stream};
 pub use openapi::openapi;

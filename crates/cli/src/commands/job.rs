@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use api::job::{Attempt, Hook, HookKind, NOT_BEGUN, Notice};
-use api::{Job, Step, StepState};
+use api::{HoldReason, Job, Step, StepState};
 use clap::Args;
 use client::Client;
 use owo_colors::OwoColorize;
@@ -68,6 +68,9 @@ pub(crate) async fn run(client: &Client, args: &JobArgs) -> Result<Exit, CliErro
 fn state(step: &Step) -> String {
     match (&step.deadline, step.state) {
         (_, StepState::Held) => match &step.hold {
+            Some(hold) if hold.reason == HoldReason::Restored => {
+                format!("held ({}/{}, restored)", hold.approvals.len(), hold.wanted)
+            }
             Some(hold) => format!("held ({}/{})", hold.approvals.len(), hold.wanted),
             None => step.state.to_string(),
         },

@@ -124,7 +124,9 @@ fn refused(job: JobId, error: AgainError) -> ApiError {
     let words = error.to_string();
     match error {
         AgainError::Event(EventError::Rejected(Rejection::NotNow { .. })) => {
-            conflict(words).hint("a step can be resolved while it is recovering, or once its job is over")
+            conflict(words).hint(
+                "a step can be resolved while it is recovering, or held since the database was restored, or once its job is over",
+            )
         }
         AgainError::Event(EventError::Rejected(Rejection::JobOpen(_))) => {
             conflict(words).hint("wait for its end, or cancel it")

@@ -61,6 +61,9 @@ fn refused(job: engine::JobId, error: &EventError) -> ApiError {
     match error {
         EventError::Rejected(Rejection::OwnJob { .. }) => ApiError::new(ErrorCode::Forbidden, error.to_string())
             .hint("somebody else has to, with a token of their own"),
+        EventError::Rejected(Rejection::MayStillRun { .. }) => answer.hint(
+            "make sure that nothing of it runs any more, then say `bowline resolve ID STEP --rerun --confirm-dead`",
+        ),
         EventError::Rejected(Rejection::ApprovedBefore { .. }) => answer.hint("each person counts once"),
         EventError::Rejected(Rejection::NotNow { .. }) => answer.hint("only a step that is held waits for a person"),
         _ => answer,

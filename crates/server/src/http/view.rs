@@ -6,7 +6,7 @@ use api::job::{
     Approval, Attempt, Cleanup, CleanupState, Deadline, Hold, Job, JobConcurrency, JobError, JobSummary, Notice, Step,
     StepError, StepKind, Usage,
 };
-use api::{AttemptState, JobState, Timestamp};
+use api::{AttemptState, HoldReason, JobState, Timestamp};
 use engine::attempt::{self, Outcome};
 use engine::definition::{StepDef, Work};
 use engine::{Clocks, JobId, State, StepIx};
@@ -202,6 +202,7 @@ fn hold(def: &StepDef, step: &engine::Step) -> Option<Hold> {
         comment: given.comment.clone(),
     };
     Some(Hold {
+        reason: if step.in_doubt { HoldReason::Restored } else { HoldReason::Approval },
         since: held.since.into(),
         expires_at: held.expires_at.map(Timestamp::from),
         wanted: held.wanted,

@@ -43,6 +43,9 @@ pub(super) const ATTEMPT_GONE: Evidence = Evidence::Own("a worker has an attempt
 /// A worker has a link here of which its row does not know.
 pub(super) const HELLO_GONE: Evidence = Evidence::Own("a worker's hello is not on record");
 
+/// An operator says so.
+pub(super) const SAID_SO: Evidence = Evidence::Own("an operator says that the database was restored");
+
 /// Why commits are taken for lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Evidence {
@@ -119,6 +122,7 @@ impl<S: Store> Core<S> {
     }
 
     pub(super) fn has_said(&mut self, batch: &Batch) {
+        self.has_said_restored(batch);
         if batch.meta.iter().any(|(key, _)| *key == AMNESIA_KEY) {
             self.unsaid_loss = None;
         }
@@ -212,6 +216,7 @@ impl<S: Store> Core<S> {
 
     /// What was noticed before this start. Nobody is connected yet who would have to be asked.
     pub(super) fn inherit_amnesia(&mut self) -> Result<(), StoreError> {
+        self.look_for_restore()?;
         let Some(loss) = self.last_loss()? else { return Ok(()) };
         self.known_loss = Some(loss);
         let until = Heard(loss.until);
@@ -226,6 +231,7 @@ impl<S: Store> Core<S> {
         if !self.siblings.is_shared() {
             return Ok(());
         }
+        self.look_for_restore()?;
         let Some(loss) = self.last_loss()? else { return Ok(()) };
         if loss.is_news_after(self.known_loss) && self.forgotten.is_none() {
             tracing::warn!("another server has noticed that commits were lost");
@@ -292,6 +298,9 @@ impl<S: Store> Core<S> {
 
     /// Whether this step must not start now. It is looked at again when it may.
     pub(super) fn withholds(&mut self, place: Place) -> bool {
+        if self.restore.is_untold(place.job) {
+            return true;
+        }
         if self.amnesia.is_none() {
             return false;
         }

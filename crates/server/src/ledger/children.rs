@@ -57,6 +57,9 @@ impl<S: Store> Core<S> {
         let (ctx, _) = self.ctx(round.clocks);
         let (job, changes) = engine::bear(birth, &ctx);
         self.enter(Cached { job, meta }, &changes, round);
+        if birth.parent.is_none() {
+            self.pass_doubt_on(by, birth.id, round);
+        }
         // It may have run before, in a time that the database has lost.
         self.adopt_unborn(by, birth.id, round);
     }

@@ -37,6 +37,7 @@ use super::links::Link;
 use super::losses::CutOff;
 use super::notice::Noticed;
 use super::outbox::{Outbox, Post};
+use super::restored::Restore;
 use super::retain::Keeper;
 use super::round::Round;
 use super::schedules::{self, Schedules};
@@ -109,6 +110,8 @@ pub struct Core<S> {
     pub(super) unsaid_loss: Option<Loss>,
     /// The rows do not say what this server remembers, or another one does.
     pub(super) forgotten: Option<Evidence>,
+    /// An operator's word that the database was restored, and what became of it.
+    pub(super) restore: Restore,
     fences: std::ops::Range<u64>,
     next_check: Time,
     pub(super) prepared: Option<Prepared>,
@@ -229,6 +232,7 @@ impl<S: Store> Core<S> {
             known_loss: None,
             unsaid_loss: None,
             forgotten: None,
+            restore: Restore::default(),
             fences: 0..0,
             next_check: tick.now,
             prepared: None,
@@ -274,6 +278,9 @@ impl<S: Store> Core<S> {
         if self.must_rebuild
             && let Err(error) = self.rebuild()
         {
+            return self.wait_for_rows(commands, error);
+        }
+        if let Err(error) = self.tell_of_restore() {
             return self.wait_for_rows(commands, error);
         }
         if self.siblings.is_shared() {
@@ -581,6 +588,7 @@ impl<S: Store> Core<S> {
     pub(super) fn prepare(&mut self, commands: Vec<Command>, mut round: Box<Round>) {
         self.set_log_deadlines(&mut round);
         self.say_loss(&mut round);
+        self.say_restored(&mut round);
         self.claim_leases(&mut round);
         let batch = round.batch(&self.cache);
         self.metrics.queued.set(i64::try_from(self.queue.len()).unwrap_or(i64::MAX));

@@ -7,7 +7,7 @@ use engine::attempt::Loss;
 use engine::event::Ticket;
 use engine::state::StopMode;
 use engine::verdict::{Held, Past};
-use engine::{AttemptId, Epoch, Event, JobId, Time, WorkerId};
+use engine::{AttemptId, Epoch, Event, JobId, State, Time, WorkerId};
 use planted::Bug;
 use protocol::link::{
     HeldAttempt, HeldState, Hello, Kept, PROTOCOL_VERSION, RefusedCode, Verdict, VerdictKind, Welcome,
@@ -266,7 +266,12 @@ impl<S: Store> Core<S> {
         let Some(cached) = self.cache.get(place.job) else { return VerdictKind::Finish };
         let verdict = engine::verdict(&cached.job, ticket, held_as(held.state), past);
         let with_secrets = place.step.get() < cached.job.steps.len() && !cached.job.def(place.step).secrets.is_empty();
-        if current && let Err(error) = self.apply(place.job, &Event::Reattached { ticket, epoch }, round) {
+        let event = match cached.job.state(place.step) {
+            // It never started, and is put before a person: nothing of it is left.
+            State::Held(_) if held.state == HeldState::Waiting => Event::Gone { ticket, epoch, loss: Loss::Void },
+            _ => Event::Reattached { ticket, epoch },
+        };
+        if current && let Err(error) = self.apply(place.job, &event, round) {
             tracing::debug!(job = %place.job, step = place.step.0, %error, "an attempt was not taken up again");
         }
         match verdict {

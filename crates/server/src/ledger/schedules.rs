@@ -281,7 +281,12 @@ impl<S: Store> Core<S> {
         };
         let made = if outcome.fires { self.make(id, &row.id, ready, round) } else { Ok(None) };
         let (job, last_error) = match made {
-            Ok(job) => (job, None),
+            Ok(job) => {
+                if let (Some(job), Some(at)) = (job, self.restore.casts_doubt_on(planned)) {
+                    self.put_in_doubt(job, at, round);
+                }
+                (job, None)
+            }
             Err(MakeError::Away(error)) => {
                 tracing::warn!(trigger = row.id, %error, "a trigger is tried again when the rows can be read");
                 return round.leave_trigger();

@@ -27,6 +27,7 @@ mod reconcile;
 mod recover;
 mod recovery;
 mod remains;
+mod restored;
 mod retention;
 mod same;
 mod schedules;
