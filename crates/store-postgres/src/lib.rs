@@ -45,7 +45,7 @@ pub use address::shown;
 pub use check::check;
 pub use dump::{dump_variables, server_major};
 pub use import::Import;
-pub use migrate::migrate;
+pub use migrate::{migrate, outlook};
 pub use options::Options;
 pub use reader::PostgresReader;
 pub use writer::PostgresStore;

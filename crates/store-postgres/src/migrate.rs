@@ -9,6 +9,7 @@ use crate::driver::wait;
 use crate::place::Place;
 use crate::session::{Failure, Session};
 use crate::values::{get, hash, small};
+use crate::writer::ANSWER_PATIENCE;
 
 /// The key of [`store::Store::set_meta`]'s table that belongs to the schema.
 pub(crate) const MIN_READER: &str = "min_reader";
@@ -49,6 +50,22 @@ pub fn migrate(url: &str, pooled: bool) -> Result<Migrated, StoreError> {
     });
     match migrated {
         Some(migrated) => migrated.map_err(|failure: Failure| failure.into_store(&place.name)),
+        None => Err(place.unavailable("no answer")),
+    }
+}
+
+/// What [`migrate`] would do.
+pub fn outlook(url: &str, pooled: bool) -> Result<Migrated, StoreError> {
+    let place = Place::new(url, pooled)?;
+    let mut session = place.connect_first()?;
+    let outlook = wait(ANSWER_PATIENCE, async {
+        place.check(&mut session).await?;
+        let missing = missing(&mut session, &place, MIGRATIONS).await?;
+        let from = version(&mut session, &place).await?;
+        Ok(Migrated { from, to: missing.last().copied().unwrap_or(from).max(from) })
+    });
+    match outlook {
+        Some(outlook) => outlook.map_err(|failure: Failure| failure.into_store(&place.name)),
         None => Err(place.unavailable("no answer")),
     }
 }
