@@ -6,6 +6,7 @@ mod copy;
 mod migrate;
 mod part;
 mod place;
+mod restored;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -32,6 +33,7 @@ pub(crate) async fn run(args: DbArgs, before: &ConnectArgs) -> ExitCode {
         DbCommand::Migrate(args) => migrate::run(&args),
         DbCommand::Backup(args) => backup::run(&args),
         DbCommand::Copy(args) => copy::run(&args),
+        DbCommand::Restored(args) => restored::run(&args),
     }
 }
 

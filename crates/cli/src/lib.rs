@@ -55,6 +55,11 @@ pub fn show_migrated(migrated: &db::MigratedView, json: bool) -> Exit {
     told(db::show_migrated(migrated, json))
 }
 
+/// Says that servers will know that a database was restored.
+pub fn show_restored(restored: &db::RestoredView, json: bool) -> Exit {
+    told(db::show_restored(restored, json))
+}
+
 /// Says what was backed up.
 pub fn show_backup(backup: &db::BackupView, json: bool) -> Exit {
     told(db::show_backup(backup, json))

@@ -21,6 +21,7 @@ mod losses;
 mod map;
 mod markers;
 mod outages;
+mod restored;
 mod silence;
 mod stages;
 mod triggers;

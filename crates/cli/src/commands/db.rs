@@ -5,6 +5,7 @@ mod check;
 mod copy;
 mod migrate;
 mod place;
+mod restored;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -27,6 +28,8 @@ pub use copy::{CopiedTable, CopyArgs, CopyView};
 pub(crate) use migrate::show as show_migrated;
 pub use migrate::{MigrateArgs, MigratedView};
 pub use place::PlaceArgs;
+pub(crate) use restored::show as show_restored;
+pub use restored::{RestoredArgs, RestoredView};
 
 /// How often a server is asked how far it has got.
 const ASK_EVERY: Duration = Duration::from_millis(250);
@@ -48,6 +51,7 @@ pub enum DbCommand {
     Migrate(MigrateArgs),
     Backup(BackupArgs),
     Copy(CopyArgs),
+    Restored(RestoredArgs),
 }
 
 /// Delete what is old, now
