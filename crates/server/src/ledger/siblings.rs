@@ -215,6 +215,7 @@ impl<S: Store> Core<S> {
             self.catch_up();
         }
         self.compare_memory()?;
+        self.look_for_restore()?;
         let rules = self.hearing_rules;
         let heard = self.hearing.heard_at(self.tick, &rules);
         let changed = self.siblings.meet(reader.servers()?, |row| is_there(row, heard, &rules));

@@ -216,3 +216,24 @@ fn what_was_planned_for_the_time_that_is_lost_is_in_doubt() {
     desk.pass(next.since(desk.now) + SECOND);
     desk.check(job_id("tidy:cron:1", next), "pending: queued");
 }
+
+/// Nothing waits for longer than workers take to say what they have, however often it is said.
+#[test]
+fn what_is_new_starts_as_soon_as_workers_have_reported() {
+    for servers in [1, 2] {
+        let mut cluster = Cluster::new(servers);
+        let mut w = cluster.desk(0).worker("w", "script", 1);
+        for _ in 0..2 {
+            let now = cluster.now;
+            say_restored(&mut cluster.database.open(), now).expect("written").expect("servers run");
+            cluster.pass(SECOND * 10);
+            w.take();
+            assert!(w.closed, "it is asked for what it has");
+            let hello = Hello { last_epoch: w.welcome.epoch, ..hello("w", "script", 1, Vec::new()) };
+            w = cluster.desk(0).knock(w.worker, hello).welcomed();
+        }
+        cluster.desk(0).submit(ONE);
+        cluster.pass(SECOND);
+        assert_eq!(w.offer().step, "a");
+    }
+}
