@@ -116,6 +116,8 @@ pub enum Order {
     Resolve(Settle),
     /// `bowline recover fail`.
     GiveUpSilent,
+    /// `bowline db restored`.
+    SayRestored,
 }
 
 /// How a person settles the first step.

@@ -190,6 +190,33 @@ fn settles() -> Vec<Row> {
             "says `resolve --accept-late` when the end of a step that was given up has come",
             late(),
         ),
+        Row::new(
+            "restored-running",
+            "stops the server while the step runs, says `bowline db restored`, and starts it again",
+            restored(running()),
+        )
+        .rule("workers are asked what they have, and their word settles it")
+        .real("what_was_under_way_in_the_backup_goes_on_where_it_runs"),
+        Row::new(
+            "restored-gone",
+            "the same when the machine is off for good, and says 300 s later that the step did what it should",
+            restored(gone())
+                .after(LONG)
+                .asks_why()
+                .mark("`resolve --succeeded`")
+                .order(Order::Resolve(Settle::Succeeded)),
+        )
+        .rule("what may have run in the time that is lost waits for a person")
+        .real("a_person_who_knows_what_became_of_it_says_so_and_the_job_goes_on"),
+        Row::new(
+            "restored-rerun",
+            "the same, and says 300 s later `resolve --rerun --confirm-dead`; there is another worker",
+            restored(gone().hosts(2))
+                .after(LONG)
+                .mark("`resolve --rerun`")
+                .order(Order::Resolve(Settle::Rerun { confirm_dead: true })),
+        )
+        .real("what_was_under_way_in_the_backup_is_not_run_beside_itself"),
         Row::new("reject-held", "rejects a step that waits for approval", held().order(Order::Reject)),
         Row::new(
             "hold-expired",
@@ -271,6 +298,11 @@ fn cut() -> FaultKind {
 /// The event is what happens 40 s into a cut.
 fn cut_off() -> Script {
     Script::new().at(Moment::Execution(1)).fault(cut()).after(secs(40)).mark("")
+}
+
+/// An operator says that the database was restored, as it is said: while no server has it.
+fn restored(script: Script) -> Script {
+    script.fault(FaultKind::KillServer { server: 0, down: secs(5) }).order(Order::SayRestored)
 }
 
 fn gone() -> Script {
