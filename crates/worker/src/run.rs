@@ -1,10 +1,12 @@
 //! A worker's life: open the state folder, enrol if need be, look what lives there, then serve until told to stop.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use protocol::features;
 use protocol::link::{EnrollRequest, Hello, Kept, PROTOCOL_VERSION};
+use tokio::net::UnixListener;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
@@ -17,7 +19,7 @@ use crate::link::{Backoff, Reach};
 use crate::machine;
 use crate::options::WorkerOptions;
 use crate::shell::{Shell, ShellParts};
-use crate::state::{Role, State};
+use crate::state::{Role, State, listen_for_handover};
 
 /// Runs a worker until `stop` says otherwise, or it cannot go on.
 ///
@@ -43,6 +45,8 @@ pub async fn run(options: WorkerOptions, mut stop: watch::Receiver<StopLevel>) -
         },
     };
     let rebooted = state.rebooted();
+    // Before it looks at what it has: that may take seconds, and who comes meanwhile is to know that there is somebody to wait for.
+    let handover = if options.caretaker { Some(listen(state.root())?) } else { None };
     let Scan { found, orphans, complete } = scan(&state, rebooted).await?;
     // Whatever an earlier boot left has its verdict now, or is known to be of that boot until it can be read.
     state.set_boot()?;
@@ -52,13 +56,18 @@ pub async fn run(options: WorkerOptions, mut stop: watch::Receiver<StopLevel>) -
     hello.scan_complete = complete && !state.may_have_original();
     let adopted = found.iter().map(|found| found.ticket).chain(orphans).collect();
     let agent = Agent::new(hello, options.once, found);
-    let shell = Shell::start(ShellParts { agent, state, reach, options, adopted, rebooted })?;
+    let shell = Shell::start(ShellParts { agent, state, reach, options, adopted, rebooted, handover })?;
     shell.serve(stop).await
 }
 
 fn parse_servers(servers: &[String]) -> Result<Vec<Address>, WorkerError> {
     let servers: Vec<Address> = servers.iter().map(|server| Address::parse(server)).collect::<Result<_, _>>()?;
     if servers.is_empty() { Err(WorkerError::NoServer) } else { Ok(servers) }
+}
+
+fn listen(root: &Path) -> Result<UnixListener, WorkerError> {
+    let failed = |source| WorkerError::State { path: root.to_owned(), what: "listen for a hand-over", source };
+    listen_for_handover(root).map_err(failed)
 }
 
 async fn scan(state: &State, rebooted: bool) -> Result<Scan, WorkerError> {

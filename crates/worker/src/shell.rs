@@ -39,7 +39,7 @@ use crate::link::{self, LinkEvent, LinkSender, Reach};
 use crate::options::WorkerOptions;
 use crate::shelf::calls_for_room;
 use crate::ship::{Order, Shipping};
-use crate::state::{Places, State, listen_for_handover};
+use crate::state::{Places, State};
 
 /// Events that wait for the agent, per source: enough for a burst, little enough to push back soon.
 const QUEUE: usize = 256;
@@ -60,6 +60,8 @@ pub(crate) struct ShellParts {
     pub(crate) adopted: Vec<Ticket>,
     /// The machine was restarted since those were made: nothing of them lives.
     pub(crate) rebooted: bool,
+    /// Where a caretaker hears that its worker is back.
+    pub(crate) handover: Option<UnixListener>,
 }
 
 pub(crate) struct Shell {
@@ -96,13 +98,12 @@ struct Inbox {
 
 impl Shell {
     pub(crate) fn start(parts: ShellParts) -> Result<Self, WorkerError> {
-        let ShellParts { agent, state, reach, options, adopted, rebooted } = parts;
+        let ShellParts { agent, state, reach, options, adopted, rebooted, handover } = parts;
         let places = state.places();
         let (link_events, link_inbox) = mpsc::channel(QUEUE);
         let (done, done_inbox) = mpsc::channel(QUEUE);
         let (heard, heard_inbox) = mpsc::channel(QUEUE);
         let prepare = Prepare::new(&options, caretaker_seat(&options, state.root()));
-        let handover = if options.caretaker { Some(listen(state.root())?) } else { None };
         let of_earlier_boot = adopted.iter().filter(|_| rebooted).map(|ticket| ticket.attempt).collect();
         let (workshop, mut threads) =
             Workshop::start(&places, prepare, of_earlier_boot, &done).map_err(WorkerError::Thread)?;
@@ -430,11 +431,6 @@ impl Shell {
         // The lock goes last: the next worker must not find anybody at work in the folder.
         drop(state);
     }
-}
-
-fn listen(root: &Path) -> Result<UnixListener, WorkerError> {
-    let failed = |source| WorkerError::State { path: root.to_owned(), what: "listen for a hand-over", source };
-    listen_for_handover(root).map_err(failed)
 }
 
 async fn asked_to_hand_over(listener: Option<&UnixListener>) {
