@@ -26,8 +26,9 @@ pub(super) const AHEAD_MAX: Duration = Duration::from_secs(3600);
 /// Marks come every two seconds; a longer pause between commits is time in which nobody could look.
 const PAUSE_MAX: Duration = Duration::from_secs(3);
 
-/// A look may fail and be tried again after a second, and another batch may be split meanwhile.
-const LATE_MAX: Duration = Duration::from_secs(5);
+/// A look may fail and be tried again after a second, and another batch may be split meanwhile. Of several servers one is given a mark's time
+/// to be first, and those that have just started leave a verdict to others for two.
+const LATE_MAX: Duration = Duration::from_secs(8);
 
 /// As long as a refused job is left alone, twice: it may be refused again when its time is over.
 const ASIDE_MAX: Duration = Duration::from_secs(125);
