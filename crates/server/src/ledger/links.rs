@@ -455,13 +455,17 @@ impl<S: Store> Core<S> {
     fn mark_ended(&mut self, link: LinkId, job: Option<JobId>, ticket: Ticket, round: &mut Round) {
         let attempt = AttemptId(ticket.attempt);
         round.ends.extend(job.map(|job| (attempt, job)));
+        let mut repeated = false;
         if let Some(known) = self.links.get_mut(&link) {
-            known.ended.insert(attempt);
+            repeated = !known.ended.insert(attempt);
             if let Some(word) = known.words.get_mut(&attempt) {
-                word.held = Held::Ended;
+                repeated |= std::mem::replace(&mut word.held, Held::Ended) == Held::Ended;
             }
         }
         self.forget_if_whole(link, attempt, ticket, round);
+        if repeated {
+            self.ask_for_the_rest(link, ticket, round);
+        }
     }
 
     pub(super) fn forget_if_whole(&mut self, link: LinkId, attempt: AttemptId, ticket: Ticket, round: &mut Round) {

@@ -208,6 +208,16 @@ impl<S: Store> Core<S> {
         }
     }
 
+    /// A worker says an end once more: it was not told to forget it, since the log is not whole. It may have sent all of that, and commits
+    /// were lost with the rest.
+    pub(super) fn ask_for_the_rest(&mut self, link: LinkId, ticket: Ticket, round: &mut Round) {
+        if let Some(LogPosition { last_seq: seq, complete: false, .. }) =
+            self.log_position(link, AttemptId(ticket.attempt), round)
+        {
+            round.outgoing.push((None, link, ServerMessage::LogAck { ticket, seq, dropped: true }));
+        }
+    }
+
     /// How far this attempt's log is stored; none for an attempt that was never granted.
     pub(super) fn log_position(&mut self, link: LinkId, attempt: AttemptId, round: &Round) -> Option<LogPosition> {
         if let Some(known) = self.links.get(&link).and_then(|l| l.logs.get(&attempt)) {

@@ -313,6 +313,8 @@ impl World {
             host.disk.word = Some(word);
         }
         let Some(process) = host.process.take() else { return };
+        // It was frozen in the midst of this; nobody is any more.
+        host.frozen = None;
         let caretaker = process.caretaker;
         self.tell(|| format!("host {at}: the worker leaves: {reason:?}"));
         self.leave_connections(at, &process, false);
@@ -333,6 +335,7 @@ impl World {
     /// It could not reach any server, and was told not to try again.
     fn worker_gives_up(&mut self, at: usize) {
         let Some(process) = self.hosts[at].process.take() else { return };
+        self.hosts[at].frozen = None;
         self.tell(|| format!("host {at}: the worker reaches no server and leaves"));
         self.leave_connections(at, &process, false);
         self.start_worker_again(at);

@@ -118,7 +118,7 @@ fn what_was_due_by_a_time_that_is_lost_is_not_late_for_it() {
         };
         mark(&mut scene, due + SECOND);
         scene.checks.forgotten(lost);
-        (0..3).for_each(|_| mark(&mut scene, due - SECOND));
+        (0..5).for_each(|_| mark(&mut scene, due - SECOND));
         mark(&mut scene, due + SECOND);
         scene
     };
