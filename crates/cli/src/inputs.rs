@@ -1,13 +1,22 @@
 //! The inputs of a job as a command line gives them: words, files, stdin.
 
-use std::io::Read;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use crate::commands::run::read_text;
 use crate::error::CliError;
 use crate::print::say;
+
+/// What one input may hold; the server refuses more.
+const INPUT_BYTES_MAX: u64 = 120 * 1024;
+
+/// A line end that is no part of an input.
+const LINE_END_BYTES_MAX: u64 = 2;
+
+/// What a file of inputs may hold: all of them together have a limit of 1 MiB, and some room to be written in.
+const FILE_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
 /// In place of a file's name.
 const STDIN: &str = "-";
@@ -40,7 +49,10 @@ impl<R: Read> Reader<R> {
     }
 
     fn of_file(&mut self, path: &Path) -> Result<Map<String, Value>, CliError> {
-        let text = self.text(path)?;
+        let text = self.text(path, FILE_BYTES_MAX)?.ok_or_else(|| {
+            let shown = path.display();
+            CliError::usage(format!("{shown} has more than {FILE_BYTES_MAX} bytes, the limit of a file of inputs"))
+        })?;
         let name = if path == Path::new(STDIN) { "stdin".to_owned() } else { path.display().to_string() };
         spec::task::given_inputs(&text, &name).map_err(|diagnostics| {
             say(&spec::render(&diagnostics, false));
@@ -55,24 +67,46 @@ impl<R: Read> Reader<R> {
         let value = match value.strip_prefix('@') {
             None => value.to_owned(),
             Some(literal) if literal.starts_with('@') => literal.to_owned(),
-            Some(path) => without_last_line_end(self.text(Path::new(path))?),
+            Some(path) => self
+                .text(Path::new(path), INPUT_BYTES_MAX + LINE_END_BYTES_MAX)?
+                .map(without_last_line_end)
+                .filter(|text| text.len() as u64 <= INPUT_BYTES_MAX)
+                .ok_or_else(|| too_large(key, path))?,
         };
         Ok((key.to_owned(), value))
     }
 
-    fn text(&mut self, path: &Path) -> Result<String, CliError> {
+    /// None if there is more: what has no end, such as a device, is not read on and on.
+    fn text(&mut self, path: &Path, bytes_max: u64) -> Result<Option<String>, CliError> {
         if path != Path::new(STDIN) {
-            return read_text(path);
+            let read = File::open(path).and_then(|file| bounded(file, bytes_max));
+            return read.and_then(as_text).map_err(|source| CliError::Unreadable { path: path.to_owned(), source });
         }
-        let Some(mut stdin) = self.stdin.take() else {
+        let Some(stdin) = self.stdin.take() else {
             return Err(CliError::usage("stdin can be read for one input only"));
         };
-        let mut text = String::new();
-        match stdin.read_to_string(&mut text) {
-            Ok(_) => Ok(text),
-            Err(source) => Err(CliError::Unreadable { path: "stdin".into(), source }),
-        }
+        let read = bounded(stdin, bytes_max).and_then(as_text);
+        read.map_err(|source| CliError::Unreadable { path: "stdin".into(), source })
     }
+}
+
+fn too_large(key: &str, path: &str) -> CliError {
+    let whence = if path == STDIN { "stdin" } else { path };
+    CliError::usage_hint(
+        format!("the input `{key}` from {whence} has more than {INPUT_BYTES_MAX} bytes, the limit of an input"),
+        "give the name of a file that the step reads itself",
+    )
+}
+
+/// None if there is more than that.
+fn bounded(from: impl Read, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
+    let mut bytes = Vec::new();
+    from.take(bytes_max + 1).read_to_end(&mut bytes)?;
+    Ok((bytes.len() as u64 <= bytes_max).then_some(bytes))
+}
+
+fn as_text(bytes: Option<Vec<u8>>) -> io::Result<Option<String>> {
+    bytes.map(String::from_utf8).transpose().map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
 /// As a shell's `$(cat file)` would have it, but for one line end only: editors put it there, and nobody means it.
@@ -128,6 +162,21 @@ mod tests {
         assert_eq!(given, json!({"version": "v2", "days": 3, "hosts": ["a", "b"]}));
         let given = read(r#"{"days": 4, "deep": {"x": null}}"#, Some(Path::new("-")), &[]).expect("good");
         assert_eq!(given, json!({"days": 4, "deep": {"x": null}}));
+    }
+
+    #[test]
+    fn what_is_too_large_or_has_no_end_is_refused() {
+        let most = "x".repeat(usize::try_from(INPUT_BYTES_MAX).expect("it fits"));
+        assert_eq!(read(&format!("{most}\r\n"), None, &["a=@-"]).expect("just so"), json!({ "a": most }));
+        for more in [format!("{most}x"), format!("{most}xx\n")] {
+            let error = read(&more, None, &["a=@-"]).expect_err("too large");
+            assert_eq!(error.exit(), Exit::Usage);
+            assert_eq!(error.to_string(), "the input `a` from stdin has more than 122880 bytes, the limit of an input");
+        }
+        let error = read("", None, &["a=@/dev/zero"]).expect_err("no end");
+        assert!(error.to_string().contains("from /dev/zero has more than 122880 bytes"), "{error}");
+        let error = read("", Some(Path::new("/dev/zero")), &[]).expect_err("no end");
+        assert!(error.to_string().contains("/dev/zero has more than 8388608 bytes"), "{error}");
     }
 
     #[test]
