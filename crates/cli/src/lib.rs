@@ -17,6 +17,7 @@ mod graph;
 mod inputs;
 mod lineage;
 mod print;
+mod shell;
 mod stdin;
 mod style;
 mod table;

@@ -263,6 +263,110 @@ async fn logs_are_bytes_as_they_were_written() {
     assert_eq!(output.status.code(), Some(0));
 }
 
+/// A step as the API has it, of a kind and with some more.
+fn step(name: &str, state: &str, attempt: u32, more: &str) -> String {
+    format!(
+        r#"{{"name":"{name}","state":"{state}","attempt":{attempt},"dispatch_attempts":0,"error":null,"deadline":null{more}}}"#
+    )
+}
+
+fn with_steps(state: &str, error: &str, steps: &[String]) -> String {
+    job(state, &[], error).replace(r#""steps":[]"#, &format!(r#""steps":[{}]"#, steps.join(",")))
+}
+
+#[tokio::test]
+async fn steps_without_a_log_are_passed_over() {
+    const CHILD: &str = "01930000-0000-7000-8000-0000000000bb";
+    let server = Scripted::start(|request| {
+        let child = format!(r#","child":"{CHILD}""#);
+        let steps = [
+            step("first", "success", 1, ""),
+            step("kid", "success", 1, &format!(r#","kind":"task"{child}"#)),
+            step("each", "success", 0, r#","kind":"fan_out","items":"task""#),
+            step("each[0]", "success", 1, &format!(r#","kind":"task","item":1{child}"#)),
+            step("ask", "success", 0, r#","kind":"approve""#),
+            step("last", "success", 2, ""),
+        ];
+        match request.line.strip_prefix(&format!("GET /api/jobs/{ID}/steps/")) {
+            Some(rest) => {
+                let (name, query) = rest.split_once("/logs?").expect("a log");
+                assert!(["first", "last"].contains(&name), "asked for {rest}");
+                assert!(name == "last" || !query.contains("attempt=2"), "asked for {rest}");
+                let line = format!(r#""stream":"stdout","time":"2026-01-01T00:00:00Z","text":"of {name}""#);
+                let lines = format!(r#"[{{"seq":1,"sub":0,"attempt":1,{line}}}]"#);
+                Answer::json(200, &format!(r#"{{"lines":{lines},"next":2,"complete":true}}"#))
+            }
+            None if request.line.contains("/api/jobs/only") => {
+                Answer::json(200, &with_steps("success", "null", &steps[1..2]))
+            }
+            None => Answer::json(200, &with_steps("success", "null", &steps)),
+        }
+    })
+    .await;
+    let all = (0, "first | of first\nlast | of last\n".to_owned(), String::new());
+    for more in [&[][..], &["--tail", "5"], &["--attempt", "1"]] {
+        assert_eq!(output(&server.url, &[&["logs", "last"], more].concat()).await, all, "{more:?}");
+    }
+    let second = output(&server.url, &["logs", "last", "--attempt", "2"]).await;
+    assert_eq!(second, (0, "last | of last\n".to_owned(), String::new()));
+    let told = format!("step kid has no log: job {CHILD} does it; read it with `bowline logs {CHILD}`\n");
+    for words in [&["logs", "last", "kid"][..], &["logs", "only"]] {
+        assert_eq!(output(&server.url, words).await, (0, String::new(), told.clone()));
+    }
+}
+
+#[tokio::test]
+async fn whoever_watches_a_job_that_is_over_hears_its_end() {
+    let failure = r#"{"code":"exit_code","message":"exit code 7","step":"f[0]"}"#;
+    let over = job("failed", &[("a", "success", 1), ("f[0]", "failed", 1), ("c", "skipped", 0)], failure);
+    let server = Scripted::start(move |_| Answer::json(200, &over)).await;
+    let (code, stdout, stderr) = output(&server.url, &["attach", "last", "--watch"]).await;
+    assert_eq!((code, stdout.as_str()), (1, ""));
+    assert!(stderr.starts_with("a: success\nf[0]: failed\nc: skipped\nerror: step f[0]: exit code 7"), "{stderr}");
+    assert!(stderr.contains(&format!("`bowline logs {ID} 'f[0]'` shows its output")), "{stderr}");
+}
+
+#[tokio::test]
+async fn nobody_is_sent_to_the_log_of_what_never_ran() {
+    let error = r#"{"code":"unmatched","message":"no worker has the tag","step":"a"}"#;
+    let over = job("failed", &[("a", "failed", 0)], error);
+    let server = Scripted::start(move |_| Answer::json(200, &over)).await;
+    let (code, _, stderr) = output(&server.url, &["attach", "last"]).await;
+    assert_eq!(code, 1);
+    assert!(stderr.ends_with(&format!("hint: `bowline why {ID}` says more\n")), "{stderr}");
+}
+
+#[tokio::test]
+async fn a_held_step_is_told_with_what_moves_it() {
+    for (hold, reason, told) in [
+        ("approval", "has waited 1s for approval", format!("; say `bowline approve {ID} 'f[0]'`, or `reject`\n")),
+        ("restored", "may still run: `bowline resolve ID STEP --rerun`", "--rerun`\n".to_owned()),
+    ] {
+        let server = Scripted::start(move |request| match request.line.as_str() {
+            line if line.contains("/why") => {
+                let step = format!(r#"{{"name":"f[0]","state":"held","owner":"a person","reason":"{reason}"}}"#);
+                Answer::json(200, &format!(r#"{{"summary":"s","steps":[{step}]}}"#))
+            }
+            line if line.contains("/events") => Answer::events(": hello\n\n").closing(false),
+            _ => {
+                let times = r#""since":"2026-01-01T00:00:00Z","expires_at":null"#;
+                let rest = r#""wanted":1,"allow_submitter":true,"environment":null,"message":null"#;
+                let hold = format!(r#","hold":{{"reason":"{hold}",{times},{rest}}}"#);
+                Answer::json(200, &with_steps("held", "null", &[step("f[0]", "held", 1, &hold)]))
+            }
+        })
+        .await;
+        let mut child = command(&server.url, &["attach", "last", "--watch"]).spawn().expect("it starts");
+        let mut stderr = BufReader::new(child.stderr.take().expect("piped"));
+        let mut line = String::new();
+        while !line.contains("bowline:") {
+            line.clear();
+            stderr.read_line(&mut line).await.expect("a line");
+        }
+        assert!(line.starts_with(&format!("bowline: step f[0] {reason}")) && line.ends_with(&told), "{line}");
+    }
+}
+
 #[tokio::test]
 async fn errors_say_what_to_do_and_have_their_codes() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");

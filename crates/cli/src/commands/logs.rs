@@ -59,12 +59,16 @@ pub struct LogsArgs {
 pub(crate) async fn run(client: &Client, args: &LogsArgs) -> Result<Exit, CliError> {
     let job = client.job(&args.id).await?;
     let steps = chosen(&job, args.step.as_deref())?;
-    if let Some(none) = args.step.as_deref().and_then(|name| job.step(name)).and_then(|step| no_log(&job, step)) {
+    // The only step is meant as if it were named; but more may come up while it is followed.
+    let meant = match steps.as_slice() {
+        [(name, _)] if args.step.is_some() || !args.follow => job.step(name),
+        _ => None,
+    };
+    if let Some(none) = meant.and_then(|step| no_log(&job, step)) {
         say(&none);
         return Ok(Exit::Success);
     }
-    let named = args.step.as_deref().and_then(|name| job.step(name));
-    if let Some(step) = named.filter(|step| args.attempt.is_none() && did_not_run(&job, step)) {
+    if let Some(step) = meant.filter(|step| did_not_run(&job, step)) {
         say(&ran_elsewhere(client, &job, step).await?);
         return Ok(Exit::Success);
     }
@@ -76,6 +80,10 @@ pub(crate) async fn run(client: &Client, args: &LogsArgs) -> Result<Exit, CliErr
         return Ok(Exit::Success);
     }
     for (step, latest_attempt) in steps {
+        // Among others, one that has no such log is passed over.
+        if meant.is_none() && job.step(step).is_some_and(|step| !has_attempt(step, args.attempt)) {
+            continue;
+        }
         let attempt = args.attempt.or(latest_attempt);
         if attempt == Some(0) {
             if args.step.is_some() {
@@ -114,13 +122,23 @@ fn chosen<'a>(job: &'a Job, wanted: Option<&'a str>) -> Result<Vec<(&'a str, Opt
     }
 }
 
+/// Whether it has the attempt that is asked for, or any if none is.
+fn has_attempt(step: &Step, number: Option<u32>) -> bool {
+    step.kind == StepKind::Run && number.is_none_or(|number| number <= step.attempt)
+}
+
 /// Why a step never has a log of its own; none where a worker does it.
 fn no_log(job: &Job, step: &Step) -> Option<String> {
     let name = &step.name;
     match step.kind {
         StepKind::Run => None,
         StepKind::Approve => Some(format!("step {name} has no log: a person does it")),
-        StepKind::Task => Some(format!("step {name} has no log: another job does it")),
+        StepKind::Task => Some(match step.child {
+            Some(child) => {
+                format!("step {name} has no log: job {child} does it; read it with `bowline logs {child}`")
+            }
+            None => format!("step {name} has no log: another job does it"),
+        }),
         StepKind::FanOut => {
             let items: Vec<&Step> = job.items(step).collect();
             Some(match items.len() {

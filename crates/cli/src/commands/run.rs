@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use api::job::StepKind;
 use api::{Job, SubmitRequest};
 use clap::Args;
 use client::Client;
@@ -15,6 +16,7 @@ use crate::exit::Exit;
 use crate::follow::{self, Ended, Options, Wish};
 use crate::inputs;
 use crate::print::{put, put_json, say};
+use crate::shell;
 
 /// When our stdout is closed, a job that is about to end may do so.
 const RESULT_PATIENCE: Duration = Duration::from_millis(500);
@@ -152,12 +154,16 @@ async fn detached(client: &Client, job: &Job) -> Result<Exit, CliError> {
 fn tell_failure(job: &Job) {
     let Some(error) = &job.error else { return };
     let id = job.id;
+    let more = format!("`bowline why {id}` says more");
     match &error.step {
-        Some(step) => tell(
-            &format!("step {step}: {} ({})", error.message, error.code),
-            Some(&format!("`bowline why {id}` says more; `bowline logs {id} {step}` shows its output")),
-        ),
-        None => tell(&format!("{} ({})", error.message, error.code), Some(&format!("`bowline why {id}` says more"))),
+        Some(name) => {
+            // Only what a worker ran has an output.
+            let ran = job.step(name).is_some_and(|step| step.kind == StepKind::Run && step.attempt > 0);
+            let logs = format!("; `bowline logs {id} {}` shows its output", shell::word(name));
+            let hint = if ran { more + &logs } else { more };
+            tell(&format!("step {name}: {} ({})", error.message, error.code), Some(&hint));
+        }
+        None => tell(&format!("{} ({})", error.message, error.code), Some(&more)),
     }
 }
 

@@ -40,6 +40,7 @@ pub(crate) use self::raw::Raw;
 pub(crate) use self::view::{View, Wish, choose};
 
 use crate::error::CliError;
+use crate::shell;
 
 /// After the job's end its logs may still be on their way from the workers; this long without a line is too long.
 const LOG_PATIENCE: Duration = Duration::from_secs(5);
@@ -231,8 +232,9 @@ impl Follower<'_> {
                     LogEnd::Complete => {}
                     LogEnd::Overtaken => self.view.notice(&format!(
                         "the log of {step}, attempt {attempt}, is still on its way; see it later with \
-                         `bowline logs {} {step} --attempt {attempt}`",
-                        self.id
+                         `bowline logs {} {} --attempt {attempt}`",
+                        self.id,
+                        shell::word(&step)
                     ))?,
                     LogEnd::Failed(error) => self.view.notice(&format!("cannot read the log of {step}: {error}"))?,
                 }

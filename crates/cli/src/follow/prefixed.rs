@@ -14,16 +14,23 @@ use crate::times::{now, short};
 pub(crate) struct Prefixed {
     joiners: HashMap<String, Joiner>,
     all_on_stderr: bool,
+    /// Where the steps are in the beginning is told, too.
+    tells_begin: bool,
 }
 
 impl Prefixed {
     /// Lines of stdout to stdout, lines of stderr to stderr.
     pub(crate) fn by_stream() -> Prefixed {
-        Prefixed { joiners: HashMap::new(), all_on_stderr: false }
+        Prefixed { joiners: HashMap::new(), all_on_stderr: false, tells_begin: false }
     }
 
     pub(crate) fn on_stderr() -> Prefixed {
-        Prefixed { joiners: HashMap::new(), all_on_stderr: true }
+        Prefixed { joiners: HashMap::new(), all_on_stderr: true, tells_begin: false }
+    }
+
+    /// Who wants nothing but the steps hears of those that were on their way, or over, before.
+    pub(crate) fn telling_begin(self, tells_begin: bool) -> Prefixed {
+        Prefixed { tells_begin, ..self }
     }
 
     fn show(&self, step: &str, lines: &[Joined]) -> io::Result<()> {
@@ -40,8 +47,9 @@ impl Prefixed {
 }
 
 impl View for Prefixed {
-    fn begin(&mut self, _track: &Track) -> io::Result<()> {
-        Ok(())
+    fn begin(&mut self, track: &Track) -> io::Result<()> {
+        let told = if self.tells_begin { track.steps.len() } else { 0 };
+        (0..told).try_for_each(|index| self.step_changed(track, index))
     }
 
     fn step_changed(&mut self, track: &Track, index: usize) -> io::Result<()> {
@@ -54,6 +62,7 @@ impl View for Prefixed {
                 None => "success".to_owned(),
             },
             StepState::Pending | StepState::Queued => return Ok(()),
+            other if step.reason.is_empty() => other.to_string(),
             other => format!("{other}: {}", step.reason),
         };
         say(&format!("{}: {text}", step.name));

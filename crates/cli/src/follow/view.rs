@@ -50,7 +50,7 @@ pub(crate) fn choose(job: &Job, wish: Wish) -> Box<dyn View> {
     if is_lively() {
         Box::new(Live::new(job, if wish.watch { Share::Whole } else { Share::BesidesLog }))
     } else if wish.json || wish.watch {
-        Box::new(Prefixed::on_stderr())
+        Box::new(Prefixed::on_stderr().telling_begin(wish.watch))
     } else if has_one_log(job) {
         Box::new(Bare)
     } else {

@@ -4,12 +4,13 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
-use api::{StepState, Why, WhyStep};
+use api::{HoldReason, Step, StepState, Why, WhyStep};
 use client::Client;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
 use super::track::TrackedStep;
+use crate::shell;
 
 /// A fleet with room takes a step in milliseconds; whoever waits longer wants to know.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -25,7 +26,14 @@ pub(crate) struct Waits {
     /// Reasons that were told; many steps may wait for the same.
     told: HashSet<String>,
     /// At most one question at a time; it ends with us.
-    asking: JoinSet<Option<Why>>,
+    asking: JoinSet<Option<Heard>>,
+}
+
+/// Why steps wait, and which of them are held because the database was restored: their reasons name the ways on.
+#[derive(Debug)]
+struct Heard {
+    why: Why,
+    restored: HashSet<String>,
 }
 
 /// A step and what it waits in.
@@ -63,7 +71,8 @@ impl Waits {
             let Some(at) = self.first_due() else { std::future::pending().await };
             sleep_until(at).await;
             let (client, job) = (client.clone(), job.to_owned());
-            self.asking.spawn(async move { client.why(&job).await.ok() });
+            let held = self.open.keys().any(|(_, state)| *state == StepState::Held);
+            self.asking.spawn(async move { ask(&client, &job, held).await.ok() });
         }
     }
 
@@ -78,20 +87,21 @@ impl Waits {
         None
     }
 
-    fn notices(&mut self, job: &str, why: Option<Why>) -> Vec<String> {
+    fn notices(&mut self, job: &str, heard: Option<Heard>) -> Vec<String> {
         let now = Instant::now();
         let due: HashSet<Wait> = self.open.extract_if(|_, at| *at <= now).map(|(wait, _)| wait).collect();
         self.asked.extend(due.iter().cloned());
-        let Some(why) = why else { return Vec::new() };
+        let Some(Heard { why, restored }) = heard else { return Vec::new() };
         let waiting = why.steps.iter().filter(|step| due.contains(&(step.name.clone(), step.state)));
-        waiting.filter_map(|step| self.notice(job, step)).collect()
+        waiting.filter_map(|step| self.notice(job, step, restored.contains(&step.name))).collect()
     }
 
-    fn notice(&mut self, job: &str, step: &WhyStep) -> Option<String> {
+    fn notice(&mut self, job: &str, step: &WhyStep, restored: bool) -> Option<String> {
         match step.state {
             StepState::Recovering => return Some(format!("step {} is cut off: {}", step.name, step.reason)),
+            StepState::Held if restored => return Some(format!("step {} {}", step.name, step.reason)),
             StepState::Held => {
-                let how = format!("say `bowline approve {job} {}`, or `reject`", step.name);
+                let how = format!("say `bowline approve {job} {}`, or `reject`", shell::word(&step.name));
                 return Some(format!("step {} {}; {how}", step.name, step.reason));
             }
             _ => {}
@@ -100,4 +110,11 @@ impl Waits {
         let is_new = self.told.insert(step.reason.replace(|c: char| c.is_ascii_digit(), ""));
         is_new.then(|| format!("step {} waits: {}", step.name, step.reason))
     }
+}
+
+async fn ask(client: &Client, job: &str, held: bool) -> Result<Heard, client::Error> {
+    let why = client.why(job).await?;
+    let steps = if held { client.job(job).await?.steps } else { Vec::new() };
+    let is_restored = |step: &Step| step.hold.as_ref().is_some_and(|hold| hold.reason == HoldReason::Restored);
+    Ok(Heard { why, restored: steps.into_iter().filter(is_restored).map(|step| step.name).collect() })
 }
