@@ -214,6 +214,20 @@ pub struct JobSummary {
     pub command: Option<String>,
 }
 
+/// How a job goes on for another (`continues_how`), as people say it; none for a word that is newer than this build.
+pub fn continues_how_in_words(how: &str) -> Option<&'static str> {
+    match how {
+        "retry" => Some("retry"),
+        "retry_changed" => Some("retry with other inputs"),
+        "from_failed" => Some("retry of what failed"),
+        "succeeded" => Some("a step was resolved as succeeded"),
+        "failed" => Some("a step was resolved as failed"),
+        "rerun" => Some("a step is run again"),
+        "accept_late" => Some("a late end was accepted"),
+        _ => None,
+    }
+}
+
 /// The group of jobs of which only so many run at once, and whether this one waits for it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct JobConcurrency {
@@ -295,6 +309,13 @@ pub struct Step {
     pub state: StepState,
     /// The number of the latest attempt; 0 if there was none.
     pub attempt: u32,
+    /// The job before this one, if the step stands here as it ended there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = "uuid")]
+    pub taken_over_from: Option<Uuid>,
+    /// Who settled it by hand when this job was made to go on for another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settled_by: Option<String>,
     /// How many offers in a row stayed unanswered.
     pub dispatch_attempts: u32,
     pub error: Option<StepError>,

@@ -36,7 +36,7 @@ use crate::worker::{Dispatch, DrainRequest, Removal, Worker};
     ))]
 pub(crate) fn submit_job() {}
 
-/// List jobs, newest first
+/// List jobs, in the order of their ids, the last first
 #[utoipa::path(get, path = "/api/jobs", tag = "jobs", params(JobsQuery),
     responses((status = 200, description = "Some jobs", body = Page<JobSummary>)))]
 pub(crate) fn list_jobs() {}

@@ -1,6 +1,7 @@
 //! How jobs come from each other, in words that are the same wherever they are said: a job is *begun by* another one's step,
 //! *follows* on another's end or notice, *continues* another, and is *continued by* those.
 
+use api::job::continues_how_in_words;
 use uuid::Uuid;
 
 /// A job's relatives.
@@ -32,17 +33,8 @@ impl Kin<'_> {
 }
 
 /// How it goes on, if that is known here.
-fn how(word: Option<&str>) -> &'static str {
-    match word {
-        Some("retry") => " (retry)",
-        Some("retry_changed") => " (retry with other inputs)",
-        Some("from_failed") => " (retry of what failed)",
-        Some("succeeded") => " (a step was resolved as succeeded)",
-        Some("failed") => " (a step was resolved as failed)",
-        Some("rerun") => " (a step is run again)",
-        Some("accept_late") => " (a late end was accepted)",
-        Some(_) | None => "",
-    }
+fn how(word: Option<&str>) -> String {
+    word.and_then(continues_how_in_words).map(|words| format!(" ({words})")).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -327,6 +327,31 @@ async fn whoever_watches_a_job_that_is_over_hears_its_end() {
 }
 
 #[tokio::test]
+async fn a_step_took_what_it_ran_although_the_server_was_away_when_it_ended() {
+    let server = Scripted::start(|request| match request.line.as_str() {
+        "POST /api/jobs" => Answer::json(201, &job("pending", &[("a", "queued", 0), ("b", "queued", 0)], "null")),
+        line if line.contains("/events") => match request.header("last-event-id") {
+            None => Answer::events(&event(1, "step", "a", "running")),
+            Some(_) => {
+                let late = |text: String| text.replace("00:00:00Z", "00:00:12Z");
+                Answer::events(&(late(event(2, "step", "a", "success")) + &late(event(3, "job", "", "success"))))
+            }
+        },
+        _ => {
+            let id = r#""id":"01930000-0000-7000-8000-0000000000cc","number":1,"fence":1,"worker":"w""#;
+            let times = r#""started_at":"2026-01-01T00:00:00Z","ended_at":"2026-01-01T00:00:12Z","duration_ms":3000"#;
+            let attempt = format!(r#"{{{id},"state":"ended","confirmed":true,{times}}}"#);
+            let a = step("a", "success", 1, &format!(r#","attempts":[{attempt}]"#));
+            Answer::json(200, &with_steps("success", "null", &[a, step("b", "skipped", 0, "")]))
+        }
+    })
+    .await;
+    let (code, _, stderr) = output(&server.url, &["run", "t", "--watch"]).await;
+    assert_eq!(code, 0, "{stderr}");
+    assert!(stderr.contains("a: success in 3.0s\n"), "{stderr}");
+}
+
+#[tokio::test]
 async fn nobody_is_sent_to_the_log_of_what_never_ran() {
     let error = r#"{"code":"unmatched","message":"no worker has the tag","step":"a"}"#;
     let over = job("failed", &[("a", "failed", 0)], error);

@@ -29,8 +29,8 @@ pub mod verdict;
 pub mod why;
 
 pub use apply::{
-    Continuation, Ctx, GROUP_NAME_MAX, LastAttempt, Resolution, Resolve, STOP_MARGIN, apply, bear, carry_on, group_of,
-    is_occasion, no_job_follows, submit,
+    Continuation, Ctx, GROUP_NAME_MAX, LastAttempt, Origin, Resolution, Resolve, STOP_MARGIN, apply, bear, carry_on,
+    group_of, is_occasion, no_job_follows, submit,
 };
 pub use event::{Changes, Effect, Event, Note, Rejection};
 pub use failure::{Failure, FailureKind};

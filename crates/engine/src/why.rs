@@ -9,6 +9,7 @@ pub(crate) mod words;
 
 use std::sync::Arc;
 
+use crate::apply::Origin;
 use crate::failure::FailureKind;
 use crate::ids::{JobId, StepIx, WorkerId};
 use crate::job::{Job, Step};
@@ -59,6 +60,11 @@ pub trait Roster {
     /// The worker itself speaks for the step's current attempt: it fetches the files that the step needs, or stores those it left.
     fn carries_files(&self, _step: StepIx) -> bool {
         false
+    }
+
+    /// Why a step that never ran in the job stands as it does, if that is known.
+    fn origin(&self, _step: StepIx) -> Option<Origin> {
+        None
     }
 
     /// An operator's order that nothing new is handed out.

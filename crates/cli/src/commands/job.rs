@@ -100,6 +100,13 @@ fn step_took(step: &Step) -> String {
 
 /// Who does a step that no worker has.
 fn doer(step: &Step) -> String {
+    // From which job, the head says.
+    if step.taken_over_from.is_some() {
+        return "taken over".to_owned();
+    }
+    if let Some(by) = &step.settled_by {
+        return format!("settled by {by}");
+    }
     step.child.map_or_else(|| "-".to_owned(), |child| format!("job {child}"))
 }
 

@@ -16,7 +16,10 @@ use crate::times::{took, when};
 /// How much of a command a list shows.
 const COMMAND_WIDTH: usize = 40;
 
-/// List jobs, newest first
+/// List jobs, in the order of their ids, the last first
+///
+/// An id begins with a time: of most jobs when they were submitted, of those that a schedule begins the time they are for, and of those that
+/// a step or a hook begins the time in the id of the job that they come from. So they stand beside that, and CREATED may be later.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -12,6 +12,7 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::follow::{self, Latest, Options, Raw, View};
 use crate::print::say;
+use crate::shell;
 
 /// The job's own server events, in the place of a step.
 const SERVER_STEP: &str = "_server";
@@ -156,25 +157,33 @@ fn did_not_run(job: &Job, step: &Step) -> bool {
     job.continues.is_some() && step.kind == StepKind::Run && over && step.attempt == 0
 }
 
-/// Which of those that it continues, near or far, ran the step, and how to read that.
+/// Which of those that it continues, near or far, ran the step, or who settled it where, and how to read what it wrote.
 async fn ran_elsewhere(client: &Client, job: &Job, step: &Step) -> Result<String, CliError> {
     let name = &step.name;
+    let told = format!("step {name} did not run in this job");
+    let mut settled = step.settled_by.as_ref().map(|by| format!("{told}: {by} settled it by hand"));
     let mut before = job.continues;
     let mut gone = job.deleted.clone();
     for _ in 0..LINE_MAX {
         let Some(old) = before.filter(|old| !gone.contains(old)) else { break };
         let old = client.job(&old.to_string()).await?;
-        if old.step(name).is_some_and(|step| step.attempt > 0) {
-            let id = old.id;
-            return Ok(format!(
-                "step {name} did not run in this job: it was taken over from job {id}; read it with `bowline logs {id} {name}`"
-            ));
+        let (id, there) = (old.id, old.step(name));
+        if there.is_some_and(|step| step.attempt > 0) {
+            let read = format!("`bowline logs {id} {}`", shell::word(name));
+            return Ok(match settled {
+                Some(settled) => format!("{settled}; {read} shows what it wrote before"),
+                None => format!("{told}: it was taken over from job {id}; read it with {read}"),
+            });
+        }
+        if let Some(by) = there.and_then(|step| step.settled_by.as_ref()).filter(|_| settled.is_none()) {
+            settled = Some(format!("{told}: it was taken over from job {id}, where {by} settled it by hand"));
         }
         (before, gone) = (old.continues, old.deleted);
     }
-    Ok(match before {
-        Some(old) => format!("step {name} did not run in this job: it was taken over from job {old}, which is deleted"),
-        None => format!("step {name} did not run: it was settled by hand"),
+    Ok(match (settled, before) {
+        (Some(settled), _) => settled,
+        (None, Some(old)) => format!("{told}: it was taken over from job {old}, which is deleted"),
+        (None, None) => format!("step {name} did not run: it was settled by hand"),
     })
 }
 

@@ -134,8 +134,9 @@ impl Follower<'_> {
         while !self.is_over() {
             tokio::select! {
                 item = events.next() => match item? {
-                    Some(StreamItem::Data(event)) => self.event(&event)?,
+                    Some(StreamItem::Data(event)) => self.event(&event).await?,
                     Some(StreamItem::Lost(error)) => {
+                        self.track.lost();
                         self.view.notice(&format!("{error}; the job goes on, trying to connect again"))?;
                     }
                     Some(StreamItem::Back) => self.view.notice("connected again")?,
@@ -207,8 +208,12 @@ impl Follower<'_> {
         }
     }
 
-    fn event(&mut self, event: &Event) -> Result<(), CliError> {
+    async fn event(&mut self, event: &Event) -> Result<(), CliError> {
         if let Some(index) = self.track.apply(event) {
+            // What moves is corrected in the end.
+            if self.track.steps[index].took_is_in_doubt() && !self.view.is_live() {
+                self.ask_how_long(index).await;
+            }
             let step = &self.track.steps[index];
             if self.with_logs && self.step.is_none_or(|only| only == step.name) {
                 self.logs.open(&step.name, step.attempt);
@@ -220,6 +225,15 @@ impl Follower<'_> {
             self.view.tick(&self.track)?;
         }
         Ok(())
+    }
+
+    /// Without an answer it took until its end was heard of.
+    async fn ask_how_long(&mut self, index: usize) {
+        let Ok(job) = self.client.job(&self.id).await else { return };
+        let step = &mut self.track.steps[index];
+        if let Some(known) = job.step(&step.name) {
+            step.hear(known);
+        }
     }
 
     fn news(&mut self, news: News) -> Result<(), CliError> {

@@ -35,6 +35,8 @@ pub(crate) struct TrackedStep {
     /// When the latest attempt began, and when the step ended.
     pub(crate) started_at: Option<Timestamp>,
     pub(crate) ended_at: Option<Timestamp>,
+    /// Its end may be heard of late: the server was away, or its worker was, while it ran.
+    cut_off: bool,
     /// How long the latest attempt ran, where its worker has said so.
     pub(crate) ran_for: Option<Duration>,
     /// Why it is where it is, in the server's words.
@@ -106,6 +108,12 @@ impl Track {
         Some((of, number.parse::<u32>().ok()?.saturating_add(1)))
     }
 
+    /// The server is away: what runs may end meanwhile.
+    pub(crate) fn lost(&mut self) {
+        let on_way = |step: &&mut TrackedStep| step.started_at.is_some() && !step.state.is_final();
+        self.steps.iter_mut().filter(on_way).for_each(|step| step.cut_off = true);
+    }
+
     /// Takes the whole truth in; gives the places of the steps that changed.
     pub(crate) fn absorb(&mut self, job: &Job) -> Vec<usize> {
         self.state = job.state;
@@ -142,6 +150,7 @@ impl TrackedStep {
             items_on_worker: true,
             started_at: None,
             ended_at: None,
+            cut_off: false,
             ran_for: None,
             reason: String::new(),
         }
@@ -159,7 +168,8 @@ impl TrackedStep {
             items_on_worker: step.items.is_none_or(|items| items == StepKind::Run),
             started_at: latest.map(|attempt| attempt.started_at).or(step.started_at),
             ended_at: ended_at.filter(|_| step.state.is_final()),
-            ran_for: latest.and_then(|attempt| attempt.duration_ms).map(Duration::from_millis),
+            cut_off: step.state == StepState::Recovering,
+            ran_for: ran_for(step),
             reason: step.error.as_ref().map(|error| error.message.clone()).unwrap_or_default(),
         }
     }
@@ -170,6 +180,16 @@ impl TrackedStep {
         Some(self.ran_for.unwrap_or_else(|| between(start, end)))
     }
 
+    /// It ended, but how long it took is not when that was heard.
+    pub(crate) fn took_is_in_doubt(&self) -> bool {
+        self.state.is_final() && self.on_worker && self.cut_off && self.ran_for.is_none()
+    }
+
+    /// Takes the worker's word on how long it ran.
+    pub(crate) fn hear(&mut self, step: &api::Step) {
+        self.ran_for = ran_for(step);
+    }
+
     fn moved(&mut self, to: StepState, event: &Event) {
         // A start without a number is the next one.
         let starts = to == StepState::Running && !matches!(self.state, StepState::Running | StepState::Recovering);
@@ -177,13 +197,19 @@ impl TrackedStep {
         let number = event.attempt.unwrap_or(next);
         if number > self.attempt || (starts && !self.on_worker) {
             self.started_at = Some(event.at);
+            self.cut_off = false;
         }
+        self.cut_off |= to == StepState::Recovering;
         self.attempt = self.attempt.max(number);
         self.state = to;
         self.ended_at = to.is_final().then_some(event.at);
         self.ran_for = None;
         self.reason.clone_from(&event.reason);
     }
+}
+
+fn ran_for(step: &api::Step) -> Option<Duration> {
+    step.attempts.last().and_then(|attempt| attempt.duration_ms).map(Duration::from_millis)
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! A final job never changes. What is to be done differently is done by a new job that takes over what stands.
 
+use std::fmt;
 use std::sync::Arc;
 
 use crate::deadline::Rules;
@@ -25,6 +26,38 @@ pub enum Continuation {
     FromFailed,
     /// One step as a person says, and all that follows from it.
     Resolved(Box<Resolve>),
+}
+
+/// Why a step that never ran in its job stands there as it does. The note of its end has this for its reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// As it ended in the job before.
+    TakenOver(JobId),
+    /// As a person said.
+    Settled { how: String, by: String },
+}
+
+const TAKEN_OVER: &str = "taken over from job ";
+const SETTLED: &str = "resolved as ";
+
+impl Origin {
+    /// None where a reason is another one.
+    pub fn of_reason(reason: &str) -> Option<Origin> {
+        if let Some(job) = reason.strip_prefix(TAKEN_OVER) {
+            return job.parse().ok().map(|id| Origin::TakenOver(JobId(id)));
+        }
+        let (how, by) = reason.strip_prefix(SETTLED)?.split_once(" by ")?;
+        Some(Origin::Settled { how: how.to_owned(), by: by.to_owned() })
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::TakenOver(job) => write!(f, "{TAKEN_OVER}{job}"),
+            Origin::Settled { how, by } => write!(f, "{SETTLED}{how} by {by}"),
+        }
+    }
 }
 
 /// A step's last attempt in the job that ended.
@@ -74,7 +107,7 @@ pub fn carry_on(
     let mut draft = Draft::new(&job, *ctx);
     draft.touch_all();
     draft.line_up();
-    let origin = format!("taken over from job {}", old.id);
+    let origin = Origin::TakenOver(old.id).to_string();
     for index in (0..old.definition.steps().len()).filter(|&index| kept[index]) {
         let ix = StepIx::of(index);
         draft.take_over(ix, old.step(ix), &origin)?;
@@ -94,7 +127,7 @@ pub fn carry_on(
         }
     }
     if let Continuation::Resolved(order) = how {
-        let reason = format!("resolved as {} by {}", order.how.word(), order.by);
+        let reason = Origin::Settled { how: order.how.word().to_owned(), by: order.by.clone() }.to_string();
         let ix = draft.successor_of(order.step, old);
         draft.settle_as(ix, &order.how, &order.by, (Verb::Complete, Verb::Fail), &reason)?;
     }

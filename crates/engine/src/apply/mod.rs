@@ -43,7 +43,7 @@ pub use cancel::STOP_MARGIN;
 pub use groups::{GROUP_NAME_MAX, group_of};
 pub use hooks::{is_occasion, no_job_follows};
 
-pub use continuation::{Continuation, LastAttempt, carry_on};
+pub use continuation::{Continuation, LastAttempt, Origin, carry_on};
 pub use resolve::{Resolution, Resolve};
 
 use draft::Draft;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::apply::Origin;
 use crate::deadline::{Action, Owner};
 use crate::definition::{Ability, Condition, Need, OnDisconnect, StepDef, Work};
 use crate::ids::{StepIx, WorkerId};
@@ -13,8 +14,11 @@ use crate::state::{
 use crate::time::Time;
 use crate::workers;
 
-use super::words::{ago, count, list, span, until};
+use super::words::{ago, count, list, shell_word, span, until};
 use super::{MatchView, NextCheck, Refusal, StepWhy, View};
+
+/// How an end that came late is taken, in the history.
+const LATE: &str = "accept_late";
 
 impl View<'_> {
     pub(super) fn step(&self, ix: StepIx) -> StepWhy {
@@ -24,7 +28,7 @@ impl View<'_> {
             state: step.state.name(),
             owner: self.owner(def, step),
             last_sign_of_life: self.last_sign_of_life(step).max(self.runner_seen(ix)),
-            reason: self.reason(def, step) + self.files(ix) + &lateness(def, step) + &self.loose_ends(ix),
+            reason: self.reason(ix, step) + self.files(ix) + &lateness(def, step) + &self.loose_ends(ix),
             next: step
                 .check_at(&self.clocks)
                 .map(|check| NextCheck { at: check.at, action: self.action(def, step, check.action) }),
@@ -97,8 +101,8 @@ impl View<'_> {
         }
     }
 
-    fn reason(&self, def: &StepDef, step: &Step) -> String {
-        let reason = self.reason_of_state(def, step);
+    fn reason(&self, ix: StepIx, step: &Step) -> String {
+        let reason = self.stands(ix, step).unwrap_or_else(|| self.reason_of_state(ix, step));
         if !step.for_operator {
             return reason;
         }
@@ -106,7 +110,22 @@ impl View<'_> {
         format!("{reason}; no sign of life for too long, and here an operator decides: `bowline recover {order}`")
     }
 
-    fn reason_of_state(&self, def: &StepDef, step: &Step) -> String {
+    /// Where the end of a step comes from that never ran in this job, if that is known.
+    fn stands(&self, ix: StepIx, step: &Step) -> Option<String> {
+        let ended = matches!(step.state, State::Final(End::Success | End::Failed)) && step.attempts == 0;
+        let whence = match self.roster.origin(ix).filter(|_| ended)? {
+            // Its error says who did that, and why.
+            Origin::Settled { .. } if step.state == State::Final(End::Failed) => return None,
+            Origin::TakenOver(job) => format!("it was taken over from job {job}"),
+            Origin::Settled { how, by } if how == LATE => format!("it was settled by hand: {by} took its late end"),
+            Origin::Settled { how, by } => format!("it was settled by hand: {by} resolved it as {how}"),
+        };
+        let error = step.error.as_ref().map(|error| format!("{error}; ")).unwrap_or_default();
+        Some(error + &whence)
+    }
+
+    fn reason_of_state(&self, ix: StepIx, step: &Step) -> String {
+        let def = self.job.def(ix);
         match &step.state {
             State::Pending if let Some(item) = &step.item => self.awaits_turn(def, item),
             State::Pending if self.job.awaits_slot() && step.unmet == 0 => self.awaits_slot(),
@@ -116,7 +135,7 @@ impl View<'_> {
             State::Delegated(delegated) => self.delegated(def, step, delegated),
             State::Recovering(recovering) => self.recovering(recovering),
             State::Cancelling(cancelling) => self.cancelling(def, cancelling),
-            State::Held(held) if step.in_doubt => self.in_doubt(def, held),
+            State::Held(held) if step.in_doubt => self.in_doubt(ix, held),
             State::Held(held) => self.held(def, held),
             State::Waiting(waiting) => self.waiting(def, step, waiting),
             State::Final(end) => self.ended(def, step, *end),
@@ -277,19 +296,20 @@ impl View<'_> {
     }
 
     /// It may have run already, and only somebody who looks can know.
-    fn in_doubt(&self, def: &StepDef, held: &Held) -> String {
-        let waits = self.held(def, held);
+    fn in_doubt(&self, ix: StepIx, held: &Held) -> String {
+        let waits = self.held(self.job.def(ix), held);
+        let step = format!("{} {}", self.job.id, shell_word(&self.job.name(ix)));
         let (what, run) = match held.live {
             Some(live) => {
                 let who = self.worker(live.worker);
                 let what = format!("attempt {} was under way on {who}, and may still be", live.number);
-                (what, "`bowline resolve --rerun --confirm-dead`")
+                (what, format!("`bowline resolve {step} --rerun --confirm-dead`"))
             }
-            None => ("it may have run in the time that is lost".to_owned(), "`bowline approve`"),
+            None => ("it may have run in the time that is lost".to_owned(), format!("`bowline approve {step}`")),
         };
         format!(
-            "{waits}; the database was restored: {what}. {run} runs it, `bowline resolve --succeeded` or `--failed` says \
-             what became of it"
+            "{waits}; the database was restored: {what}. {run} runs it, `bowline resolve {step} --succeeded` or \
+             `--failed` says what became of it"
         )
     }
 

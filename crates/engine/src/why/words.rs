@@ -22,6 +22,11 @@ pub(super) fn list<T: Display>(items: &[T]) -> String {
     }
 }
 
+/// A step's name in a command: to a shell that of an item, `each[0]`, is a pattern.
+pub(super) fn shell_word(name: &str) -> String {
+    if name.contains('[') { format!("'{name}'") } else { name.to_owned() }
+}
+
 /// `1 step`, `3 steps`.
 pub(super) fn count(number: u32, word: &str) -> String {
     format!("{number} {word}{}", if number == 1 { "" } else { "s" })

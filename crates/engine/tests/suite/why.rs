@@ -9,7 +9,7 @@ use std::time::Duration;
 use engine::event::Event;
 use engine::why::{LineView, LooseEnd, MatchView, PauseView, Refusal, Roster, WorkerView, why};
 use engine::workers::Unwilling;
-use engine::{Clocks, Continuation, Ctx, JobId, StepIx, Time, WorkerId, carry_on};
+use engine::{Clocks, Continuation, Ctx, JobId, Origin, StepIx, Time, WorkerId, carry_on};
 use expect_test::{Expect, expect};
 use uuid::Uuid;
 
@@ -29,9 +29,14 @@ struct Fleet {
     runner_seen: Option<Time>,
     carries_files: bool,
     line: Option<LineView>,
+    origin: Option<Origin>,
 }
 
 impl Roster for Fleet {
+    fn origin(&self, _step: StepIx) -> Option<Origin> {
+        self.origin.clone()
+    }
+
     fn worker(&self, id: WorkerId) -> Option<WorkerView> {
         let known = id == WorkerId(Uuid::from_u128(1)) && !self.removed;
         known.then(|| WorkerView {
@@ -229,6 +234,28 @@ fn taken_over() {
     world.job = next.expect("it has ended").0;
     let told = why(&world.job, &Fleet::default(), &world.clocks());
     assert_eq!(told.steps[0].reason, "it was taken over, or settled by hand");
+    let known = |origin: Origin| {
+        let fleet = Fleet { origin: Some(origin), ..Fleet::default() };
+        why(&world.job, &fleet, &world.clocks()).steps[0].reason.clone()
+    };
+    let origin = Origin::TakenOver(JobId(Uuid::from_u128(7)));
+    assert_eq!(known(origin), "it was taken over from job 00000000-0000-0000-0000-000000000007");
+    let settled = |how: &str| known(Origin::Settled { how: how.to_owned(), by: "ann".to_owned() });
+    assert_eq!(settled("succeeded"), "it was settled by hand: ann resolved it as succeeded");
+    assert_eq!(settled("accept_late"), "it was settled by hand: ann took its late end");
+}
+
+#[test]
+fn origins_are_read_as_they_are_written() {
+    let settled = |how: &str, by: &str| Origin::Settled { how: how.to_owned(), by: by.to_owned() };
+    let origins =
+        [Origin::TakenOver(JobId(Uuid::from_u128(7))), settled("failed", "ann"), settled("succeeded", "x by y")];
+    for origin in origins {
+        assert_eq!(Origin::of_reason(&origin.to_string()), Some(origin));
+    }
+    for other in ["", "taken over from job nowhere", "resolved", "exit code 1"] {
+        assert_eq!(Origin::of_reason(other), None, "{other}");
+    }
 }
 
 /// Once its time has come it waits for a worker like any other.
@@ -424,9 +451,9 @@ fn held_since_the_database_was_restored() {
         "a",
         "restored; pass 5m",
         expect![[r#"
-        Only a person can move the job on, 1 step: 1 held. Step `a`: has waited 5m for approval; the database was restored: it may have run in the time that is lost. `bowline approve` runs it, `bowline resolve --succeeded` or `--failed` says what became of it.
+        Only a person can move the job on, 1 step: 1 held. Step `a`: has waited 5m for approval; the database was restored: it may have run in the time that is lost. `bowline approve 00000000-0000-0000-0000-000000000001 a` runs it, `bowline resolve 00000000-0000-0000-0000-000000000001 a --succeeded` or `--failed` says what became of it.
         a is held; owner: a person; seen: never
-          has waited 5m for approval; the database was restored: it may have run in the time that is lost. `bowline approve` runs it, `bowline resolve --succeeded` or `--failed` says what became of it
+          has waited 5m for approval; the database was restored: it may have run in the time that is lost. `bowline approve 00000000-0000-0000-0000-000000000001 a` runs it, `bowline resolve 00000000-0000-0000-0000-000000000001 a --succeeded` or `--failed` says what became of it
           at 3600s: look again
     "#]],
     );
@@ -434,9 +461,9 @@ fn held_since_the_database_was_restored() {
         "a",
         "go a; restored",
         expect![[r#"
-        Only a person can move the job on, 1 step: 1 held. Step `a`: has waited 0s for approval; the database was restored: attempt 1 was under way on worker build-1 (rack7), and may still be. `bowline resolve --rerun --confirm-dead` runs it, `bowline resolve --succeeded` or `--failed` says what became of it.
+        Only a person can move the job on, 1 step: 1 held. Step `a`: has waited 0s for approval; the database was restored: attempt 1 was under way on worker build-1 (rack7), and may still be. `bowline resolve 00000000-0000-0000-0000-000000000001 a --rerun --confirm-dead` runs it, `bowline resolve 00000000-0000-0000-0000-000000000001 a --succeeded` or `--failed` says what became of it.
         a is held; owner: a person; seen: never
-          has waited 0s for approval; the database was restored: attempt 1 was under way on worker build-1 (rack7), and may still be. `bowline resolve --rerun --confirm-dead` runs it, `bowline resolve --succeeded` or `--failed` says what became of it
+          has waited 0s for approval; the database was restored: attempt 1 was under way on worker build-1 (rack7), and may still be. `bowline resolve 00000000-0000-0000-0000-000000000001 a --rerun --confirm-dead` runs it, `bowline resolve 00000000-0000-0000-0000-000000000001 a --succeeded` or `--failed` says what became of it
           at 3600s: look again
     "#]],
     );
