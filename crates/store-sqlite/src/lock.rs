@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use store::StoreError;
@@ -24,6 +25,8 @@ impl ServerLock {
             .write(true)
             .create(true)
             .truncate(false)
+            // Whoever may write to it could keep a server from starting.
+            .mode(0o600)
             .open(&path)
             .map_err(|e| unavailable("open", &e))?;
         match file.try_lock() {

@@ -152,9 +152,10 @@ mod tests {
             let file = fs::metadata(beside(&path, suffix)).expect("it is there");
             format!("{:o}", file.permissions().mode() & 0o777)
         };
+        let _lock = crate::lock::ServerLock::take(&path).expect("nobody else has it");
         let connection = Place::file(&path).open_writer().expect("a database");
         connection.execute_batch("CREATE TABLE t (a)").expect("written");
-        assert_eq!(["", "-wal", "-shm"].map(mode), ["600", "600", "600"]);
+        assert_eq!(["", "-wal", "-shm", ".lock"].map(mode), ["600", "600", "600", "600"]);
         drop(connection);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).expect("ours");
         let _again = Place::file(&path).open_writer().expect("a database");
