@@ -2,20 +2,22 @@
 //!
 //! `GET /api/jobs/{id}/why` answers with it, and the simulator looks at it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::job::continues_how_in_words;
 use engine::deadline::Rules;
 use engine::why::{DoubtView, HolderView, LineView, LooseEnd, MatchView, PauseView, Refusal, Roster, Why, WorkerView};
 use engine::workers::Unwilling;
-use engine::{Clocks, Job, JobId, StepIx, Time, WorkerId};
+use engine::{Clocks, Job, JobId, Origin, StepIx, Time, WorkerId};
 use store::read::{Family, Lineage};
 use store::rows::{BeatRole, WorkerRow};
 use store::{Reader, StoreError};
 
 use crate::dispatch::{self, Pause, TagSet};
 use crate::ledger::{DOUBT_MAX, Definitions, slot_held_until};
+use crate::origins;
 
 /// The verb of a refused offer in a job's history.
 const REFUSED: &str = "refused";
@@ -51,14 +53,19 @@ pub fn explain(
         fleet.hear_refusals(reader, id)?;
     }
     fleet.hear_attempts(reader, &job)?;
+    let lineage = reader.lineage(id)?;
+    fleet.origins = origins::of_steps(reader, &job, lineage.continues.is_some())?;
     let mut why = engine::why::why(&job, &fleet, clocks);
-    why.summary += &kin(&reader.lineage(id)?, &reader.family(id, KIN_MAX)?, id);
+    why.summary += &kin(&lineage, &reader.family(id, KIN_MAX)?, id);
     Ok(Some(why))
 }
 
 /// Where the job stands among those that went on from each other.
 fn kin(lineage: &Lineage, family: &Family, id: JobId) -> String {
-    let before = lineage.continues.map(|job| format!(" It continues job {job}.")).unwrap_or_default();
+    let own = family.members.iter().find(|kin| kin.job == id);
+    let how =
+        own.and_then(|kin| continues_how_in_words(&kin.how)).map(|words| format!(" ({words})")).unwrap_or_default();
+    let before = lineage.continues.map(|job| format!(" It continues job {job}{how}.")).unwrap_or_default();
     // The newest one is the first.
     let next = family.members.iter().find(|kin| kin.continues == id).map(|kin| kin.job).or(lineage.resolved_by);
     let after = next.map(|job| format!(" It is continued by job {job}.")).unwrap_or_default();
@@ -137,6 +144,8 @@ struct Fleet {
     line: Option<LineView>,
     /// Steps whose files their workers carry at the moment.
     carried: BTreeSet<StepIx>,
+    /// Steps that never ran here, where the job goes on for another.
+    origins: HashMap<StepIx, Origin>,
 }
 
 /// The fleet as the ledger knows it now.
@@ -226,7 +235,15 @@ impl Fleet {
             (id, member)
         });
         let (loose_ends, runners, carried) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
-        Fleet { members: members.collect(), pause: live.pause, loose_ends, runners, carried, line: None }
+        Fleet {
+            members: members.collect(),
+            pause: live.pause,
+            loose_ends,
+            runners,
+            carried,
+            line: None,
+            origins: HashMap::new(),
+        }
     }
 
     /// What is known of attempts beyond their steps' states.
@@ -286,6 +303,10 @@ impl Roster for Fleet {
 
     fn runner_seen(&self, step: StepIx) -> Option<Time> {
         self.runners.get(&step).copied()
+    }
+
+    fn origin(&self, step: StepIx) -> Option<Origin> {
+        self.origins.get(&step).cloned()
     }
 
     fn carries_files(&self, step: StepIx) -> bool {

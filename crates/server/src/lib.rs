@@ -19,6 +19,7 @@ pub mod http;
 pub mod ledger;
 pub mod link;
 pub mod metrics;
+mod origins;
 pub mod random;
 pub mod retention;
 pub mod run;

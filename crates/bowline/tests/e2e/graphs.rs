@@ -118,12 +118,33 @@ fn a_step_that_was_taken_over_names_the_job_that_ran_it() {
         let words = format!("it was taken over from job {first}; read it with `bowline logs {first} a`");
         assert!(told.err.contains(&words), "{}", told.err);
     }
+    let told = house.bowline(&["logs", &second, "a", "--attempt", "1"]).ok();
+    assert!(told.err.contains(&format!("it was taken over from job {first}")), "{}", told.err);
     assert_eq!(house.log(&first, "a"), "here\n");
+    // A job's log is that of the steps that it ran.
+    let all = house.bowline(&["logs", &first]).ok();
+    assert_eq!((all.out.as_str(), all.err.as_str()), ("a | here\n", ""));
+    let told = house.bowline(&["logs", &first, "c"]).ok();
+    assert!(told.err.contains(&format!("job {child} does it")), "{}", told.err);
     // The same words at both ends.
     let shown = house.bowline(&["job", &second]).ok().out;
     assert!(shown.contains(&format!("continues job {first} (retry of what failed)\n")), "{shown}");
     assert!(shown.contains(&format!("continued by job {third}\n")), "{shown}");
     assert!(!shown.contains("resolved by"), "{shown}");
+    let row =
+        |shown: &str, step: &str| shown.lines().find(|line| line.starts_with(step)).expect("it is shown").to_owned();
+    assert!(row(&shown, "a ").contains("taken over"), "{shown}");
+    let why = house.bowline(&["why", &second]).ok().out;
+    assert!(why.contains(&format!("It continues job {first} (retry of what failed).")), "{why}");
+    assert!(why.contains(&format!("it was taken over from job {first}")), "{why}");
+    // What a person settled is told as that, also further on.
+    let settled = house.bowline(&["resolve", &third, "b", "--succeeded"]).ok().out.trim().to_owned();
+    house.end(&settled);
+    let told = house.bowline(&["logs", &settled, "b"]).ok().err;
+    let words = format!("admin settled it by hand; `bowline logs {third} b` shows what it wrote before");
+    assert!(told.contains(&words), "{told}");
+    let shown = house.bowline(&["job", &settled]).ok().out;
+    assert!(row(&shown, "b ").contains("settled by admin"), "{shown}");
     let listed = house.bowline(&["jobs"]).ok().out;
     let line = |id: &str| listed.lines().find(|line| line.starts_with(id)).expect("it is listed");
     assert!(line(&child).ends_with(&format!("begun by {first}")), "{listed}");

@@ -23,7 +23,8 @@ pub(super) fn resolve(app: &App, text: &str) -> Result<JobId, ApiError> {
     }
     if text.len() < PREFIX_CHARS_MIN {
         let message = format!("`{text}` is too short for a job; give at least {PREFIX_CHARS_MIN} characters of its id");
-        return Err(ApiError::bad_request(message).hint("`bowline jobs` lists them; `last` is the newest"));
+        return Err(ApiError::bad_request(message)
+            .hint("`bowline jobs` lists them; `last` is the newest that neither a step nor a hook began"));
     }
     let prefix = text.to_ascii_lowercase();
     let is_prefix = prefix.len() <= 36 && prefix.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-');
@@ -43,7 +44,8 @@ fn is_begun(app: &App, id: JobId) -> Result<bool, ApiError> {
 }
 
 pub(super) fn no_such_job(text: &str) -> ApiError {
-    ApiError::not_found(format!("there is no job `{text}`")).hint("`bowline jobs` lists them; `last` is the newest")
+    ApiError::not_found(format!("there is no job `{text}`"))
+        .hint("`bowline jobs` lists them; `last` is the newest that neither a step nor a hook began")
 }
 
 fn ambiguous(text: &str, found: &[JobId]) -> ApiError {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use api::{ApproveRequest, ErrorCode, RejectRequest};
+use api::{ApproveRequest, RejectRequest};
 use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
@@ -59,8 +59,10 @@ async fn say(
 fn refused(job: engine::JobId, error: &EventError) -> ApiError {
     let answer = jobs::refused(job, error);
     match error {
-        EventError::Rejected(Rejection::OwnJob { .. }) => ApiError::new(ErrorCode::Forbidden, error.to_string())
-            .hint("somebody else has to, with a token of their own"),
+        // The token is good, and its role is: it is about who asks.
+        EventError::Rejected(Rejection::OwnJob { .. }) => {
+            answer.hint("somebody else has to, with a token of their own")
+        }
         EventError::Rejected(Rejection::MayStillRun { .. }) => answer.hint(
             "make sure that nothing of it runs any more, then say `bowline resolve ID STEP --rerun --confirm-dead`",
         ),

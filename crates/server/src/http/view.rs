@@ -9,12 +9,13 @@ use api::job::{
 use api::{AttemptState, HoldReason, JobState, Timestamp};
 use engine::attempt::{self, Outcome};
 use engine::definition::{StepDef, Work};
-use engine::{Clocks, JobId, State, StepIx};
+use engine::{Clocks, JobId, Origin, State, StepIx};
 use serde_json::Value;
 use store::read::AttemptView;
 use uuid::Uuid;
 
 use crate::app::App;
+use crate::origins;
 
 use super::error::ApiError;
 use super::{command, ids, outbox};
@@ -36,12 +37,14 @@ pub(super) fn job(app: &App, id: JobId) -> Result<Job, ApiError> {
     let hook_of = followed(app, job.hook_of, &job.submitted_by)?;
     let tried = job.steps.iter().any(|step| step.attempts > 0);
     let mut attempts = if tried { attempts_by_step(app.reader.attempts(id)?)? } else { HashMap::new() };
+    let mut origins = origins::of_steps(&*app.reader, &job, lineage.continues.is_some())?;
     let (definition, clocks) = (&job.definition, app.clocks()?);
     let mut steps = Vec::with_capacity(job.steps.len());
     for ix in in_order(&job) {
         let state = job.step(ix);
         let attempts = attempts.remove(&ix).unwrap_or_default();
-        steps.push(step(&job, ix, state, attempts, &clocks));
+        let origin = origins.remove(&ix);
+        steps.push(step(&job, ix, state, attempts, origin, &clocks));
     }
     let header = &job.header;
     Ok(Job {
@@ -157,7 +160,19 @@ fn concurrency(job: &engine::Job) -> Option<JobConcurrency> {
     })
 }
 
-fn step(job: &engine::Job, ix: StepIx, step: &engine::Step, attempts: Vec<Attempt>, clocks: &Clocks) -> Step {
+fn step(
+    job: &engine::Job,
+    ix: StepIx,
+    step: &engine::Step,
+    attempts: Vec<Attempt>,
+    origin: Option<Origin>,
+    clocks: &Clocks,
+) -> Step {
+    let (taken_over_from, settled_by) = match origin {
+        Some(Origin::TakenOver(job)) => (Some(job.0), None),
+        Some(Origin::Settled { by, .. }) => (None, Some(by)),
+        None => (None, None),
+    };
     let (kind, items) = kinds(job.def(ix), step);
     let started_at = attempts.first().map(|first| first.started_at).or(step.delegated_at.map(Timestamp::from));
     let over = started_at.is_some() && step.state.is_final();
@@ -169,6 +184,8 @@ fn step(job: &engine::Job, ix: StepIx, step: &engine::Step, attempts: Vec<Attemp
         child: job.child_of(ix).map(|child| child.0),
         state: step.state.name().into(),
         attempt: step.attempts,
+        taken_over_from,
+        settled_by,
         dispatch_attempts: step.unanswered_offers,
         error: step
             .error

@@ -36,7 +36,12 @@ async fn a_step_of_a_job_that_is_over_is_settled_in_a_new_one() {
     assert!(error["error"]["message"].as_str().is_some_and(|m| m.contains("already continues")), "{error}");
     let why = site.get(&format!("/api/jobs/{}/why", next["id"].as_str().expect("an id"))).await.is(200);
     let summary = why["summary"].as_str().expect("a summary");
-    assert!(summary.contains(&format!("It continues job {id}.")), "{summary}");
+    assert!(summary.contains(&format!("It continues job {id} (a step was resolved as succeeded).")), "{summary}");
+    assert_eq!(why["steps"][0]["reason"], "it was settled by hand: admin resolved it as succeeded");
+    assert_eq!(
+        (&next["steps"][0]["settled_by"], &next["steps"][0]["taken_over_from"]),
+        (&json!("admin"), &Value::Null)
+    );
     let why = site.get(&format!("/api/jobs/{id}/why")).await.is(200);
     let next = next["id"].as_str().expect("an id");
     assert!(why["summary"].as_str().is_some_and(|s| s.contains(&format!("It is continued by job {next}."))), "{why}");
