@@ -16,11 +16,11 @@ use spec::task::{BODY_INPUT, InputKind};
 use crate::app::App;
 use crate::ledger::{Command, IdempotencyKey, Submit, SubmitError, Submitted, submitted_by};
 use crate::schedule::plan;
-use crate::tasks::KnownTask;
+use crate::tasks::{Extent, KnownTask};
 
 use super::error::ApiError;
 use super::extract::{Path, RawBody};
-use super::{answer, submit};
+use super::{answer, secrets, submit};
 
 /// Who signs a call says so in one of these: ours, and GitHub's.
 const SIGNATURES: [&str; 2] = ["x-bowline-signature", "x-hub-signature-256"];
@@ -60,7 +60,9 @@ pub(super) async fn call(
     }
     let task = submit::by_name(&app, &entry.task, None).await?;
     let input = submit::bind(&task.task, given(&task, &hook.with, &body)?)?;
-    let (task, _) = submit::with_kin(&app, task, None).await?;
+    let (task, kin) = submit::with_kin(&app, task, None).await?;
+    submit::fits(&task, task.name(), &kin, Extent::Sure)?;
+    secrets::want_all(&app, &task.task.definition, Extent::Sure).await?;
     let order = Submit {
         definition: task.task.definition.clone(),
         row: task.row.clone(),

@@ -1,22 +1,22 @@
 //! Setting, listing and removing secrets of the store. A value comes in once, and no answer ever shows it.
 
 use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use api::{ErrorCode, Page, Role, Secret, SecretPlace, SetSecretRequest, Timestamp};
 use axum::Extension;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
-use engine::definition::{Definition, HookWork, Work};
+use engine::definition::Definition;
 use http::StatusCode;
 use protocol::secret::SecretValue;
 use spec::task::is_secret_name;
-use spec::task::secrets::{self, of_hooks};
+use spec::task::secrets;
 
-use crate::access::{Caller, Listed, OWN_KEY, Place, STORED_MAX, SecretError, SecretSource as _};
+use crate::access::{Caller, Listed, OWN_KEY, Place, STORED_MAX, SecretError};
 use crate::app::App;
-use crate::tasks::{Listing, to_api};
+use crate::tasks::{self, Extent, LACKS_TOLD, Listing, to_api};
 
 use super::answer;
 use super::error::ApiError;
@@ -83,42 +83,20 @@ pub(super) async fn remove(
 
 /// Whether the server has all that steps of the task, and of those that it begins, are to be given. It is looked for again
 /// when each step starts; this spares people a job that cannot end well.
-pub(super) async fn want_all(app: &Arc<App>, definition: &Arc<Definition>) -> Result<(), ApiError> {
-    if !any(definition) {
+pub(super) async fn want_all(app: &Arc<App>, definition: &Arc<Definition>, extent: Extent) -> Result<(), ApiError> {
+    if !tasks::names_secrets(definition) {
         return Ok(());
     }
     let definition = definition.clone();
-    app.read(move |app| {
-        let (mut lacks, mut seen) = (Vec::new(), HashSet::new());
-        look_for(app, &definition, &mut seen, &mut lacks);
-        refuse(&lacks)
-    })
-    .await
+    app.read(move |app| refuse(&lacks(app, &definition, extent))).await
 }
 
-fn any(definition: &Definition) -> bool {
-    definition.steps().iter().any(|step| !step.secrets.is_empty())
-        || of_hooks(definition).next().is_some()
-        || begun(definition).any(any)
+pub(super) fn lacks(app: &App, definition: &Definition, extent: Extent) -> Vec<(String, SecretError)> {
+    tasks::lacks(definition, extent, &*app.secrets, &|name| app.secrets.get(name).map(drop))
 }
 
-/// More than that are not told one by one.
-const LACKS_TOLD: usize = 20;
-
-/// All that is missing, in one answer: whoever sets one of them should not find the next one only then.
 fn refuse(lacks: &[(String, SecretError)]) -> Result<(), ApiError> {
-    let message = match lacks {
-        [] => return Ok(()),
-        [(what, error)] => format!("{what}: {}", error.in_full()),
-        several => {
-            let told = several.iter().take(LACKS_TOLD).map(|(what, error)| format!("{what}: {error}"));
-            let mut told: Vec<String> = told.collect();
-            if let Some(more) = several.len().checked_sub(LACKS_TOLD).filter(|more| *more > 0) {
-                told.push(format!("{more} more like these"));
-            }
-            told.join("; ")
-        }
-    };
+    let Some(message) = tasks::in_words(lacks) else { return Ok(()) };
     let mut hints: Vec<String> = Vec::new();
     for hint in lacks.iter().take(LACKS_TOLD).map(|(_, error)| error.hint()) {
         if !hints.contains(&hint) {
@@ -126,31 +104,6 @@ fn refuse(lacks: &[(String, SecretError)]) -> Result<(), ApiError> {
         }
     }
     Err(ApiError::new(ErrorCode::MissingSecret, message).hint(hints.join("; ")))
-}
-
-/// What steps cannot be given, and what hooks could not be signed with.
-fn look_for(
-    app: &App,
-    definition: &Definition,
-    seen: &mut HashSet<*const Definition>,
-    lacks: &mut Vec<(String, SecretError)>,
-) {
-    let name = &definition.name;
-    for step in definition.steps() {
-        if let Err(error) = app.secrets.of_step(&step.secrets) {
-            lacks.push((format!("step `{}` of `{name}` cannot start", step.name), error));
-        }
-    }
-    for (on, secret) in of_hooks(definition) {
-        if let Err(error) = app.secrets.get(secret) {
-            lacks.push((format!("a webhook in `{}` of `{name}` cannot be signed", on.word()), error));
-        }
-    }
-    for child in begun(definition) {
-        if seen.insert(std::ptr::from_ref(child)) {
-            look_for(app, child, seen, lacks);
-        }
-    }
 }
 
 /// What a task names that the server does not have, as warnings at their places. One of these looks each secret up once.
@@ -174,24 +127,16 @@ impl<'a> Lookup<'a> {
         found.iter().map(to_api).collect()
     }
 
+    /// What a job that nobody submits by hand could not do without, in words.
+    pub(super) fn lacking(&self, definition: &Definition) -> Option<String> {
+        tasks::in_words(&lacks(self.app, definition, Extent::Sure))
+    }
+
     /// What is wrong with a secret, and what to do about it.
-    fn problem(&self, name: &str) -> Option<(String, String)> {
+    pub(super) fn problem(&self, name: &str) -> Option<(String, String)> {
         let look = || self.app.secrets.get(name).err().map(|error| (error.to_string(), error.hint()));
         self.known.borrow_mut().entry(name.to_owned()).or_insert_with(look).clone()
     }
-}
-
-/// The tasks that steps and hooks begin; there is no circle among them.
-fn begun(definition: &Definition) -> impl Iterator<Item = &Definition> {
-    let steps = definition.steps().iter().filter_map(|step| match &step.work {
-        Work::Child(body) => body.bound.as_ref(),
-        Work::Run(_) | Work::Approve => None,
-    });
-    let hooks = definition.hooks.iter().filter_map(|hook| match &hook.work {
-        HookWork::Task(body) => body.bound.as_ref(),
-        HookWork::Tell(_) => None,
-    });
-    steps.chain(hooks).map(|child| &*child.definition)
 }
 
 fn check_name(name: &str) -> Result<(), ApiError> {

@@ -1,6 +1,5 @@
 //! `POST /api/jobs`: the way of a job into the server. Nothing is made before all of the request is known to be good.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use api::{ErrorCode, SubmitRequest};
@@ -8,17 +7,15 @@ use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
 use engine::JobId;
-use engine::definition::Definition;
 use http::{HeaderMap, StatusCode};
 use serde_json::{Map, Value};
-use spec::task::{InputProblem, PRIORITY_MAX, Task, calls, is_tag, kin};
-use spec::{Diagnostic, Severity};
+use spec::task::{InputProblem, PRIORITY_MAX, Task, is_tag, kin};
 
 use crate::access::Caller;
 use crate::app::App;
 use crate::ledger::{Command, IdempotencyKey, Submit, SubmitError, Submitted};
 use crate::settings::DefinitionSettings;
-use crate::tasks::{self, Kin, KnownTask, to_api};
+use crate::tasks::{self, Extent, Kin, KinError, KnownTask, to_api};
 
 use super::error::ApiError;
 use super::extract::{RawBody, json};
@@ -83,8 +80,8 @@ async fn prepare(app: &Arc<App>, body: &[u8]) -> Result<(Arc<KnownTask>, Value),
     };
     let input = bind(&task.task, request.input)?;
     let (task, kin) = with_kin(app, task, settings).await?;
-    fits(&task, file.as_deref().unwrap_or(task.name()), &kin)?;
-    secrets::want_all(app, &task.task.definition).await?;
+    fits(&task, file.as_deref().unwrap_or(task.name()), &kin, Extent::All)?;
+    secrets::want_all(app, &task.task.definition, Extent::All).await?;
     Ok((task, input))
 }
 
@@ -97,10 +94,7 @@ pub(super) async fn with_kin(
     if kin::is_alone(&task.task.definition) {
         return Ok((task, Kin::new()));
     }
-    let kin = app.tasks.kin_of(&task.task.definition).map_err(|error| {
-        let hint = "`bowline tasks` lists them; push a file, or put it into the task folder";
-        ApiError::new(ErrorCode::InvalidTask, error.to_string()).hint(hint)
-    })?;
+    let kin = app.tasks.kin_of(&task.task.definition).map_err(|error| no_kin(app, &task, &error))?;
     let mut settings = settings.unwrap_or_else(|| app.tasks.settings().clone());
     settings.tasks = tasks::texts(&kin);
     let task = by_text(app, task.row.source.clone(), None, Some(settings)).await?;
@@ -108,12 +102,23 @@ pub(super) async fn with_kin(
     Ok((task, kin))
 }
 
+fn no_kin(app: &App, task: &KnownTask, error: &KinError) -> ApiError {
+    if let Some(circle) = app.tasks.circle_with(&task.task.definition) {
+        return ApiError::new(ErrorCode::InvalidTask, circle).hint("let one of them end by itself");
+    }
+    let told = ApiError::new(ErrorCode::InvalidTask, error.to_string());
+    match error {
+        KinError::Unknown { .. } => {
+            told.hint("`bowline tasks` lists them; push a file, or put it into the task folder")
+        }
+        KinError::NotGood { .. } | KinError::NotSupported { .. } => told.hint("`bowline tasks` says what is wrong"),
+        KinError::TooDeep(_) => told,
+    }
+}
+
 /// Not where a task is given what it cannot take, here or further down: its step or hook could only fail.
-fn fits(task: &KnownTask, file: &str, kin: &Kin) -> Result<(), ApiError> {
-    let mut problems = misfits(&task.task.definition, (&task.row.source, file), kin, &mut HashSet::new());
-    // What both a step and a hook begin is looked at twice.
-    let mut told = HashSet::new();
-    problems.retain(|p| told.insert((p.file().to_owned(), p.line(), p.column(), p.message.clone())));
+pub(super) fn fits(task: &KnownTask, file: &str, kin: &Kin, extent: Extent) -> Result<(), ApiError> {
+    let problems = tasks::misfits(task, file, kin, extent);
     let Some(first) = problems.first() else { return Ok(()) };
     let error = ApiError::new(ErrorCode::InvalidTask, format!("the task is not good: {}", first.message));
     let error = error.diagnostics(problems.iter().map(to_api).collect());
@@ -123,29 +128,9 @@ fn fits(task: &KnownTask, file: &str, kin: &Kin) -> Result<(), ApiError> {
     })
 }
 
-/// Of a task and of all that it begins, each where it is given.
-fn misfits(
-    definition: &Definition,
-    (source, file): (&str, &str),
-    kin: &Kin,
-    seen: &mut HashSet<*const Definition>,
-) -> Vec<Diagnostic> {
-    let found = calls::misfits(definition, &|name| kin.get(name).map(|known| &*known.task.inputs));
-    let mut problems = calls::diagnostics(found, Severity::Error, source, file);
-    for body in calls::calls(definition).map(|call| call.body) {
-        let (Some(bound), Some(known)) = (&body.bound, kin.get(&*body.task)) else { continue };
-        if seen.insert(Arc::as_ptr(&bound.definition)) {
-            problems.extend(misfits(&bound.definition, (&known.row.source, &body.task), kin, seen));
-        }
-    }
-    problems
-}
-
 /// Not where a step would wait for a job that waits for the step's own: that is known before there is any.
 fn can_end(task: &KnownTask) -> Result<(), ApiError> {
-    let found = kin::deadlock(&task.task.definition, &|body| body.bound.as_ref().map(|task| &*task.definition));
-    let Some(deadlock) = found else { return Ok(()) };
-    let problem = deadlock.diagnostic(&task.row.source, task.name());
+    let Some(problem) = tasks::deadlock(task, Extent::All) else { return Ok(()) };
     let error = ApiError::new(ErrorCode::InvalidTask, format!("the task is not good: {}", problem.message));
     Err(error.hint(problem.hint.clone().unwrap_or_default()).diagnostics(vec![to_api(&problem)]))
 }

@@ -102,7 +102,7 @@ fn no_such_task(name: &str) -> ApiError {
     ApiError::not_found(format!("there is no task `{name}`")).hint("`bowline tasks` lists them")
 }
 
-fn summary(listing: &Listing, known: &Known, secrets: &Lookup<'_>) -> TaskSummary {
+fn summary(listing: &Listing, known: &Known<'_>, secrets: &Lookup<'_>) -> TaskSummary {
     let good = listing.good.as_ref().map(|known| &known.task);
     let steps = good.map_or(0, |task| task.definition.steps().len());
     TaskSummary {
@@ -117,7 +117,7 @@ fn summary(listing: &Listing, known: &Known, secrets: &Lookup<'_>) -> TaskSummar
     }
 }
 
-fn task(listing: &Listing, known: &Known, secrets: &Lookup<'_>) -> Task {
+fn task(listing: &Listing, known: &Known<'_>, secrets: &Lookup<'_>) -> Task {
     let good = listing.good.as_ref().map(|known| &known.task);
     let inputs: Map<String, Value> =
         good.iter().flat_map(|task| &task.inputs).map(|input| (input.name.clone(), declaration(input))).collect();

@@ -20,6 +20,7 @@ use crate::schedule::{Book, Entry, Missed, Schedule, Webhook, Work};
 use super::answer;
 use super::error::ApiError;
 use super::extract::Path;
+use super::secrets::Lookup;
 
 /// How many times ahead are shown.
 const SHOWN_NEXT: usize = 3;
@@ -54,20 +55,22 @@ async fn order(app: &Arc<App>, order: TriggerOrder) -> Result<Response, ApiError
     })?;
     let book = app.tasks.book();
     let entry = book.get(&row.id).ok_or_else(|| ApiError::not_found("its task is gone"))?;
-    Ok(answer(StatusCode::OK, &trigger(&row.id, entry, Some(&row), &book)))
+    let problem = problem(entry, &book, &Lookup::new(app));
+    Ok(answer(StatusCode::OK, &trigger(&row.id, entry, Some(&row), problem)))
 }
 
 /// The triggers of all tasks, and where each stands.
-pub(super) struct Known {
+pub(super) struct Known<'a> {
+    secrets: Lookup<'a>,
     book: Arc<Book>,
     rows: BTreeMap<String, TriggerRow>,
     now: Time,
 }
 
-impl Known {
-    pub(super) fn read(app: &App) -> Result<Known, ApiError> {
+impl<'a> Known<'a> {
+    pub(super) fn read(app: &'a App) -> Result<Known<'a>, ApiError> {
         let rows = app.reader.triggers()?.into_iter().map(|row| (row.id.clone(), row)).collect();
-        Ok(Known { book: app.tasks.book(), rows, now: app.clock.now() })
+        Ok(Known { secrets: Lookup::new(app), book: app.tasks.book(), rows, now: app.clock.now() })
     }
 
     fn all(&self) -> Vec<Trigger> {
@@ -81,11 +84,15 @@ impl Known {
     /// Of these tasks, in the order of their ids.
     fn those(&self, wanted: impl Fn(&str) -> bool) -> Vec<Trigger> {
         let known = self.book.iter().filter(|(_, entry)| wanted(&entry.task));
-        let known = known.map(|(id, entry)| trigger(id, entry, self.rows.get(id), &self.book));
+        let known = known.map(|(id, entry)| trigger(id, entry, self.rows.get(id), self.problem(entry)));
         let orphans = self.orphans().filter(|row| wanted(&row.task)).map(|row| orphan(row, &self.book));
         let mut all: Vec<Trigger> = known.chain(orphans).collect();
         all.sort_by(|one, other| one.id.cmp(&other.id));
         all
+    }
+
+    fn problem(&self, entry: &Entry) -> Option<String> {
+        problem(entry, &self.book, &self.secrets)
     }
 
     /// Those that would come if their tasks were there, and had no errors.
@@ -108,12 +115,22 @@ enum Said<'a> {
     Nothing,
 }
 
-fn trigger(id: &str, entry: &Entry, row: Option<&TriggerRow>, book: &Book) -> Trigger {
+/// Why it makes no job, or one of an older text: by its task, by what the server has, and by who has its name.
+fn problem(entry: &Entry, book: &Book, secrets: &Lookup<'_>) -> Option<String> {
+    let of_task = book.problem(&entry.task).map(str::to_owned).or_else(|| entry.problem.clone());
+    of_task
+        .or_else(|| match &entry.work {
+            Work::Webhook(hook) => Some(format!("its calls cannot be checked: {}", secrets.problem(&hook.secret)?.0)),
+            Work::Cron { .. } => None,
+        })
+        .or_else(|| secrets.lacking(&entry.body))
+}
+
+fn trigger(id: &str, entry: &Entry, row: Option<&TriggerRow>, problem: Option<String>) -> Trigger {
     let said = match &entry.work {
         Work::Cron { schedule, .. } => Said::Cron(schedule),
         Work::Webhook(hook) => Said::Webhook(hook),
     };
-    let problem = book.problem(&entry.task).map(str::to_owned);
     shown((id, &entry.task, entry.kind()), &said, row, problem)
 }
 

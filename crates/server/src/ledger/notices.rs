@@ -9,13 +9,13 @@ use engine::event::Birth;
 use engine::{Changes, Job, JobId, JobState, Notice, NoticeKind, StateName, StepIx, Time};
 use serde_json::{Map, Value};
 use store::Store;
-use store::rows::{DefinitionRow, TriggerRow};
+use store::rows::TriggerRow;
 
 use super::core::Core;
 use super::letters::Story;
 use super::round::Round;
 use super::schedules::submitted_by;
-use crate::schedule::plan;
+use crate::schedule::{Entry, plan};
 use crate::tasks::KnownTask;
 
 /// The numbers of a task's own hooks are below this: no task has so many.
@@ -66,7 +66,7 @@ impl<S: Store> Core<S> {
                 match &hook.work {
                     _ if hook.on != Occasion::Notice => {}
                     HookWork::Tell(to) => story.send(id, base, to, round),
-                    HookWork::Task(body) => self.begin_of_task(id, (hook, body), &entry.rows, &scene, round),
+                    HookWork::Task(body) => self.begin_of_task(id, (hook, body), entry, &scene, round),
                 }
             }
         }
@@ -81,20 +81,23 @@ impl<S: Store> Core<S> {
         base
     }
 
-    /// A job that the task of a trigger wants; its texts came with the task.
+    /// A job that the task of a trigger wants; its texts came with the task, unless that cannot be run.
     fn begin_of_task(
         &mut self,
         id: JobId,
         (hook, body): (&Hook, &ChildBody),
-        rows: &[DefinitionRow],
+        entry: &Entry,
         scene: &Scene<'_>,
         round: &mut Round,
     ) {
-        let made = body.bound.clone().ok_or_else(|| "there is no such task".to_owned()).and_then(|task| {
-            let given = scene.fill(self, &body.with, &hook.uses)?;
-            Ok((task.clone(), task.inputs.bind(given)?))
+        let Some(task) = body.bound.clone() else {
+            return self.begin_known(id, (body, &hook.uses), entry.notice_task(&body.task), scene, round);
+        };
+        let made = scene.fill(self, &body.with, &hook.uses).and_then(|given| {
+            let input = task.inputs.bind(given)?;
+            Ok((task, input))
         });
-        rows.iter().for_each(|row| round.add_definition(row));
+        entry.rows.iter().for_each(|row| round.add_definition(row));
         self.begin_noticed(id, &body.task, made, scene, round);
     }
 
@@ -102,8 +105,19 @@ impl<S: Store> Core<S> {
     fn begin_of_server(&mut self, id: JobId, body: &ChildBody, scene: &Scene<'_>, round: &mut Round) {
         let known = self.schedules.book().and_then(|book| book.notice_task(&body.task).cloned());
         let known = known.unwrap_or_else(|| Err("there is no such task".to_owned()));
+        self.begin_known(id, (body, &[]), known, scene, round);
+    }
+
+    fn begin_known(
+        &mut self,
+        id: JobId,
+        (body, uses): (&ChildBody, &[StepIx]),
+        known: Result<Arc<KnownTask>, String>,
+        scene: &Scene<'_>,
+        round: &mut Round,
+    ) {
         let made = known.and_then(|known| {
-            let given = scene.fill(self, &body.with, &[])?;
+            let given = scene.fill(self, &body.with, uses)?;
             let input = known.task.bind(given.as_object().cloned().unwrap_or_default());
             let told = |problems: Vec<spec::task::InputProblem>| {
                 problems.iter().map(|problem| problem.message.as_str()).collect::<Vec<_>>().join("; ")

@@ -357,6 +357,12 @@ impl<S: Store> Core<S> {
             Err(LoadError::Store(error @ StoreError::Unavailable { .. })) => return Err(MakeError::Away(error)),
             Err(LoadError::Store(error)) => return Err(MakeError::NotReady(error.to_string())),
         }
+        // A time that comes again after commits were lost may have a job on a worker: that is known, whatever is missing now.
+        if self.amnesia.is_none()
+            && let Some(lacks) = self.lacking_secrets(&task.task.definition)
+        {
+            return Err(MakeError::NotReady(lacks));
+        }
         let submit = Submit {
             definition: task.task.definition.clone(),
             row: task.row.clone(),

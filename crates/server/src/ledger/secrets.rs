@@ -4,12 +4,14 @@
 use std::sync::Arc;
 
 use engine::AttemptId;
+use engine::definition::Definition;
 use protocol::attempt::Ticket;
 use protocol::link::ServerMessage;
 use store::{Store, StoreError};
 
 use crate::access::SecretError;
 use crate::dispatch::LinkId;
+use crate::tasks::{self, Extent};
 
 use super::core::Core;
 
@@ -36,6 +38,14 @@ impl<S: Store> Core<S> {
             }
             Err(error) => Ok(Some(format!("{} (server at {})", error.in_full(), self.config.address))),
         }
+    }
+
+    /// Why a job that nobody submits by hand could only fail, if so: a step that it certainly comes to lacks a secret.
+    pub(super) fn lacking_secrets(&self, definition: &Definition) -> Option<String> {
+        if !tasks::names_secrets(definition) {
+            return None;
+        }
+        tasks::in_words(&tasks::lacks(definition, Extent::Sure, &*self.secrets, &|_| Ok(())))
     }
 
     /// As they are now. If one cannot be had any more the runner refuses to go: nothing has started, and the step is offered

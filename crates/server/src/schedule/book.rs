@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use engine::definition::Definition;
+use engine::definition::{Definition, HookWork, Occasion};
 use serde_json::{Map, Value};
 use spec::task::Trigger;
 use store::rows::DefinitionRow;
 
-use crate::tasks::{KnownTask, Listing, TaskRegistry};
+use crate::tasks::{self, Extent, KnownTask, Listing, TaskRegistry};
 
 use super::text::{Missed, Schedule, Webhook};
 
@@ -18,7 +18,7 @@ pub struct Book {
     /// Ids of webhooks' triggers by the names that they are called by.
     hooks: BTreeMap<String, String>,
     /// Tasks that the server's own configuration lets follow on notices, or why they cannot.
-    notice_tasks: BTreeMap<String, Result<Arc<KnownTask>, String>>,
+    notice_tasks: NoticeTasks,
     tasks: BTreeMap<String, Standing>,
 }
 
@@ -42,7 +42,14 @@ pub struct Entry {
     pub body: Arc<Definition>,
     /// The texts of what it begins.
     pub rows: Vec<DefinitionRow>,
+    /// Why it makes no job, as far as its task says.
+    pub problem: Option<String>,
+    /// What follows on its notices, each by itself, where the body is alone: people are told most of all when a task is broken.
+    notice_tasks: Arc<NoticeTasks>,
 }
+
+/// Tasks by name, with all that they begin, or why they cannot be run.
+type NoticeTasks = BTreeMap<String, Result<Arc<KnownTask>, String>>;
 
 #[derive(Debug)]
 pub enum Work {
@@ -64,7 +71,14 @@ impl Entry {
             Work::Webhook(_) => "webhook",
         }
     }
+
+    /// What follows on its notices, where the body does not have it.
+    pub fn notice_task(&self, name: &str) -> Result<Arc<KnownTask>, String> {
+        self.notice_tasks.get(name).cloned().unwrap_or_else(|| Err(NO_SUCH_TASK.to_owned()))
+    }
 }
+
+const NO_SUCH_TASK: &str = "there is no such task";
 
 impl Book {
     /// Of all tasks that can be run.
@@ -74,16 +88,13 @@ impl Book {
             book.note(&listing);
             if let Some(known) = listing.good.as_ref().filter(|known| !known.task.triggers.is_empty()) {
                 let whole = tasks.with_kin(known).map_err(|error| error.to_string());
-                book.add(known, &whole);
+                let notice_tasks = whole.as_ref().map_or_else(|_| noticed(tasks, known), |_| NoticeTasks::new());
+                let good = whole.clone().and_then(|whole| could_end_well(tasks, whole));
+                book.add(known, whole.as_deref().unwrap_or(known), &good, &Arc::new(notice_tasks));
             }
         }
         for name in tasks.notice_tasks() {
-            let found = tasks.get(name).and_then(|listing| listing.good.clone());
-            let whole = found.ok_or_else(|| "there is no such task".to_owned()).and_then(|known| {
-                let whole = tasks.with_kin(&known).map_err(|error| error.to_string())?;
-                whole.is_supported().then_some(whole).ok_or_else(|| "the task cannot be run yet".to_owned())
-            });
-            book.notice_tasks.insert(name.clone(), whole);
+            book.notice_tasks.insert(name.clone(), by_itself(tasks, name));
         }
         book
     }
@@ -108,13 +119,18 @@ impl Book {
         }
     }
 
-    /// A task's triggers; `whole` is the task with all that its steps begin.
-    pub fn add(&mut self, known: &KnownTask, whole: &Result<Arc<KnownTask>, String>) {
+    /// A task's triggers; `whole` is the task with all that its steps begin, and `good` the same if it can be run.
+    fn add(
+        &mut self,
+        known: &KnownTask,
+        whole: &KnownTask,
+        good: &Result<Arc<KnownTask>, String>,
+        notice_tasks: &Arc<NoticeTasks>,
+    ) {
         let mut crons = 0;
-        let task = whole.as_deref().unwrap_or(known);
-        let (body, rows) = (&task.task.definition, &task.children);
+        let (body, rows) = (&whole.task.definition, &whole.children);
         for trigger in &known.task.triggers {
-            let (id, work, definition) = match trigger {
+            let (id, work, definition, problem) = match trigger {
                 Trigger::Cron { expression, timezone, missed, jitter, with } => {
                     crons += 1;
                     let schedule = Schedule {
@@ -128,16 +144,19 @@ impl Book {
                         with: given(with.as_ref()),
                     };
                     let definition = schedule.to_json();
-                    let ready = whole.clone().and_then(|task| ready(task, schedule.with.clone()));
+                    let ready = good.clone().and_then(|task| ready(task, schedule.with.clone()));
+                    let problem = ready.as_ref().err().cloned();
                     let work = Work::Cron { schedule, ready };
                     // By place: who changes the expression means the same trigger.
-                    (format!("{}:cron:{crons}", known.name()), work, definition)
+                    (format!("{}:cron:{crons}", known.name()), work, definition, problem)
                 }
                 Trigger::Webhook { name, secret, with } => {
                     let hook = Webhook { name: name.clone(), secret: secret.clone(), with: given(with.as_ref()) };
                     let id = format!("{}:webhook:{name}", known.name());
+                    let mut problem = good.as_ref().err().cloned();
                     let first = self.hooks.entry(name.clone()).or_insert_with(|| id.clone());
                     if *first != id {
+                        problem = Some(format!("calls to this name are for {first}"));
                         tracing::warn!(
                             webhook = name,
                             starts = first,
@@ -146,11 +165,12 @@ impl Book {
                         );
                     }
                     let definition = hook.to_json();
-                    (id, Work::Webhook(hook), definition)
+                    (id, Work::Webhook(hook), definition, problem)
                 }
             };
             let (task, body, rows) = (known.name().to_owned(), body.clone(), rows.clone());
-            self.entries.insert(id, Entry { task, work, definition, body, rows });
+            let notice_tasks = notice_tasks.clone();
+            self.entries.insert(id, Entry { task, work, definition, body, rows, problem, notice_tasks });
         }
     }
 
@@ -207,10 +227,36 @@ fn given(with: Option<&Value>) -> Map<String, Value> {
     with.and_then(Value::as_object).cloned().unwrap_or_default()
 }
 
-fn ready(task: Arc<KnownTask>, with: Map<String, Value>) -> Result<Ready, String> {
-    if let Some(first) = task.task.not_supported.first() {
+/// A task with all that it begins, as it is now.
+fn by_itself(tasks: &TaskRegistry, name: &str) -> Result<Arc<KnownTask>, String> {
+    let found = tasks.get(name).and_then(|listing| listing.good.clone()).ok_or_else(|| NO_SUCH_TASK.to_owned())?;
+    let whole = tasks.with_kin(&found).map_err(|error| error.to_string())?;
+    whole.is_supported().then_some(whole).ok_or_else(|| "the task cannot be run yet".to_owned())
+}
+
+fn noticed(tasks: &TaskRegistry, known: &KnownTask) -> NoticeTasks {
+    let hooks = known.task.definition.hooks.iter().filter(|hook| hook.on == Occasion::Notice);
+    let names = hooks.filter_map(|hook| match &hook.work {
+        HookWork::Task(body) => Some(body.task.to_string()),
+        HookWork::Tell(_) => None,
+    });
+    names.map(|name| (name.clone(), by_itself(tasks, &name))).collect()
+}
+
+/// Not one whose jobs could only fail, each after part of its work.
+fn could_end_well(tasks: &TaskRegistry, whole: Arc<KnownTask>) -> Result<Arc<KnownTask>, String> {
+    if let Some(first) = whole.task.not_supported.first() {
         return Err(format!("the task cannot be run yet: {}", first.message));
     }
+    let kin = tasks.kin_of(&whole.task.definition).map_err(|error| error.to_string())?;
+    let misfits = tasks::misfits(&whole, whole.name(), &kin, Extent::Sure);
+    match misfits.into_iter().next().or_else(|| tasks::deadlock(&whole, Extent::Sure)) {
+        Some(problem) => Err(format!("the task is not good: {}", problem.message)),
+        None => Ok(whole),
+    }
+}
+
+fn ready(task: Arc<KnownTask>, with: Map<String, Value>) -> Result<Ready, String> {
     let told = |problems: Vec<spec::task::InputProblem>| {
         problems.iter().map(|problem| problem.message.as_str()).collect::<Vec<_>>().join("; ")
     };

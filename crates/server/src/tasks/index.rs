@@ -93,14 +93,16 @@ impl Index {
         self.replace(&known, listing);
     }
 
-    /// Tasks that give others what those cannot take. It may be the other one that changed, and is about to change again: what
-    /// would start a job is refused, and all else goes on.
+    /// Tasks that give others what those cannot take, or name some that are not there. It may be the other one that changed,
+    /// and is about to change again: what would start a job is refused, and all else goes on.
     fn warn_of_misfits(&mut self) {
         let inputs = |name: &str| Some(&*self.by_name.get(name)?.good.as_ref()?.task.inputs);
+        let stranger = |name: &str| self.stranger(name);
         let mut warned = Vec::new();
         for known in self.by_name.values() {
             let Some(good) = &known.good else { continue };
-            let found = calls::misfits(&good.task.definition, &inputs);
+            let mut found = calls::misfits(&good.task.definition, &inputs);
+            found.extend(calls::strangers(&good.task.definition, &stranger));
             if !found.is_empty() {
                 let problems = calls::diagnostics(found, Severity::Warning, &good.row.source, known.shown_as());
                 let mut listing = Listing::clone(known);
@@ -109,6 +111,19 @@ impl Index {
             }
         }
         warned.into_iter().for_each(|(known, listing)| self.replace(&known, listing));
+    }
+
+    /// What is wrong with a task that another one names.
+    fn stranger(&self, name: &str) -> Option<calls::Told> {
+        let Some(known) = self.by_name.get(name) else {
+            let near = spec::nearest(name, self.by_name.keys().map(String::as_str));
+            let hint = near.map(|near| format!("did you mean `{near}`?"));
+            return Some((format!("there is no task `{name}`: no job can begin until it is there"), hint));
+        };
+        if known.good.is_some() {
+            return None;
+        }
+        Some((format!("the task `{name}` has errors: no job can begin until they are repaired"), None))
     }
 
     fn replace(&mut self, known: &Arc<Listing>, by: Listing) {

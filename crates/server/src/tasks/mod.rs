@@ -14,6 +14,7 @@ mod folder;
 mod index;
 mod known;
 mod registry;
+mod sure;
 mod texts;
 mod watch;
 
@@ -23,4 +24,5 @@ pub use diagnostics::to_api;
 pub use index::Listing;
 pub use known::KnownTask;
 pub use registry::TaskRegistry;
+pub use sure::{Extent, LACKS_TOLD, deadlock, in_words, lacks, misfits, names_secrets};
 pub use watch::{tell, watch};

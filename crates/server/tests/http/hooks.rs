@@ -167,3 +167,67 @@ fn told(hook: &Value) -> (&str, &str, &str) {
     let text = |key: &str| hook[key].as_str().unwrap_or_default();
     (text("on"), text("state"), text("error"))
 }
+
+/// What a submit would be refused is not begun by a call either; and what may go well is.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_for_what_could_only_fail_is_refused() {
+    let site = Site::start().await;
+    site.set_secret(0o600);
+    let push = async |steps: &str| {
+        let text = format!(
+            "name: ship\nsteps:\n  first: {{ run: 'true' }}\n{steps}triggers:\n  - {{ webhook: ship, secret: SHIP_KEY }}\n"
+        );
+        site.as_admin("PUT", "/api/tasks/ship").json(&json!({ "spec": text })).send().await.is(200)
+    };
+    let other = "name: other\ninput: { n: { type: integer } }\nsteps: { a: { run: x } }\n";
+    site.as_admin("PUT", "/api/tasks/other").json(&json!({ "spec": other })).send().await.is(200);
+    let cases = [
+        ("  b: { needs: [first], run: x, secrets: [NOT_SET] }\n", "missing_secret"),
+        ("  b: { needs: [first], task: other, with: { n: many } }\n", "invalid_task"),
+        ("  b: { needs: [first], task: nothere }\n", "invalid_task"),
+    ];
+    for (steps, code) in cases {
+        let pushed = push(steps).await;
+        assert_eq!(pushed["diagnostics"].as_array().map(Vec::len), Some(1), "{pushed:#}");
+        let submitted = site.post("/api/jobs", &json!({ "task": "ship" })).await.is_error(422, code);
+        let called = site.call("{}").send().await.is_error(422, code);
+        assert_eq!(called["message"], submitted["message"]);
+        let problem = site.trigger(HOOK).await["task_problem"].clone();
+        assert_eq!(problem, submitted["message"], "it is seen before any call");
+    }
+    let may_go_well = [
+        "  b: { needs: [first], run: x, if: 'failure()', secrets: [NOT_SET] }\n",
+        "  b: { needs: [first], run: x, allow_failure: true, secrets: [NOT_SET] }\n",
+        "  b: { needs: [first], task: other, with: { n: many }, if: 'failure()' }\n",
+    ];
+    for (n, steps) in may_go_well.into_iter().enumerate() {
+        push(steps).await;
+        job_of(site.call(&format!("{{\"n\":{n}}}")).send().await, false);
+        assert_eq!(site.trigger(HOOK).await["task_problem"], Value::Null);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_webhook_that_cannot_be_called_says_why() {
+    let site = Site::shipping().await;
+    let problem = site.trigger(HOOK).await["task_problem"].clone();
+    assert_eq!(problem, "its calls cannot be checked: the secret `SHIP_KEY` is not set on the server");
+    site.set_secret(0o600);
+    assert_eq!(site.trigger(HOOK).await["task_problem"], Value::Null);
+    let later = SHIP.replace("name: ship", "name: zeppelin");
+    site.write_task("zeppelin.yaml", &later);
+    let id = "zeppelin:webhook:ship";
+    let found = async || {
+        let all = site.get("/api/triggers").await.is(200);
+        all["items"].as_array().expect("items").iter().find(|trigger| trigger["id"] == id).cloned()
+    };
+    let mut trigger = None;
+    for _ in 0..100 {
+        trigger = found().await;
+        if trigger.is_some() {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    assert_eq!(trigger.expect("it was read")["task_problem"], format!("calls to this name are for {HOOK}"));
+}

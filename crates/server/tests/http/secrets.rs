@@ -99,6 +99,16 @@ async fn a_job_whose_secrets_are_missing_is_not_begun() {
     submit(DEPLOY).await.is(201);
 }
 
+/// A step and a hook begin the same task.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_missing_twice_is_named_once() {
+    let site = Site::start().await;
+    site.as_admin("PUT", "/api/tasks/deploy").json(&json!({ "spec": DEPLOY })).send().await.is(200);
+    let spec = "name: twice\nsteps:\n  a: { task: deploy }\non_error: [{ task: deploy }]\n";
+    let error = site.post("/api/jobs", &json!({ "spec": spec })).await.is_error(422, "missing_secret");
+    assert_eq!(error["message"].as_str().map(|told| told.matches("cannot start").count()), Some(1), "{error}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn all_that_is_missing_is_named_at_once() {
     let site = Site::start().await;

@@ -190,6 +190,10 @@ async fn tasks_that_begin_each_other_are_refused() {
     let spec = "name: top\nsteps:\n  a: { task: t1 }\n";
     let error = site.post("/api/jobs", &json!({ "spec": spec })).await.is_error(422, "invalid_task");
     assert!(error["message"].as_str().is_some_and(|m| m.contains("more than 8 levels deep: `top` → `t1`")), "{error}");
+    assert_eq!(error["hint"], Value::Null, "nothing is missing");
+    let own = "name: own\nsteps:\n  a: { task: own }\n";
+    let error = site.post("/api/jobs", &json!({ "spec": own })).await.is_error(422, "invalid_task");
+    assert_eq!(error["message"], "these tasks begin each other in a circle: `own` → `own`");
 }
 
 #[tokio::test(flavor = "multi_thread")]

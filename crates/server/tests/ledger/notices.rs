@@ -270,6 +270,20 @@ fn a_task_that_cannot_be_run_is_one_trouble_until_it_can() {
     assert_eq!(all(&mut parcels).len(), 1, "and again when it breaks again");
 }
 
+/// What it begins is not there; whom it tells is.
+#[test]
+fn a_schedule_whose_task_is_broken_still_tells_of_it() {
+    let broken = SKIPS.replace("a: { run: 'true' }", "a: { task: nothere }");
+    let mut desk = Desk::new();
+    desk.tasks(&[&broken, PAGE]);
+    desk.pass(FIRST.since(desk.now) + Duration::from_secs(5));
+    let problem = "its job could not be made: the task `tidy` begins the task `nothere`, which is not there";
+    assert_eq!(desk.trigger(ID).notice.as_deref(), Some(problem));
+    let followed = desk.reader.hooks(missed_id(ID, FIRST), 10).expect("a look");
+    let [job] = followed[..] else { panic!("one job follows: {followed:?}") };
+    assert!(desk.stored(job).job.input.contains("`nothere`"), "{}", desk.stored(job).job.input);
+}
+
 /// Both find the same, and the rows of one of them are left out with the trigger that it found moved.
 #[test]
 fn several_servers_give_one_notice() {

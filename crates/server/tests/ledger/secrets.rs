@@ -198,3 +198,32 @@ fn each_attempt_and_each_child_gets_its_own() {
         desk.ends(&w, ticket, 1);
     }
 }
+
+/// A schedule makes no job that could only fail, after part of its work; and does make one that may never come to it.
+#[test]
+fn a_schedule_wants_the_secrets_that_its_job_certainly_needs() {
+    let nightly = "name: nightly\nsteps:\n  a: { run: x }\n  b: { needs: [a], run: y, secrets: [KEY] }\n\
+                   triggers: [{ cron: '*/10 * * * *' }]\n";
+    let seldom = nightly.replace("nightly", "seldom").replace("run: y", "run: y, if: 'failure()'");
+    let purse = Arc::new(Purse::default());
+    let mut desk = Desk::new();
+    desk.entrust(purse.clone());
+    desk.tasks(&[nightly, &seldom]);
+    desk.pass(SECOND * 600);
+    let row = desk.trigger("nightly:cron:1");
+    let told = row.last_error.expect("it says why");
+    assert!(
+        told.starts_with("step `b` of `nightly` cannot start: the secret `KEY` is not set on the server"),
+        "{told}"
+    );
+    assert_eq!(row.notice, Some(format!("its job could not be made: {told}")));
+    assert_eq!((row.last_job, desk.trigger("seldom:cron:1").last_job.is_some()), (None, true));
+    // Nobody can say whether it is there: the step looks again.
+    *purse.away.lock().expect("one thread") = 1;
+    desk.pass(SECOND * 600);
+    let row = desk.trigger("nightly:cron:1");
+    assert_eq!((row.last_job.is_some(), row.last_error), (true, None));
+    purse.set(VALUE);
+    desk.pass(SECOND * 600);
+    assert_eq!(desk.trigger("nightly:cron:1").last_error, None);
+}

@@ -26,6 +26,22 @@ enum By<'a> {
     Hook(Occasion, usize),
 }
 
+impl<'a> Call<'a> {
+    /// None: a hook.
+    pub fn step(&self) -> Option<&'a str> {
+        self.by.step()
+    }
+}
+
+impl<'a> By<'a> {
+    fn step(self) -> Option<&'a str> {
+        match self {
+            By::Step(name) => Some(name),
+            By::Hook(..) => None,
+        }
+    }
+}
+
 /// All of a task: those of its steps, then those of its hooks.
 pub fn calls(definition: &Definition) -> impl Iterator<Item = Call<'_>> {
     let steps = definition.steps().iter().filter_map(|step| match &step.work {
@@ -52,6 +68,13 @@ pub struct Misfit<'a> {
     hint: Option<String>,
 }
 
+impl<'a> Misfit<'a> {
+    /// The step that gives it; none: a hook.
+    pub fn step(&self) -> Option<&'a str> {
+        self.by.step()
+    }
+}
+
 #[derive(Debug, Clone, Copy)]
 enum At<'a> {
     /// An input's name in `with`.
@@ -60,12 +83,26 @@ enum At<'a> {
     Value(&'a str),
     /// All of `with`, or the task's name where there is none.
     Whole,
+    /// The task's name.
+    Task,
 }
 
 /// Everything that does not fit, through the tasks whose inputs `find` knows. What a template gives is nobody's guess.
 pub fn misfits<'a, 'i>(definition: &'a Definition, find: &dyn Fn(&str) -> Option<&'i [Input]>) -> Vec<Misfit<'a>> {
     let known = calls(definition).filter_map(|call| Some((call, find(&call.body.task)?)));
     known.flat_map(|(call, inputs)| misfits_of(call, inputs)).collect()
+}
+
+/// What is wrong, and what to do about it.
+pub type Told = (String, Option<String>);
+
+/// Tasks that are named and cannot be begun, by what `problem` says of each name.
+pub fn strangers<'a>(definition: &'a Definition, problem: &dyn Fn(&str) -> Option<Told>) -> Vec<Misfit<'a>> {
+    let found = calls(definition).filter_map(|Call { by, body }| {
+        let (message, hint) = problem(&body.task)?;
+        Some(Misfit { by, at: At::Task, code: Code::UnknownReference, message, hint })
+    });
+    found.collect()
 }
 
 fn misfits_of<'a>(call: Call<'a>, inputs: &[Input]) -> Vec<Misfit<'a>> {
@@ -145,6 +182,7 @@ fn place(root: &Node, by: By<'_>, at: At<'_>) -> Option<Span> {
         At::Name(name) => entry(caller, "with").and_then(|with| key(with, name)),
         At::Value(name) => entry(caller, "with").and_then(|with| entry(with, name)).map(|value| value.span),
         At::Whole => key(caller, "with"),
+        At::Task => None,
     };
     within.or_else(|| entry(caller, "task").map(|task| task.span))
 }
