@@ -55,10 +55,8 @@ impl Notice {
 impl Job {
     /// What was noticed of it and of its steps, the first one first.
     pub fn notices(&self) -> Vec<Notice> {
-        let expected = |expect: Option<std::time::Duration>| {
-            let span = expect.map(span).unwrap_or_default();
-            format!("takes longer than expected: {span}")
-        };
+        let expect_span = |expect: Option<std::time::Duration>| expect.map(span).unwrap_or_default();
+        let expected = |expect| format!("takes longer than expected: {}", expect_span(expect));
         let of_job = self.header.late_at.map(|at| {
             let text = expected(self.definition.expect);
             Notice { kind: NoticeKind::JobLate, at, step: None, text, kept_quiet: false }
@@ -70,15 +68,22 @@ impl Job {
                 let step = Some((ix, self.name(ix).into_owned()));
                 Notice { kind, at, step, text, kept_quiet: false }
             };
-            all.extend(step.late_at.map(|at| given(NoticeKind::StepLate, at, expected(self.def(ix).expect))));
-            // Its step stands for all of them, unless the mark is older than that rule.
-            let told_of = step.item.as_ref().is_none_or(|item| self.step(item.of).queue_old_at.is_none());
+            // Its step stands for all items, unless the mark is older than that rule.
+            let of = step.item.as_ref().map(|item| self.step(item.of));
+            let of_many = self.def(ix).fan_out.is_some() && of.is_none();
+            let late = match of_many {
+                true => format!("has items that take longer than expected: {}", expect_span(self.def(ix).expect)),
+                false => expected(self.def(ix).expect),
+            };
+            let told_late = step.late_at.filter(|_| of.is_none_or(|of| of.late_at.is_none()));
+            all.extend(told_late.map(|at| given(NoticeKind::StepLate, at, late)));
             let limit = "for longer than the server's limit";
-            let waited = match self.def(ix).fan_out.is_some() && step.item.is_none() {
+            let waited = match of_many {
                 true => format!("has items that have waited for a worker {limit}"),
                 false => format!("has waited for a worker {limit}"),
             };
-            all.extend(step.queue_old_at.filter(|_| told_of).map(|at| given(NoticeKind::QueueOld, at, waited)));
+            let told_old = step.queue_old_at.filter(|_| of.is_none_or(|of| of.queue_old_at.is_none()));
+            all.extend(told_old.map(|at| given(NoticeKind::QueueOld, at, waited)));
         }
         all.sort_by_key(|notice| notice.at);
         all

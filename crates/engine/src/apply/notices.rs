@@ -29,11 +29,24 @@ impl Draft<'_> {
         if deadline::step_expects(step, def).is_some_and(|at| at <= now) {
             self.step_mut(ix).late_at = Some(now);
             let expected = def.expect.map(span).unwrap_or_default();
-            return self.give_notice(NoticeKind::StepLate, Some(ix), format!("takes longer than expected: {expected}"));
+            return self.notice_late(ix, &expected);
         }
         if deadline::is_queue_old(step, rules, &clocks) {
             self.step_mut(ix).queue_old_at = Some(now);
             self.notice_queue(ix, &rules.queue_notice.map(span).unwrap_or_default());
+        }
+    }
+
+    /// A step takes too long. Items of a fan-out are one trouble: the first of them is told of, as their step's.
+    fn notice_late(&mut self, ix: StepIx, expected: &str) {
+        let Some(of) = self.step(ix).item.as_ref().map(|item| item.of) else {
+            let text = format!("takes longer than expected: {expected}");
+            return self.give_notice(NoticeKind::StepLate, Some(ix), text);
+        };
+        if self.step(of).late_at.is_none() {
+            self.step_mut(of).late_at = Some(self.ctx.now);
+            let text = format!("has items that take longer than expected: {expected}: {}", self.name(ix));
+            self.give_notice(NoticeKind::StepLate, Some(of), text);
         }
     }
 

@@ -455,7 +455,8 @@ fn lateness(def: &StepDef, step: &Step) -> String {
             "; it has waited for longer than the server's limit for notices".to_owned()
         }
         (State::Running(_) | State::Recovering(_) | State::Delegated(_), Some(expect)) if step.late_at.is_some() => {
-            format!("; takes longer than expected: {}", span(expect))
+            let what = if def.fan_out.is_some() && step.item.is_none() { "has items that take" } else { "takes" };
+            format!("; {what} longer than expected: {}", span(expect))
         }
         _ => String::new(),
     }

@@ -6,7 +6,7 @@
 //! more, and nothing is judged.
 //!
 //! A step that has waited for a worker for longer than the server's limit is noticed once, and never before that. Items of a
-//! fan-out are not told of by themselves: the first of them is, as their step's, and no other.
+//! fan-out are not told of by themselves, whether they wait or are late: the first of them is, as their step's, and no other.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -18,7 +18,7 @@ use store::rows::{JobRow, StepRow};
 use super::ears::Ears;
 use super::plans::Plans;
 use super::post::Post;
-use super::rows::{Place, Rows};
+use super::rows::{Place, Rows, StepSeen};
 use super::{Accepted, Findings};
 use crate::setup::Setup;
 use crate::workload::{HookWork, On};
@@ -36,6 +36,9 @@ const WAITED: &str = "has waited for a worker";
 
 /// The same of a fan-out; it ends with the item's name.
 const ITEM_WAITED: &str = "has items that have waited for a worker";
+
+/// How the notice of an item that takes too long begins; it ends with the item's name.
+const ITEM_LATE: &str = "has items that take longer than expected";
 
 /// A job, or one of its steps.
 type About = (JobId, Option<StepIx>);
@@ -58,6 +61,8 @@ pub(crate) struct Notices {
 
 #[derive(Debug, Clone, Copy)]
 struct Stay {
+    /// What it is an item of.
+    fan: Option<StepIx>,
     attempt: Option<AttemptId>,
     since: Time,
     expect: Duration,
@@ -116,8 +121,20 @@ impl Notices {
                     found.add(CHECKER, format!("{about:?} is said to have an item that waited, and none did"));
                 }
                 self.waited(about, row.and_then(|row| row.queued_at), batch.now, found);
+            } else if event.reason.starts_with(ITEM_LATE) {
+                let row = of_job().filter(|row| event.reason.ends_with(&format!(": {}", row.name))).last();
+                if row.is_none() {
+                    found.add(CHECKER, format!("{about:?} is said to have an item that is late, and none is"));
+                }
+                self.noticed(about, (event.job, row.map(|row| row.ix)), batch.now, found);
+                self.under_way.retain(|(job, _), stay| (*job, stay.fan) != about || stay.fan.is_none());
+                self.overdue.retain(|about, _| self.under_way.contains_key(about));
             } else {
-                self.noticed(about, batch.now, found);
+                let row = of_job().filter(|row| event.ix == Some(row.ix)).last();
+                if row.is_some_and(|row| row.name.ends_with(']')) {
+                    found.add(CHECKER, format!("{about:?} is an item, and is noticed by itself"));
+                }
+                self.noticed(about, about, batch.now, found);
             }
         }
         accepted.jobs().for_each(|row| self.take_job(row, (rows, plans), batch.now));
@@ -125,11 +142,12 @@ impl Notices {
         self.look_for_the_late(ears, batch.now, found);
     }
 
-    fn noticed(&mut self, about: About, now: Time, found: &mut Findings) {
+    /// `late` is what takes too long: `about` itself, or an item of it.
+    fn noticed(&mut self, about: About, late: About, now: Time, found: &mut Findings) {
         if !self.given.insert(about) {
             found.add(CHECKER, format!("{about:?} is noticed once more"));
         }
-        match self.under_way.remove(&about) {
+        match self.under_way.remove(&late) {
             Some(stay) if stay.took(now) >= stay.expect => {}
             Some(stay) => {
                 let (took, expect) = (stay.took(now), stay.expect);
@@ -137,7 +155,7 @@ impl Notices {
             }
             None => found.add(CHECKER, format!("{about:?} is noticed, and nothing was expected of it")),
         }
-        self.overdue.remove(&about);
+        self.overdue.remove(&late);
     }
 
     /// Time in which nobody could hear does not count, so that it may be later than the rows say, and never sooner.
@@ -165,7 +183,7 @@ impl Notices {
             return;
         }
         let (since, held) = (row.admitted_at.unwrap_or(row.created_at), Duration::ZERO);
-        let new = Stay { attempt: None, since, expect, held_from: None, held, away: false };
+        let new = Stay { fan: None, attempt: None, since, expect, held_from: None, held, away: false };
         let stay = self.under_way.entry(about).or_insert(new);
         match (row.state == "held", stay.held_from) {
             (true, None) => stay.held_from = Some(now),
@@ -184,13 +202,17 @@ impl Notices {
         let about = (row.job, Some(row.ix));
         let place = Place { job: row.job, step: row.ix };
         let Some(plan) = plans.step(rows, place) else { return };
-        let is_item = rows.step(place).is_some_and(|step| step.item_of().is_some());
-        // One that became many runs as they do, and each of them is expected by itself.
-        let expect = plan.expect.filter(|_| plan.fan.is_none() || is_item);
-        let under_way = matches!(row.state, "running" | "recovering") && !self.given.contains(&about);
+        let fan_name = rows.step(place).and_then(|step| step.item_of());
+        let is_named = |(ix, step): (&StepIx, &StepSeen)| (fan_name == Some(step.name.as_str())).then_some(*ix);
+        let siblings = rows.job(row.job).filter(|_| plan.expect.is_some() && fan_name.is_some());
+        let fan = siblings.and_then(|job| job.steps.iter().find_map(is_named));
+        // One that became many runs as they do, and each of them is expected by itself, until the first is late.
+        let expect = plan.expect.filter(|_| plan.fan.is_none() || fan_name.is_some());
+        let is_told = self.given.contains(&about) || fan.is_some_and(|fan| self.given.contains(&(row.job, Some(fan))));
+        let under_way = matches!(row.state, "running" | "recovering") && !is_told;
         let Some(expect) = expect.filter(|_| under_way) else { return self.let_go(about) };
         let attempt = row.attempt;
-        let new = Stay { attempt, since: now, expect, held_from: None, held: Duration::ZERO, away: false };
+        let new = Stay { fan, attempt, since: now, expect, held_from: None, held: Duration::ZERO, away: false };
         let stay = self.under_way.entry(about).or_insert(new);
         if stay.attempt != attempt {
             *stay = new;

@@ -64,7 +64,7 @@ fn a_cut_off_attempt_is_noticed_when_it_is_back_and_one_that_is_told_to_end_is_n
 #[test]
 fn a_child_job_and_each_item_are_expected_like_any_step() {
     check("a[child:x expect:60s]", "next", &["step_late a 60"]);
-    check("a[each:2 expect:60s unmatched:wait]", "go a[0]; next", &["step_late a[0] 60"]);
+    check("a[each:2 expect:60s unmatched:wait]", "go a[0]; next", &["step_late a 60"]);
 }
 
 #[test]
@@ -126,6 +126,29 @@ fn items_that_wait_too_long_are_one_notice_of_their_step() {
     assert_eq!(listed, [(Some((world.step_named("a"), "a".to_owned())), text.to_owned())]);
 }
 
+/// The same for items that take longer than expected.
+#[test]
+fn items_that_take_too_long_are_one_notice_of_their_step() {
+    let mut world = world("a[each:3 expect:60s], on_notice:{notice}", "go a[0]; go a[1]; go a[2]; pass 60s");
+    let mut told = Vec::new();
+    for _ in 0..2 {
+        for name in ["a[1]", "a[0]", "a[2]"] {
+            let item = world.step_named(name);
+            let changes = world.play(&Event::Check { step: item }).expect("a look");
+            told.extend(
+                changes.notices.iter().map(|notice| (notice.step_name().map(str::to_owned), notice.text.clone())),
+            );
+            assert_eq!(changes.hooks.len(), changes.notices.len());
+            assert!(world.job.step(item).late_at.is_some());
+        }
+    }
+    let text = "has items that take longer than expected: 1m: a[1]";
+    assert_eq!(told, [(Some("a".to_owned()), text.to_owned())]);
+    let listed: Vec<_> = world.job.notices().into_iter().map(|notice| (notice.step, notice.text)).collect();
+    let text = "has items that take longer than expected: 1m";
+    assert_eq!(listed, [(Some((world.step_named("a"), "a".to_owned())), text.to_owned())]);
+}
+
 /// It waits for a worker's answer, or for its own time: neither is for want of a worker.
 #[test]
 fn a_step_that_nobody_could_take_now_is_not_too_old_in_the_queue() {
@@ -145,13 +168,14 @@ fn a_step_that_nobody_could_take_now_is_not_too_old_in_the_queue() {
     assert!(!noticed("pass 20s; go a"));
 }
 
-/// Thousands that are late together are one trouble.
+/// A hundred that are late together are one trouble.
 #[test]
 fn a_job_has_only_so_many_notices_that_are_carried() {
-    let all = |verb: &str, count| (0..count).map(|n| format!("{verb} a[{n}]")).collect::<Vec<String>>().join("; ");
+    let all = |verb: &str, count| (0..count).map(|n| format!("{verb} s{n}")).collect::<Vec<String>>().join("; ");
+    let steps = (0..101).map(|n| format!("s{n}[expect:60s]")).collect::<Vec<String>>().join(", ");
     for (count, carried) in [(99, true), (100, true), (101, false)] {
         let story = format!("{}; pass 60s; {}", all("go", count), all("check", count));
-        let last = changes_of("a[each:101 expect:60s], on_notice:http://z", &story);
+        let last = changes_of(&format!("{steps}, on_notice:http://z"), &story);
         assert_eq!((last.hooks.len() == 1, !last.notices[0].kept_quiet), (carried, carried), "{count}: {last:?}");
         assert_eq!(last.header.notices, count);
     }

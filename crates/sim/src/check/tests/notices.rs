@@ -78,3 +78,13 @@ fn a_fan_out_is_told_of_once_and_with_an_item_that_waited() {
     waited(&mut scene, "a[3]", words);
     scene.is_found("notice", "is said to have waited once more");
 }
+
+#[test]
+fn an_item_that_is_late_is_told_of_as_its_steps() {
+    let mut scene = Scene::new(|_| {});
+    waited(&mut scene, "a[3]", "takes longer than expected: 1m");
+    scene.is_found("notice", "is noticed by itself");
+    let mut scene = Scene::new(|_| {});
+    waited(&mut scene, "a[2]", "has items that take longer than expected: 1m: a[3]");
+    scene.is_found("notice", "and none is");
+}
