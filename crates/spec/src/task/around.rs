@@ -143,12 +143,20 @@ fn webhook_trigger(entry: &Entry, secret: Option<&Entry>, with: Option<Json>, si
 fn input_of(with: Option<&Entry>, trigger: &Entry, task: &str, inputs: &[Input], sink: &mut Sink) -> Option<Json> {
     let span = with.map_or(trigger.key.span, |with| with.key.span);
     let given = with.and_then(|entry| given(entry, sink));
+    with.into_iter().for_each(|with| as_written(&with.value, sink));
     let object = given.as_ref().and_then(Json::as_object).cloned().unwrap_or_default();
     // A call brings its body.
     let brings_body = trigger.key.text == "webhook" && !object.contains_key(BODY_INPUT);
     let asked: Vec<&Input> = inputs.iter().filter(|input| !(brings_body && input.name == BODY_INPUT)).collect();
     let lacks = |name: &str| inputs.iter().any(|input| input.name == name) && !object.contains_key(name);
+    let entries = with.and_then(|with| with.value.entries()).unwrap_or_default();
+    let place = |name: &str| entries.iter().find(|entry| entry.key.text == name).map(|entry| entry.key.span);
     for problem in bind::problems(task, &asked, object.clone()) {
+        if !inputs.iter().any(|input| input.name == problem.input) {
+            let span = place(&problem.input).unwrap_or(span);
+            sink.add(Finding::error(Code::UnknownKey, span, problem.message).hint_if(problem.hint));
+            continue;
+        }
         // What is not given may come to have a default; until then each of its times says that it made no job.
         let finding = match lacks(&problem.input) {
             true => Finding::warning(Code::BadValue, span, problem.message),
@@ -157,6 +165,17 @@ fn input_of(with: Option<&Entry>, trigger: &Entry, task: &str, inputs: &[Input],
         sink.add(finding.hint_if(problem.hint));
     }
     given
+}
+
+/// Nothing is there yet that a template could name.
+fn as_written(node: &Node, sink: &mut Sink) {
+    match &node.value {
+        Value::Map(entries) => entries.iter().for_each(|entry| as_written(&entry.value, sink)),
+        Value::List(items) => items.iter().for_each(|item| as_written(item, sink)),
+        Value::Scalar { .. } => {
+            values::no_template("with", node).into_iter().for_each(|finding| sink.add(finding.later_rule()));
+        }
+    }
 }
 
 fn belongs_not(entry: &Entry, kind: &str, sink: &mut Sink) {

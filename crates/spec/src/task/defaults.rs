@@ -54,6 +54,9 @@ impl<'n> Defaults<'n> {
     pub(super) fn with(mut self, node: &'n Node, sink: &mut Sink) -> Defaults<'n> {
         let Some(mut fields) = Fields::open(node, &DEFAULTS, sink) else { return self };
         self.take_common(&mut fields, sink);
+        if let Some(entry) = fields.entry("retry") {
+            retry::must_count(entry, &self.retry, sink);
+        }
         fields.close();
         self
     }
@@ -68,7 +71,7 @@ impl<'n> Defaults<'n> {
             expected_in_time(self.expect, self.timeout, node, sink);
         }
         if let Some(node) = fields.get("retry") {
-            self.retry = retry::retry(node, &self.retry, sink);
+            self.retry = retry::retry(node, sink);
         }
         if let Some(runner) = fields.get("runner").and_then(|n| values::word("runner", RUNNERS, n, sink)) {
             self.runner = runner;

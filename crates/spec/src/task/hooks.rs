@@ -102,10 +102,11 @@ fn given(entry: &Entry, texts: &mut Texts<'_>, sink: &mut Sink) -> Json {
 
 /// Where a word is sent: known when the task is read, so that no job can choose it.
 fn address<'n>(node: &'n Node, sink: &mut Sink) -> Option<&'n str> {
+    let url = values::filled_text("webhook", node, sink)?;
     if let Some(finding) = values::no_template("webhook", node) {
         sink.add(finding);
+        return Some(url);
     }
-    let url = values::filled_text("webhook", node, sink)?;
     let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
     let good = |rest: &str| {
         let host = rest.split(['/', '?', '#']).next().unwrap_or_default();

@@ -31,9 +31,9 @@ pub(super) struct Retry {
     counted: bool,
 }
 
-/// What is not said comes from `base`. A plain number is `attempts`.
-pub(super) fn retry(node: &Node, base: &Retry, sink: &mut Sink) -> Retry {
-    let mut retry = base.clone();
+/// A policy is one thought: a step's own stands for the task's default as a whole. A plain number is `attempts`.
+pub(super) fn retry(node: &Node, sink: &mut Sink) -> Retry {
+    let mut retry = Retry::default();
     let attempts_range = 1..=i64::from(ATTEMPTS_MAX);
     if matches!(node.value, Value::Scalar { .. }) {
         if let Some(attempts) = values::integer("retry", attempts_range, node, sink) {
@@ -78,7 +78,7 @@ pub(super) fn retry(node: &Node, base: &Retry, sink: &mut Sink) -> Retry {
     retry
 }
 
-/// A step's own policy that changes nothing, since there is one attempt unless somebody says otherwise.
+/// A policy that changes nothing, since there is one attempt unless somebody says otherwise.
 pub(super) fn must_count(entry: &Entry, retry: &Retry, sink: &mut Sink) {
     if !retry.counted {
         let message = "`retry` without `attempts` tries nothing again: there is one attempt";

@@ -50,7 +50,7 @@ impl Texts<'_> {
     /// Whether the condition itself asks how its needs ended.
     pub(super) fn condition(&mut self, node: &Node, text: &str, sink: &mut Sink) -> bool {
         // It is asked once, before there is any item.
-        let names = Names { items: None, ..self.names(true, sink) };
+        let names = Names { items: None, before_items: self.items.is_some(), ..self.names(true, sink) };
         let checked = check::condition(text, names);
         let asks_outcome = checked.asks_outcome;
         if checked.is_constant
@@ -65,7 +65,16 @@ impl Texts<'_> {
 
     fn names(&self, functions: bool, sink: &Sink) -> Names<'_> {
         let (items, outcome, notice) = (self.items.as_ref(), self.outcome, self.notice);
-        Names { inputs: self.inputs, steps: self.steps, items, outcome, notice, functions, hints: !sink.is_full() }
+        Names {
+            inputs: self.inputs,
+            steps: self.steps,
+            items,
+            before_items: false,
+            outcome,
+            notice,
+            functions,
+            hints: !sink.is_full(),
+        }
     }
 
     fn note(&mut self, node: &Node, checked: Checked, sink: &mut Sink) {

@@ -50,6 +50,8 @@ pub(crate) struct Names<'a> {
     pub(crate) steps: Option<&'a StepNames<'a>>,
     /// What a fan-out goes over; none outside of one.
     pub(crate) items: Option<&'a Items>,
+    /// There will be items, and there are none yet.
+    pub(crate) before_items: bool,
     /// How the job ended: only in what follows on that.
     pub(crate) outcome: bool,
     /// What was noticed: only in what follows on that.
@@ -270,7 +272,11 @@ impl<'a> Walk<'a> {
             }
             "item" if let Some(items) = self.names.items => self.item(items, &links),
             "item" => {
-                let hint = Some("`item` is known only in a step with `for_each` or `matrix`".to_owned());
+                let hint = match self.names.before_items {
+                    true => "`if` is decided once for the whole step, before there are items",
+                    false => "`item` is known only in a step with `for_each` or `matrix`",
+                };
+                let hint = Some(hint.to_owned());
                 self.issue(Code::UnknownReference, range, "there is no `item` here".to_owned(), hint);
             }
             other => self.unknown_root(other, range),

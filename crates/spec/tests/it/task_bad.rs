@@ -525,13 +525,53 @@ fn policies_that_try_nothing_again() {
     "#]],
     );
     check_step("run: x\nretry: { on: [failure], attempts: 1 }", &expect![""]);
-    let step = "steps: { a: { run: x, retry: { on: [timeout] } } }";
-    check(&format!("name: t\ndefaults: {{ retry: 3 }}\n{step}"), &expect![""]);
     check(
-        &format!("name: t\ndefaults: {{ retry: {{ delay: 5s }} }}\n{step}"),
+        "name: t\ndefaults: { retry: { attempts: 3, on: [failure] } }\nsteps: { a: { run: x, retry: { on: [timeout] } } }",
         &expect![[r#"
         t.yaml:3:23 warning missing_key: `retry` without `attempts` tries nothing again: there is one attempt
             say how many there are in all, as in `attempts: 3`
+    "#]],
+    );
+    check(
+        "name: t\ndefaults: { retry: { delay: 5s } }\nsteps: { a: { run: x, retry: 2 } }",
+        &expect![[r#"
+        t.yaml:2:13 warning missing_key: `retry` without `attempts` tries nothing again: there is one attempt
+            say how many there are in all, as in `attempts: 3`
+    "#]],
+    );
+}
+
+/// Nothing is there that they could name, and nobody fills them in.
+#[test]
+fn what_triggers_give_is_taken_as_it_is_written() {
+    check(
+        "name: t\ninput: { q: { type: list } }\nsteps: { a: { run: x } }\ntriggers:\n  \
+         - { cron: '@daily', with: { q: ['{{ input.q }}', x], qq: 1 } }\n",
+        &expect![[r#"
+        t.yaml:5:35 error bad_value: `with` is taken as it is written, and cannot hold a template
+        t.yaml:5:56 error unknown_key: the task `t` has no input `qq`
+            did you mean `q`?
+    "#]],
+    );
+}
+
+#[test]
+fn a_condition_knows_no_item() {
+    check(
+        "name: t\nsteps: { a: { matrix: { os: [a, b] }, run: x, if: \"item.os == 'a'\" } }\n",
+        &expect![[r#"
+        t.yaml:2:52 error unknown_reference: there is no `item` here
+            `if` is decided once for the whole step, before there are items
+    "#]],
+    );
+}
+
+#[test]
+fn an_address_with_a_template_is_one_problem() {
+    check(
+        "name: t\nsteps: { a: { run: x } }\non_error: [{ webhook: 'http://x/{{ job.id }}' }]\n",
+        &expect![[r#"
+        t.yaml:3:23 error bad_value: `webhook` is taken as it is written, and cannot hold a template
     "#]],
     );
 }

@@ -117,7 +117,8 @@ steps:
         (Some(Duration::from_secs(3600)), Some(Duration::from_secs(5)), None)
     );
     assert_eq!((a.retry.attempts, b.retry.attempts), (4, 2));
-    assert_eq!(b.retry.delay, Duration::from_secs(2));
+    assert_eq!(a.retry.delay, Duration::from_secs(2));
+    assert_ne!(b.retry.delay, Duration::from_secs(2), "its own policy stands for the other as a whole");
     assert_eq!((a.effects, b.effects), (Effects::None, Effects::Writes));
     assert_eq!(b.tags.iter().map(|t| &**t).collect::<Vec<_>>(), ["script", "us"]);
     let shell = |step: &engine::definition::StepDef| match &step.work {
