@@ -174,7 +174,8 @@ impl Search<'_> {
             error.may_pass() || matches!(error, SecretError::Store { source: StoreError::Unavailable { .. }, .. });
         // What both a step and a hook begin is looked at twice.
         let is_told = self.found.iter().any(|(told, _)| *told == what);
-        if !is_told && !(passes && self.extent == Extent::Sure) {
+        let counts = !passes || self.extent != Extent::Sure;
+        if counts && !is_told {
             self.found.push((what, error));
         }
     }
