@@ -33,6 +33,7 @@ macro_rules! kept {
 }
 
 kept! {
+    lines_that_nobody_asked_for_again => "lines-that-nobody-asked-for-again",
     a_child_that_nobody_waited_for => "a-child-that-nobody-waited-for",
     a_hello_that_was_lost => "a-hello-that-was-lost",
     an_enrolment_that_was_lost => "an-enrolment-that-was-lost",

@@ -208,9 +208,12 @@ impl<S: Store> Core<S> {
         }
     }
 
-    /// A worker says an end once more: it was not told to forget it, since the log is not whole. It may have sent all of that, and commits
-    /// were lost with the rest.
+    /// A worker says an end once more: it was not told to forget it, since the log is not whole. It may have sent all of that, and a database
+    /// that others share has lost the rest.
     pub(super) fn ask_for_the_rest(&mut self, link: LinkId, ticket: Ticket, round: &mut Round) {
+        if !self.siblings.is_shared() {
+            return;
+        }
         if let Some(LogPosition { last_seq: seq, complete: false, .. }) =
             self.log_position(link, AttemptId(ticket.attempt), round)
         {
