@@ -8,6 +8,8 @@ use api::{CreateTokenRequest, TokenKind};
 use client::{Client, Endpoint};
 use rustix::fs::statfs;
 use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio::process::Command;
 use tokio::time::{sleep, timeout};
 
@@ -70,10 +72,15 @@ impl Bowline {
 
     /// A server with an empty database and no worker yet.
     pub(crate) async fn server(&self) -> Outcome<Server<'_>> {
+        self.server_with("").await
+    }
+
+    /// A server whose configuration has these lines besides.
+    pub(crate) async fn server_with(&self, lines: &str) -> Outcome<Server<'_>> {
         let folder = self.folder()?;
         let address = free_address()?;
         let config = folder.path().join("server-config.yaml");
-        std::fs::write(&config, format!("listen: {address}\ndata: ./data\n"))?;
+        std::fs::write(&config, format!("listen: {address}\ndata: ./data\n{lines}"))?;
         std::fs::create_dir(folder.path().join("tasks"))?;
         let process = self.serve(folder.path()).await?;
         let data = folder.path().join("data");
@@ -112,6 +119,20 @@ impl Server<'_> {
     /// Host and port.
     pub(crate) fn address(&self) -> &str {
         &self.address
+    }
+
+    /// One of the counters that it publishes.
+    pub(crate) async fn metric(&self, name: &str) -> Outcome<f64> {
+        let head = format!(
+            "GET /metrics HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {}\r\nconnection: close\r\n\r\n",
+            self.address, self.token
+        );
+        let mut stream = TcpStream::connect(&self.address).await?;
+        stream.write_all(head.as_bytes()).await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await?;
+        let line = answer.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        Ok(line.ok_or_else(|| format!("the server publishes no {name}"))?.trim().parse()?)
     }
 
     pub(crate) fn data(&self) -> PathBuf {
@@ -154,6 +175,11 @@ impl Server<'_> {
             }
             sleep(CONNECT_POLL).await;
         }
+    }
+
+    /// Kills it with signal 9.
+    pub(crate) async fn kill(&mut self) -> Outcome<()> {
+        self.process.kill().await
     }
 
     /// Kills it with signal 9 and starts it anew, on the same data and at the same address.

@@ -6,6 +6,8 @@ pub(crate) enum Unit {
     PerSecond,
     Millis,
     Megabytes,
+    /// Rows that were written.
+    Rows,
 }
 
 /// What the same machine gave in the same run without Bowline, in the figure's unit.
@@ -70,6 +72,7 @@ impl Unit {
             Unit::PerSecond => "/s",
             Unit::Millis => "ms",
             Unit::Megabytes => "MB",
+            Unit::Rows => "rows",
         }
     }
 

@@ -5,9 +5,13 @@
 
 mod bowline;
 mod checks;
+mod cluster;
+mod cpu;
 mod figure;
+mod herd;
 mod jobs;
 mod limits;
+mod load;
 mod measure;
 mod memory;
 mod process;
@@ -46,6 +50,9 @@ struct Args {
     /// A tenth of the work: shows that all works, its figures are rough
     #[arg(long)]
     quick: bool,
+    /// The steps that wait in the long queue of (k)
+    #[arg(long, value_name = "COUNT", default_value_t = 100_000)]
+    queued: usize,
 }
 
 /// The measurements.
@@ -67,12 +74,23 @@ enum Letter {
     G,
     /// Steps of large jobs, beside those of small ones
     H,
+    /// No-op job lives per second on PostgreSQL
+    I,
+    /// The same with two servers on one database
+    J,
+    /// Lives beside a long queue
+    K,
+    /// The verdict on a step whose server and worker died
+    L,
+    /// A server's links, taken over by another
+    M,
 }
 
 /// How much to do.
 #[derive(Debug, Clone, Copy)]
 struct Effort {
     quick: bool,
+    queued: usize,
 }
 
 impl Effort {
@@ -98,7 +116,7 @@ fn main() -> ExitCode {
 /// Whether every measurement could be made and every check held.
 async fn run(args: &Args) -> Outcome<bool> {
     let bowline = Bowline::new(&args.bowline, args.data.as_deref())?;
-    let effort = Effort { quick: args.quick };
+    let effort = Effort { quick: args.quick, queued: args.queued };
     let mut report = Report::new(&bowline, effort)?;
     for letter in Letter::value_variants() {
         if !args.only.is_empty() && !args.only.contains(letter) {
@@ -131,5 +149,10 @@ async fn measure(letter: Letter, bowline: &Bowline, effort: Effort) -> Outcome<V
         Letter::F => measure::chain::measure(bowline, effort).await,
         Letter::G => measure::storm::measure(bowline, effort).await,
         Letter::H => measure::large::measure(bowline, effort).await,
+        Letter::I => measure::pg_lives::measure(bowline, effort).await,
+        Letter::J => measure::two_servers::measure(bowline, effort).await,
+        Letter::K => measure::queued::measure(bowline, effort).await,
+        Letter::L => measure::verdict::measure(bowline, effort).await,
+        Letter::M => measure::failover::measure(bowline, effort).await,
     }
 }

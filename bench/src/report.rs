@@ -81,6 +81,11 @@ pub(crate) fn letter(letter: Letter) -> &'static str {
         Letter::F => "f",
         Letter::G => "g",
         Letter::H => "h",
+        Letter::I => "i",
+        Letter::J => "j",
+        Letter::K => "k",
+        Letter::L => "l",
+        Letter::M => "m",
     }
 }
 

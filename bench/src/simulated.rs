@@ -151,10 +151,11 @@ pub(crate) struct Crew {
 }
 
 impl Crew {
-    pub(crate) async fn connect(server: &Server<'_>, workers: usize, slots: u32) -> Outcome<Crew> {
+    /// So many workers, spread over the servers.
+    pub(crate) async fn connect(servers: &[&Server<'_>], workers: usize, slots: u32) -> Outcome<Crew> {
         let (tell, forgotten) = unbounded_channel();
         let mut crew = Crew { workers: JoinSet::new(), forgotten };
-        for n in 0..workers {
+        for (n, server) in (0..workers).zip(servers.iter().cycle()) {
             let worker = SimulatedWorker::connect(server, &format!("simulated-{n}"), slots).await?;
             crew.workers.spawn(worker.work(tell.clone()));
         }
@@ -163,6 +164,12 @@ impl Crew {
 
     /// Waits until the server has told them to forget so many attempts: it has their ends and their logs by then.
     pub(crate) async fn ended(&mut self, goal: usize) -> Outcome<()> {
+        let count = self.ended_at_least(goal).await?;
+        if count == goal { Ok(()) } else { Err(format!("{count} lives ended and not {goal}").into()) }
+    }
+
+    /// The same while there is more to do. How many it were in the end.
+    pub(crate) async fn ended_at_least(&mut self, goal: usize) -> Outcome<usize> {
         let mut count = 0;
         while count < goal {
             let news = tokio::select! {
@@ -175,7 +182,7 @@ impl Crew {
             let silence = |_| format!("{count} of {goal} lives ended, and none for {} s", SILENCE_MAX.as_secs());
             count += news.map_err(silence)?.ok_or("all simulated workers ended")?;
         }
-        if count == goal { Ok(()) } else { Err(format!("{count} lives ended and not {goal}").into()) }
+        Ok(count)
     }
 
     pub(crate) async fn leave(mut self) {

@@ -25,6 +25,13 @@ impl Times {
     }
 }
 
+/// The middle one, or the lower of two; none if there are none.
+pub(crate) fn median(values: &[f64]) -> Option<f64> {
+    let mut values = values.to_vec();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len().saturating_sub(1) / 2).copied()
+}
+
 /// So many things in that time, per second.
 pub(crate) fn rate(count: usize, time: Duration) -> f64 {
     count as f64 / time.as_secs_f64()
@@ -51,6 +58,11 @@ mod tests {
     #[test]
     fn no_times_have_no_median() {
         assert!(Times::new(&[]).is_none());
+    }
+
+    #[test]
+    fn medians() {
+        assert_eq!((median(&[3.0, 1.0, 2.0]), median(&[2.0, 1.0]), median(&[])), (Some(2.0), Some(1.0), None));
     }
 
     #[test]

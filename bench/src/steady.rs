@@ -35,7 +35,8 @@ pub(crate) enum News {
 
 #[derive(Debug)]
 pub(crate) struct SteadyWorker {
-    address: String,
+    /// Of its servers, which it tries in turn.
+    addresses: Vec<String>,
     credential: String,
     hello: Hello,
     processed: u64,
@@ -43,17 +44,20 @@ pub(crate) struct SteadyWorker {
 }
 
 impl SteadyWorker {
-    pub(crate) async fn enroll(address: &str, token: &str, name: &str, slots: u32) -> Outcome<SteadyWorker> {
+    /// Enrols at the first of its servers.
+    pub(crate) async fn enroll(addresses: Vec<String>, token: &str, name: &str, slots: u32) -> Outcome<SteadyWorker> {
         let state_id = simulated::random_id()?;
-        let credential = simulated::enroll(address, token, name, state_id).await?;
+        let first = addresses.first().ok_or("a worker has at least one server")?;
+        let credential = simulated::enroll(first, token, name, state_id).await?;
         let hello = simulated::hello(name, slots, state_id)?;
-        Ok(SteadyWorker { address: address.to_owned(), credential, hello, processed: 0, held: BTreeMap::new() })
+        Ok(SteadyWorker { addresses, credential, hello, processed: 0, held: BTreeMap::new() })
     }
 
     /// Connects, and connects again, until `end` has come and the server has forgotten all that it held.
     pub(crate) async fn serve(mut self, mut end: watch::Receiver<bool>, news: UnboundedSender<News>) -> Outcome<()> {
-        loop {
-            if let Ok(socket) = simulated::open(&self.address, &self.credential).await
+        for turn in 0.. {
+            let address = &self.addresses[turn % self.addresses.len()];
+            if let Ok(socket) = simulated::open(address, &self.credential).await
                 && self.link(socket, &mut end, &news).await?
             {
                 return Ok(());
@@ -61,6 +65,7 @@ impl SteadyWorker {
             let delay = FIRST_DELAY.mul_f64(1.0 - 0.5 * random_fraction()?);
             sleep(delay.min(PROBE_INTERVAL)).await;
         }
+        Ok(())
     }
 
     /// One link. Whether all is done; a link that was only lost is no failure.

@@ -35,7 +35,7 @@ pub(crate) async fn measure(bowline: &Bowline, effort: Effort) -> Outcome<Vec<Fi
 
 async fn compare(bowline: &Bowline, what: &str, steps: usize, task: fn(usize) -> SubmitRequest) -> Outcome<Figure> {
     let server = bowline.server().await?;
-    let mut crew = Crew::connect(&server, WORKERS, SLOTS).await?;
+    let mut crew = Crew::connect(&[&server], WORKERS, SLOTS).await?;
     let (mut small, mut large) = (Vec::new(), Vec::new());
     // In turn: what else the machine does meets both.
     for n in 0..=ROUNDS {
