@@ -33,6 +33,9 @@ pub(crate) type Socket = WebSocketStream<TcpStream>;
 /// Between two attempts that end.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 
+/// An attempt that is under way ends in far less.
+const REST: Duration = Duration::from_secs(1);
+
 const ENROLL_PATH: &str = "/api/worker/enroll";
 
 /// Connected and welcomed.
@@ -183,6 +186,11 @@ impl Crew {
             count += news.map_err(silence)?.ok_or("all simulated workers ended")?;
         }
         Ok(count)
+    }
+
+    /// Waits until nothing ends any more: nothing new is handed out, and what was is done.
+    pub(crate) async fn come_to_rest(&mut self) {
+        while let Ok(Some(_)) = timeout(REST, self.forgotten.recv()).await {}
     }
 
     pub(crate) async fn leave(mut self) {

@@ -11,8 +11,8 @@ use crate::{Effort, Outcome, jobs, load};
 
 const SHORT: usize = 1_000;
 
-/// The steps of one job of the queue.
-const ITEMS: usize = 1_000;
+/// The queue is so many jobs, however long it is: what is measured is the queue, not what more jobs cost.
+const JOBS: usize = 128;
 
 /// Jobs that are submitted at the same time.
 const AT_ONCE: usize = 4;
@@ -39,12 +39,13 @@ async fn time(bowline: &Bowline, cluster: &Cluster, name: &str, queued: usize, e
     let client = server.client();
     let mut crew = load::crew(&[&server]).await?;
     client.pause_dispatch().await?;
-    fill(&server, (queued + lives).div_ceil(ITEMS)).await?;
+    fill(&server, (queued + lives).div_ceil(JOBS)).await?;
     let begin = Instant::now();
     client.resume_dispatch().await?;
     crew.ended_at_least(lives).await?;
     let time = begin.elapsed();
     client.pause_dispatch().await?;
+    crew.come_to_rest().await;
     crew.leave().await;
     let done = cluster.count(name, "SELECT count(*) FROM steps WHERE state = 'success'")?;
     if done < lives as f64 {
@@ -54,13 +55,14 @@ async fn time(bowline: &Bowline, cluster: &Cluster, name: &str, queued: usize, e
     Ok(time)
 }
 
-async fn fill(server: &Server<'_>, count: usize) -> Outcome<()> {
-    let request = jobs::fan_out(ITEMS);
+/// Jobs of so many steps each.
+async fn fill(server: &Server<'_>, steps: usize) -> Outcome<()> {
+    let request = jobs::fan_out(steps);
     let mut submits = JoinSet::new();
-    for n in 0..count {
+    for n in 0..JOBS {
         let (client, request) = (server.client(), request.clone());
         submits.spawn(async move { jobs::submit(&client, &request).await });
-        if submits.len() >= AT_ONCE || n + 1 == count {
+        if submits.len() >= AT_ONCE || n + 1 == JOBS {
             while let Some(submitted) = submits.join_next().await {
                 submitted??;
             }
