@@ -454,4 +454,7 @@ fn what_may_still_run_of_a_child_may_still_run_of_its_parent() {
     assert!(!strays("child a ok; child b failed"));
     assert!(strays("child a failed stray; child b ok"));
     assert!(strays("child a failed stray; child b failed stray"));
+    // A child that is told to end has some time for it, and a job that cannot be written does not wait.
+    assert!(strays("poison a"));
+    assert!(!strays("poison c"));
 }

@@ -25,6 +25,8 @@ fn a_step_that_takes_longer_than_expected_is_noticed_once() {
     check(graph, "go a; next", &["step_late a 60"]);
     check(graph, "go a; next; next; pass 60s; check a; end a 0", &["step_late a 60"]);
     assert_eq!(world(graph, "go a; next; end a 0").job.header.state, JobState::Success);
+    let told = world(graph, "go a; next").job.notices();
+    assert!(!told[0].text.contains("items"), "{}", told[0].text);
 }
 
 /// The time of each attempt counts by itself; but the step is noticed once.

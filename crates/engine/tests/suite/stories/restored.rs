@@ -2,7 +2,9 @@
 
 use expect_test::expect;
 
-use crate::support::script::check;
+use engine::{StateName, StepIx};
+
+use crate::support::script::{check, world};
 
 #[test]
 fn what_was_to_run_waits_for_a_person() {
@@ -347,4 +349,17 @@ fn nothing_is_tried_again_without_a_person() {
             = job held, a held (step_timeout)
         "#]],
     );
+}
+
+/// Only what ends by itself is an execution of the policy.
+#[test]
+fn what_a_person_makes_of_a_loss_spends_no_execution() {
+    for story in [
+        "go a; restored; resolve a rerun dead; go a; end a 1",
+        "go a; restored; back a; lost a; next; resolve a rerun dead; go a; end a 1",
+    ] {
+        let world = world("a[effects:idempotent retry:2 delay:5s]", story);
+        assert_eq!(world.job.step(StepIx(0)).executions, 1, "{story}");
+        assert_eq!(world.job.state(StepIx(0)).name(), StateName::Waiting, "{story}");
+    }
 }
