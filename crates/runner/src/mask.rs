@@ -11,12 +11,12 @@ use std::rc::Rc;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use base64::Engine as _;
-use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use protocol::secret::{SECRET_BYTES_MIN, SecretValues};
 use serde_json::Value;
 
 const STARS: &[u8] = b"***";
-/// Longer ones are not looked for as base64: six times as much would have to be looked for, and who encodes a file breaks it into
+/// Longer ones are not looked for as base64: sixteen times as much would have to be looked for, and who encodes a file breaks it into
 /// lines as well.
 const CODED_VALUE_BYTES_MAX: usize = 1024;
 /// So much to look for has a place in the fastest kind of table, which is large.
@@ -221,11 +221,31 @@ fn coded(bytes: &[u8]) -> Vec<Vec<u8>> {
             forms.extend([form(STANDARD_NO_PAD.encode(&padded)), form(URL_SAFE_NO_PAD.encode(&padded))]);
         }
     }
+    forms.extend(coded_ends(bytes));
     let whole = STANDARD_NO_PAD.encode(bytes);
     let own = &whole.as_bytes()[..bytes.len() * 8 / 6];
     for width in CODED_LINE_WIDTHS.into_iter().filter(|width| own.len() > *width) {
         forms.extend(own.chunks(width).filter(|line| line.len() >= CODED_BYTES_MIN).map(<[u8]>::to_vec));
     }
+    forms
+}
+
+/// The same to its very end, where they end what was encoded, alone or with a line end: the last characters have bits of theirs as
+/// well, and the last of several lines may be too short to be looked for alone.
+fn coded_ends(bytes: &[u8]) -> Vec<Vec<u8>> {
+    let mut forms = Vec::new();
+    for ended in [bytes.to_vec(), [bytes, b"\n"].concat()] {
+        for before in 0..3_usize {
+            let padded: Vec<u8> = std::iter::repeat_n(0, before).chain(ended.iter().copied()).collect();
+            let text = STANDARD.encode(&padded).into_bytes();
+            forms.push(text[(before * 8).div_ceil(6)..].to_vec());
+        }
+        let text = STANDARD.encode(&ended);
+        for width in CODED_LINE_WIDTHS.into_iter().filter(|width| text.len() > *width) {
+            forms.push(text.as_bytes().chunks(width).collect::<Vec<_>>().join(&b'\n'));
+        }
+    }
+    forms.retain(|form| form.len() >= CODED_BYTES_MIN);
     forms
 }
 

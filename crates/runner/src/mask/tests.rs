@@ -76,6 +76,27 @@ fn base64_is_seen_through_where_a_tool_breaks_it_into_lines() {
     }
 }
 
+/// As by `echo "$SECRET" | base64`: not even the characters are left that the secret shares with the line end.
+#[test]
+fn base64_is_seen_through_to_its_end() {
+    for value in ["pass-w0rd?>", "pass-w0rd?>1", "pass-w0rd?>12"] {
+        for (before, left) in [("", 0), ("u", 2), ("u:", 3), ("us:", 4)] {
+            for after in ["", "\n"] {
+                let text = STANDARD.encode(format!("{before}{value}{after}"));
+                let seen = shown(&mask(&[value]), &[text.as_bytes()]);
+                assert!(seen.ends_with("***") && seen.len() == 3 + left, "{text}: {seen}");
+            }
+        }
+    }
+    let value: String = (0..29).map(|n| format!("k{n:03}")).collect();
+    for width in [76, 64] {
+        let text = STANDARD.encode(format!("{value}\n"));
+        let lines: Vec<&str> = text.as_bytes().chunks(width).map(|line| str::from_utf8(line).expect("ASCII")).collect();
+        let seen = shown(&mask(&[&value]), &[lines.join("\n").as_bytes()]);
+        assert_eq!(seen.replace("***", "").trim(), "", "of lines of {width}: {seen}");
+    }
+}
+
 /// Both many lines and one long line; made quickly, and found.
 #[test]
 fn large_ones_are_found_too() {
