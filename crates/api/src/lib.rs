@@ -9,6 +9,7 @@ pub mod event;
 pub mod group;
 pub mod health;
 pub mod job;
+mod late;
 pub mod log;
 pub mod outbox;
 mod page;
@@ -36,6 +37,7 @@ pub use job::{
     Approval, ApproveRequest, Attempt, CancelRequest, Deadline, Hold, HoldReason, Job, JobError, JobSummary,
     RejectRequest, ResolveHow, ResolveRequest, RetryRequest, Step, StepError, SubmitRequest, Usage,
 };
+pub use late::late_outcome_in_words;
 pub use log::{LogLine, LogPage, Stream};
 pub use openapi::openapi;
 pub use outbox::{Delivery, DeliveryState};

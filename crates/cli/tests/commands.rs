@@ -114,6 +114,33 @@ async fn steps_are_prefixed_and_a_broken_stream_repeats_nothing() {
     assert!(stderr.contains("connected again"), "{stderr}");
 }
 
+/// It was begun with the job, so no change tells of it: what is known in the beginning does.
+#[tokio::test]
+async fn the_job_that_does_a_step_is_named_with_how_to_follow_it() {
+    let child = ID.replace("aa", "cc");
+    let of_child = format!(r#""kind":"task","child":"{child}","state":"running""#);
+    for steps in [&[("a", "running", 0)][..], &[("a", "running", 0), ("b", "pending", 0)]] {
+        let begun = job("running", steps, "null").replacen(
+            r#""state":"running","attempt""#,
+            &format!(r#"{of_child},"attempt""#),
+            1,
+        );
+        assert!(begun.contains(&child), "{begun}");
+        let over: Vec<(&str, &str, u32)> = steps.iter().map(|(name, ..)| (*name, "success", 0)).collect();
+        let over = job("success", &over, "null");
+        let server = Scripted::start(move |request| match request.line.as_str() {
+            "POST /api/jobs" => Answer::json(201, &begun),
+            line if line.contains("/events") => Answer::events(&event(1, "job", "", "success")),
+            _ if request.line.contains("/logs/stream") => Answer::events(&page(&[], true)),
+            _ => Answer::json(200, &over),
+        })
+        .await;
+        let (code, _, stderr) = output(&server.url, &["run", "t"]).await;
+        assert_eq!(code, 0, "{stderr}");
+        assert!(stderr.contains(&format!("see it with `bowline attach {child}`")), "{stderr}");
+    }
+}
+
 #[tokio::test]
 async fn one_step_prints_bare_and_its_failure_is_ours() {
     let server = Scripted::start(|request| match request.line.as_str() {
@@ -508,6 +535,8 @@ async fn a_removal_and_a_pause_say_what_they_did() {
     assert!(code == 0 && stdout.contains(r#""by": "ann""#), "{stdout}");
 }
 
+const LATE: &str = r#"{"result":{"kind":"exited","code":0},"duration_ms":3140}"#;
+
 /// A job whose step `a` was lost, and reported its end late.
 fn lost_job(late: &str) -> String {
     let attempt = format!(
@@ -521,7 +550,7 @@ fn lost_job(late: &str) -> String {
 #[tokio::test]
 async fn a_resolve_names_what_it_saw() {
     let server = Scripted::start(move |request| match request.line.as_str() {
-        "GET /api/jobs/last" => Answer::json(200, &lost_job(r#"{"exited":0}"#)),
+        "GET /api/jobs/last" => Answer::json(200, &lost_job(LATE)),
         line if line.ends_with("/steps/a/resolve") => {
             Answer::json(201, &job("pending", &[], "null").replace("aa\"", "bb\""))
         }
@@ -531,12 +560,12 @@ async fn a_resolve_names_what_it_saw() {
     let (code, stdout, stderr) = output(&server.url, &["resolve", "last", "a", "--accept-late"]).await;
     let next = ID.replace("aa", "bb");
     assert_eq!((code, stdout.trim()), (0, next.as_str()));
-    assert!(stderr.contains(r#"attempt 1 reported its end late: {"exited":0}"#), "{stderr}");
+    assert!(stderr.contains("attempt 1 reported its end late: exit code 0 after 3.1s"), "{stderr}");
     let asked = server.requests().into_iter().find(|r| r.line.ends_with("/resolve")).expect("the request");
     assert_eq!(asked.line, format!("POST /api/jobs/{ID}/steps/a/resolve"), "by the whole id");
     let body: serde_json::Value = serde_json::from_str(&asked.body).expect("JSON");
     let expected = serde_json::json!({
-        "how": "accept_late", "attempt": ID, "late_outcome": { "exited": 0 }, "confirm_dead": false
+        "how": "accept_late", "attempt": ID, "late_outcome": { "result": { "kind": "exited", "code": 0 }, "duration_ms": 3140 }, "confirm_dead": false
     });
     assert_eq!(body, expected);
     for words in [

@@ -45,7 +45,7 @@ pub struct Parent {
 /// What is known of a job without looking at its steps.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Header {
-    /// Grows by one with every committed change.
+    /// Grows with every committed change, by chance: no two ways that a job could go have the same.
     pub version: u64,
     pub state: JobState,
     pub counts: Counts,

@@ -30,7 +30,7 @@ pub mod why;
 
 pub use apply::{
     Continuation, Ctx, GROUP_NAME_MAX, LastAttempt, Origin, Resolution, Resolve, STOP_MARGIN, apply, bear, carry_on,
-    group_of, is_occasion, no_job_follows, submit,
+    group_of, is_occasion, no_job_follows, submit, submit_in_doubt,
 };
 pub use event::{Changes, Effect, Event, Note, Rejection};
 pub use failure::{Failure, FailureKind};

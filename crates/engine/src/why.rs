@@ -12,7 +12,7 @@ use std::sync::Arc;
 use crate::apply::Origin;
 use crate::failure::FailureKind;
 use crate::ids::{JobId, StepIx, WorkerId};
-use crate::job::{Job, Step};
+use crate::job::{Job, JobState, Step};
 use crate::state::StateName;
 use crate::time::{Clocks, Time};
 use crate::workers::Unwilling;
@@ -60,6 +60,11 @@ pub trait Roster {
     /// The worker itself speaks for the step's current attempt: it fetches the files that the step needs, or stores those it left.
     fn carries_files(&self, _step: StepIx) -> bool {
         false
+    }
+
+    /// How the job stands that does this step, if that is known.
+    fn child(&self, _step: StepIx) -> Option<JobState> {
+        None
     }
 
     /// Why a step that never ran in the job stands as it does, if that is known.

@@ -33,6 +33,12 @@ pub enum Point {
     ArtifactsComing,
     /// Server: the files that an attempt leaves are stored, and nobody was told.
     ArtifactsStored,
+    /// Server: a trigger's time has come, which is decided under a lease, and nothing is written.
+    Firing,
+    /// Server: something old is about to be deleted under a lease.
+    Deleting,
+    /// Server: what only one server sweeps out is about to be, under a lease.
+    Sweeping,
 }
 
 impl Point {
@@ -60,6 +66,9 @@ impl Point {
             Point::ReportedNotAcknowledged => "reported-not-acknowledged",
             Point::ArtifactsComing => "artifacts-coming",
             Point::ArtifactsStored => "artifacts-stored",
+            Point::Firing => "firing",
+            Point::Deleting => "deleting",
+            Point::Sweeping => "sweeping",
         }
     }
 }

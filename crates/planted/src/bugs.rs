@@ -120,6 +120,7 @@ bugs! {
     UnsafeStartInAmnesia "unsafe-start-in-amnesia" 0 "after commits were lost, steps start before all workers have said what they have"
     FailuresLeaveNothing "failures-leave-nothing" 0 "a step that is to leave its files however it ends leaves none when it fails"
     WorkerDeletedTooSoon "worker-deleted-too-soon" 0 "a worker is deleted as soon as it is away, and not when it has been for long"
+    DoubtForgotten "doubt-forgotten" 0 "the database was restored: what was waiting for a worker is held, and what comes after it starts by itself"
 }
 
 impl Bug {

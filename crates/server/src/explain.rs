@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::job::continues_how_in_words;
+use api::late_outcome_in_words;
 use engine::deadline::Rules;
 use engine::why::{DoubtView, HolderView, LineView, LooseEnd, MatchView, PauseView, Refusal, Roster, Why, WorkerView};
 use engine::workers::Unwilling;
-use engine::{Clocks, Job, JobId, Origin, StepIx, Time, WorkerId};
+use engine::{Clocks, Job, JobId, JobState, Origin, StepIx, Time, WorkerId};
 use store::read::{Family, Lineage};
 use store::rows::{BeatRole, WorkerRow};
 use store::{Reader, StoreError};
@@ -27,6 +28,9 @@ const LINE_MAX: usize = 10_000;
 
 /// Jobs that one job began of which it is asked whether something of them still runs.
 const CHILDREN_MAX: usize = 10_000;
+
+/// Of the jobs that do its steps so many are asked how they stand.
+const CHILDREN_TOLD_MAX: usize = 100;
 
 /// Of those that go on from each other, so many of the newest are looked at.
 const KIN_MAX: usize = 100;
@@ -53,6 +57,7 @@ pub fn explain(
         fleet.hear_refusals(reader, id)?;
     }
     fleet.hear_attempts(reader, &job)?;
+    fleet.hear_children(reader, &job)?;
     let lineage = reader.lineage(id)?;
     fleet.origins = origins::of_steps(reader, &job, lineage.continues.is_some())?;
     let mut why = engine::why::why(&job, &fleet, clocks);
@@ -146,6 +151,8 @@ struct Fleet {
     carried: BTreeSet<StepIx>,
     /// Steps that never ran here, where the job goes on for another.
     origins: HashMap<StepIx, Origin>,
+    /// Of steps that jobs of their own do.
+    children: HashMap<StepIx, JobState>,
 }
 
 /// The fleet as the ledger knows it now.
@@ -243,6 +250,7 @@ impl Fleet {
             carried,
             line: None,
             origins: HashMap::new(),
+            children: HashMap::new(),
         }
     }
 
@@ -262,10 +270,21 @@ impl Fleet {
             } else if !attempt.confirmed || attempt.late_outcome.is_some() {
                 let worker = attempt.worker_name.unwrap_or_else(|| attempt.worker.to_string());
                 let (number, confirmed) = (attempt.number, attempt.confirmed);
-                let (given_up_at, late) = (attempt.ended_at, attempt.late_outcome);
+                let (given_up_at, late) = (attempt.ended_at, attempt.late_outcome.as_deref().map(late_in_words));
                 let end = LooseEnd { number, worker, given_up_at, confirmed, late };
                 self.loose_ends.entry(attempt.ix).or_default().push(end);
             }
+        }
+        Ok(())
+    }
+
+    /// How the jobs stand that do steps of this one.
+    fn hear_children(&mut self, reader: &dyn Reader, job: &Job) -> Result<(), StoreError> {
+        let steps = (0..job.steps.len()).map(StepIx::of);
+        let begun = steps.filter_map(|ix| Some((ix, job.state(ix).child()?)));
+        for (ix, child) in begun.take(CHILDREN_TOLD_MAX) {
+            let state = reader.job(child)?.and_then(|stored| JobState::from_word(&stored.job.state));
+            self.children.extend(state.map(|state| (ix, state)));
         }
         Ok(())
     }
@@ -309,6 +328,10 @@ impl Roster for Fleet {
         self.origins.get(&step).cloned()
     }
 
+    fn child(&self, step: StepIx) -> Option<JobState> {
+        self.children.get(&step).copied()
+    }
+
     fn carries_files(&self, step: StepIx) -> bool {
         self.carried.contains(&step)
     }
@@ -344,6 +367,11 @@ impl Roster for Fleet {
         view.missing = tags.iter().filter(|tag| !known(tag)).cloned().collect();
         view
     }
+}
+
+/// An end that came late, as its row keeps it.
+pub(crate) fn late_in_words(outcome: &str) -> String {
+    serde_json::from_str(outcome).map_or_else(|_| outcome.to_owned(), |outcome| late_outcome_in_words(&outcome))
 }
 
 /// The worker's reason as history keeps it, `DiskFull: …`, in words.

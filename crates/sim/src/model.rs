@@ -2,6 +2,7 @@
 //! shares no code with the engine: where the two differ, one of them is wrong.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use crate::secrets::RARE;
 use crate::workload::{Condition, JobPlan, Kind, RetryPlan, StepPlan};
@@ -128,6 +129,8 @@ pub(crate) struct StepStory {
     pub resolved: Vec<End>,
     /// The code that its row ended with.
     pub code: Option<&'static str>,
+    /// It was not over when its job was told that the database was restored: a person may have decided about it.
+    pub was_doubted: bool,
     /// It ran, the record of that was lost, and its worker brought it back: whatever its needs have come to since.
     pub out_of_turn: bool,
 }
@@ -279,7 +282,8 @@ pub(crate) fn step_ends(
             Kind::Approve => End::Cancelled,
         });
         // It may have waited for something else than a worker.
-        allowed.extend((step.gate.is_some() && story.code == Some("expired")).then_some(End::Cancelled));
+        let held = step.gate.is_some() || story.was_doubted;
+        allowed.extend((held && story.code == Some("expired")).then_some(End::Cancelled));
     }
     let told_to_stop = story.attempts.last().is_some_and(|last| last.code == Some("cancelled"));
     if job.stopped && told_to_stop {
@@ -293,8 +297,8 @@ pub(crate) fn step_ends(
     allowed
 }
 
-/// The state of a job whose steps ended like this.
-pub(crate) fn job_end(plan: &JobPlan, ends: &[(End, Option<&str>)], job: &JobStory) -> End {
+/// The state of a job whose steps ended like this, and at these times.
+pub(crate) fn job_end(plan: &JobPlan, ends: &[(End, Option<&str>)], times: &[Duration], job: &JobStory) -> End {
     if job.cancelled && ends.iter().any(|(end, _)| *end == End::Cancelled) {
         return End::Cancelled;
     }
@@ -307,9 +311,11 @@ pub(crate) fn job_end(plan: &JobPlan, ends: &[(End, Option<&str>)], job: &JobSto
     if plan.steps.iter().zip(ends).any(expired) || items_expired {
         return End::Failed;
     }
+    // What ended first says why.
     let counts = |wanted: End| {
-        let mut all = plan.steps.iter().zip(ends);
-        all.find(|(step, (end, _))| *end == wanted && !step.allow_failure).map(|(_, (_, code))| *code)
+        let all = plan.steps.iter().zip(ends).zip(times);
+        let such = all.filter(|((step, (end, _)), _)| *end == wanted && !step.allow_failure);
+        such.min_by_key(|(_, at)| **at).map(|((_, (_, code)), _)| *code)
     };
     match (counts(End::Failed), counts(End::Cancelled)) {
         (Some(_), _) | (None, Some(Some("internal"))) => End::Failed,
@@ -368,6 +374,11 @@ fn condition(plan: &JobPlan, step: &StepPlan, needs: &Needs, ends: &[End], outpu
 
 /// How a step may end that was to run.
 fn admitted(step: &StepPlan, job: &JobStory, story: &StepStory, allowed: &mut Vec<End>) {
+    if story.was_doubted {
+        allowed.extend(story.rejected.then_some(End::Cancelled));
+        allowed.extend((step.gate.is_some() && story.code == Some("hold_expired")).then_some(End::Cancelled));
+        allowed.extend(story.resolved.iter().copied());
+    }
     if step.reviewers() > 0 && !story.is_item {
         allowed.extend(story.rejected.then_some(End::Cancelled));
         let may_expire = step.hold_expires.is_some() || step.kind != Kind::Approve;
@@ -488,11 +499,12 @@ mod tests {
         let mut plan = job(|_| ());
         plan.steps.iter_mut().for_each(|step| step.allow_failure = true);
         let mut ends = vec![(End::Failed, Some("resolved")); plan.steps.len()];
-        assert_eq!(job_end(&plan, &ends, &JobStory::default()), End::Success, "that failure is allowed");
+        let times = vec![Duration::ZERO; plan.steps.len() + 1];
+        assert_eq!(job_end(&plan, &ends, &times, &JobStory::default()), End::Success, "that failure is allowed");
         ends.push((End::Failed, Some("expired")));
-        assert_eq!(job_end(&plan, &ends, &JobStory::default()), End::Failed);
+        assert_eq!(job_end(&plan, &ends, &times, &JobStory::default()), End::Failed);
         let started = JobStory { started: true, ..JobStory::default() };
-        assert_eq!(job_end(&plan, &ends, &started), End::Success, "it was a child that expired");
+        assert_eq!(job_end(&plan, &ends, &times, &started), End::Success, "it was a child that expired");
     }
 
     #[test]
@@ -571,6 +583,17 @@ mod tests {
     }
 
     #[test]
+    fn what_may_have_run_before_a_restore_is_for_people_to_decide() {
+        let ends = |was_doubted| {
+            let (rejected, resolved) = (true, vec![End::Failed]);
+            let told = StepStory { was_doubted, rejected, resolved, ..StepStory::default() };
+            given(&job(|_| {}), End::Success, &Outputs::default(), &JobStory::default(), &told)
+        };
+        assert_eq!(ends(true), [End::Failed, End::Cancelled]);
+        assert_eq!(ends(false), [], "nobody was asked");
+    }
+
+    #[test]
     fn conditions_read_what_was() {
         let quiet = JobStory::default();
         let on_failure = job(|step| step.condition = Condition::Failure);
@@ -599,12 +622,25 @@ mod tests {
     fn a_job_is_what_its_steps_are() {
         let (plan, quiet) = (job(|_| {}), JobStory::default());
         let cancelled = JobStory { cancelled: true, ..quiet };
-        let end = |first, second, story| job_end(&plan, &[(first, None), (second, None)], story);
+        let at_once = [Duration::ZERO; 2];
+        let end = |first, second, story| job_end(&plan, &[(first, None), (second, None)], &at_once, story);
         assert_eq!(end(End::Success, End::Success, &quiet), End::Success);
         assert_eq!(end(End::Failed, End::Skipped, &quiet), End::Failed);
         assert_eq!(end(End::Success, End::Cancelled, &quiet), End::Cancelled);
         assert_eq!(end(End::Failed, End::Cancelled, &cancelled), End::Cancelled);
         assert_eq!(end(End::Success, End::Success, &cancelled), End::Success);
+    }
+
+    #[test]
+    fn a_job_is_what_first_ended_it() {
+        let ends = [(End::Cancelled, Some("internal")), (End::Cancelled, Some("hold_expired"))];
+        let end = |first: u64, second: u64| {
+            let times = [Duration::from_secs(first), Duration::from_secs(second)];
+            job_end(&job(|_| {}), &ends, &times, &JobStory::default())
+        };
+        assert_eq!(end(1, 2), End::Failed);
+        assert_eq!(end(1, 1), End::Failed, "of those that ended together the one that stands first");
+        assert_eq!(end(2, 1), End::Cancelled);
     }
 
     #[test]

@@ -196,6 +196,7 @@ fn provocation(bug: Bug) -> Provocation {
             let faults = &["lose-commits-at-message", "lose-commits-at-message", "cut"];
             Provocation { count: FAULTS, ..long(faults) }
         }
+        Bug::DoubtForgotten => Provocation { count: LONG_FAULTS, ..plain(&["restore-and-say-so"]) },
         Bug::SilentRunnerBeats => long(&["long-freeze-runner"]),
         Bug::RetryRevivesCancelled | Bug::StopNotSent | Bug::EndedByEach => plain(&["cancel"]),
         Bug::ChildNotCalledOff | Bug::CleanupBesideTheStep | Bug::CleanupNotAwaited => plain(&["cancel"]),

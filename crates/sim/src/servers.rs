@@ -231,7 +231,11 @@ impl World {
                     self.turn_server(at);
                 }
             }
-            ServerEvent::Retry => self.commit_server(at),
+            ServerEvent::Retry => {
+                if self.servers[at].process.as_ref().is_some_and(|process| process.retry.is_some()) {
+                    self.commit_server(at);
+                }
+            }
             ServerEvent::Knock(conn) => self.knock(at, conn),
             ServerEvent::Listen(conn) => self.listen(at, conn),
             ServerEvent::Parcel(conn, parcel) => self.hear(at, conn, parcel),
@@ -324,6 +328,12 @@ impl World {
         let Some(process) = &mut self.servers[at].process else { return };
         process.retry = Some(pause);
         self.later_at_server(at, pause, ServerEvent::Retry);
+    }
+
+    /// The database is well, and whoever waits for it has its answer then.
+    pub(crate) fn database_answers(&mut self, at: usize, when: Duration) {
+        let Some(process) = self.servers[at].process.as_ref().filter(|process| process.retry.is_some()) else { return };
+        self.agenda.at(when, Event::Server { server: at, life: process.life, what: ServerEvent::Retry });
     }
 
     /// Sends what the ledger has for workers, gives users their answers, and sees when the ledger wants to be called.

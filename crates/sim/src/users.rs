@@ -22,6 +22,7 @@ use crate::workload::{self, JobPlan, PEOPLE, SUBMITTER};
 use crate::world::{Event, World};
 
 mod again;
+mod restored;
 
 /// People look in so often.
 const REVIEW_EVERY: Duration = Duration::from_secs(15);
@@ -50,6 +51,10 @@ pub(crate) struct Users {
     inputs: Dice,
     /// Who of several people acts.
     people: Dice,
+    /// What people find out after a restore.
+    doubts: Dice,
+    /// Somebody does, since an operator has said that there was one.
+    minds_doubts: bool,
     /// Whether they look in by themselves; in a script they do what it says.
     pub reviewing: bool,
 }
@@ -62,6 +67,8 @@ pub(crate) enum UserEvent {
     /// Whatever only a person can move is moved from now on.
     Peace,
     Tend,
+    /// Somebody looks into what is held because the database was restored.
+    MindDoubts,
     /// One of the tasks that start by themselves is let rest, or woken.
     Rest(usize, bool),
     /// What starts by itself is taken away, so that there is an end.
@@ -131,6 +138,8 @@ impl Users {
             dice: Dice::new(seed, "users"),
             inputs: Dice::new(seed, "inputs"),
             people: Dice::new(seed, "people"),
+            doubts: Dice::new(seed, "doubts"),
+            minds_doubts: false,
             reviewing: true,
         }
     }
@@ -176,6 +185,8 @@ impl World {
                     self.agenda.after(UNSCHEDULED_AFTER, Event::User(UserEvent::Unschedule));
                 }
             }
+            UserEvent::MindDoubts if !self.users.reviewing => {}
+            UserEvent::MindDoubts => self.mind_doubts(),
             UserEvent::Rest(number, on) => self.let_rest(number, on),
             UserEvent::Unschedule => {
                 self.tell(|| "ann deletes the tasks that start by themselves".to_owned());
@@ -272,7 +283,7 @@ impl World {
         for reply in waiting {
             match reply {
                 Reply::Submit(plan, mut answer) => match answer.try_recv() {
-                    Ok(Ok(submitted)) => self.acknowledged(plan, submitted),
+                    Ok(Ok(submitted)) => self.acknowledged(plan, &submitted),
                     Ok(Err(error)) => {
                         self.tell(|| format!("submit of job {plan} was refused: {error}"));
                         self.submit_refused(plan, &error);
@@ -301,7 +312,7 @@ impl World {
         }
     }
 
-    fn acknowledged(&mut self, plan: usize, submitted: Submitted) {
+    fn acknowledged(&mut self, plan: usize, submitted: &Submitted) {
         let job = submitted.job;
         self.tell(|| format!("ann hears that her job {plan} is {job}"));
         let earlier = self.users.jobs[plan].replace(job);
@@ -361,6 +372,10 @@ impl World {
     fn review(&mut self, servers: &[usize], approve: bool) -> bool {
         let Some((job, step)) = self.a_step_in("held") else { return false };
         let gated = self.checks.lock().expect("no checker panics").has_gate(job, step);
+        // Whoever says after a restore that it may run has looked.
+        if approve && !self.checks.lock().expect("no checker panics").is_at_rest(job, step) {
+            return false;
+        }
         for server in servers {
             let someone = if gated { self.users.people.pick(&PEOPLE).copied() } else { None };
             let by = someone.unwrap_or(SUBMITTER);
@@ -408,7 +423,8 @@ impl World {
 
     fn held_at_gates(&self) -> Vec<(JobId, StepIx)> {
         let checks = self.checks.lock().expect("no checker panics");
-        checks.steps_in("held").into_iter().filter(|(job, step)| checks.has_gate(*job, *step)).collect()
+        let is_asked_for = |job, step| checks.has_gate(job, step) && checks.is_at_rest(job, step);
+        checks.steps_in("held").into_iter().filter(|(job, step)| is_asked_for(*job, *step)).collect()
     }
 
     /// The one that a fault is about, or some worker.

@@ -33,6 +33,15 @@ macro_rules! kept {
 }
 
 kept! {
+    two_pasts_of_one_job => "two-pasts-of-one-job",
+    told_of_a_restore_later => "told-of-a-restore-later",
+    remembered_by_one_server => "remembered-by-one-server",
+    said_along_with_its_hello => "said-along-with-its-hello",
+    over_before_it_was_given_up => "over-before-it-was-given-up",
+    taken_done_and_deleted => "taken-done-and-deleted",
+    slow_in_turn => "slow-in-turn",
+    dropped_and_not_received => "dropped-and-not-received",
+    a_child_of_what_follows => "a-child-of-what-follows",
     lines_that_nobody_asked_for_again => "lines-that-nobody-asked-for-again",
     a_child_that_nobody_waited_for => "a-child-that-nobody-waited-for",
     a_hello_that_was_lost => "a-hello-that-was-lost",

@@ -197,14 +197,16 @@ impl Sink {
         }
     }
 
-    /// For a text that was accepted before: rules that came later are not held against it.
+    /// For a text that was accepted before: rules that came later are told, and not held against it.
     pub(crate) fn of_accepted(sources: Sources) -> Sink {
         Sink { was_accepted: true, ..Sink::new(sources) }
     }
 
-    pub(crate) fn add(&mut self, finding: Finding) {
+    pub(crate) fn add(&mut self, mut finding: Finding) {
         if finding.is_later_rule && self.was_accepted {
-            return;
+            let goes_on = "it was accepted before there was this rule, and goes on";
+            finding.severity = Severity::Warning;
+            finding.hint = Some(finding.hint.map_or_else(|| goes_on.to_owned(), |hint| format!("{hint}; {goes_on}")));
         }
         let place = |span: Span| Place { source: self.sources.get(span).clone(), start: span.start, end: span.end };
         let diagnostic = Diagnostic {

@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use crate::session::{Failure, Session, Train};
 use crate::values::{self, as_written, column, get, param, texts, unsigned};
-use crate::{leases, servers, sql};
+use crate::{leases, migrate, servers, sql};
 
 #[derive(Debug, Default)]
 pub(crate) struct Held {
@@ -36,7 +36,7 @@ impl Held {
     /// Begins the transaction. `writer` names the store: its last transaction must be over.
     pub(crate) async fn take(session: &mut Session, batch: &Batch, writer: i64) -> Result<Held, Failure> {
         let mut train = Train::beginning();
-        train.add(sql::LOCK_WRITER, vec![param(writer)]);
+        let writer = train.add(sql::LOCK_WRITER, vec![param(writer)]);
         let names = leases::names(batch);
         let leases = train.add_if(!names.is_empty(), sql::LOCK_LEASES, || vec![param(names)]);
         let ids = |ids: BTreeSet<Uuid>| param(ids.into_iter().collect::<Vec<Uuid>>());
@@ -69,6 +69,7 @@ impl Held {
         });
 
         let answers = session.run(&train).await?;
+        migrate::check_still_known(&answers[writer])?;
         let of = |place: Option<usize>| place.map_or(&[] as &[Row], |place| &answers[place]).iter();
         let leases = of(leases).map(leases::lease_row).collect::<Result<Vec<_>, _>>()?.into_iter().flatten();
         Ok(Held {

@@ -19,6 +19,7 @@ mod options;
 mod place;
 mod session;
 
+mod ahead;
 mod beats;
 mod commit;
 mod groups;

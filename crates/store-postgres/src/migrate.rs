@@ -78,7 +78,23 @@ async fn version(session: &mut Session, place: &Place) -> Result<u32, Failure> {
 pub(crate) async fn run(session: &mut Session, place: &Place, migrations: &[Migration]) -> Result<(), Failure> {
     // Each step is a transaction with the lock of its own, and looks anew at what others have done.
     while session.transact(async |session| next(session, place, migrations).await).await? {}
+    let (has, known) = (version(session, place).await?, newest(migrations));
+    if has > known {
+        tracing::info!(version = has, known, "a newer build has migrated the database, and this one may use it");
+    }
     Ok(())
+}
+
+/// What the first statement of every batch says ([`crate::sql::LOCK_WRITER`]): a newer build may have migrated the database since this one
+/// opened it.
+pub(crate) fn check_still_known(rows: &[Row]) -> Result<(), Failure> {
+    let needs: Option<String> = rows.first().map(|row| get(row, 1)).transpose()?.flatten();
+    let (needs, knows) = (needs.and_then(|text| text.parse().ok()).unwrap_or(0), newest(MIGRATIONS));
+    if needs > knows { Err(Failure::Outgrown { needs, knows }) } else { Ok(()) }
+}
+
+fn newest(migrations: &[Migration]) -> u32 {
+    migrations.last().map_or(0, |migration| migration.version)
 }
 
 /// Applies the next one that is missing; false if there was none.
@@ -98,7 +114,7 @@ pub(crate) async fn missing(
     migrations: &[Migration],
 ) -> Result<Vec<u32>, Failure> {
     let path = || place.name.to_string();
-    let known = migrations.last().map_or(0, |m| m.version);
+    let known = newest(migrations);
     let applied = applied(session, place).await?;
     if !applied.is_empty() {
         let needs = min_reader(session, place).await?;
@@ -164,5 +180,157 @@ fn damaged(place: &Place, message: &str) -> Failure {
 impl Migration {
     fn checksum(&self) -> [u8; 32] {
         *blake3::hash(self.sql.as_bytes()).as_bytes()
+    }
+}
+
+#[cfg(test)]
+#[path = "../../store/tests/support/additive.rs"]
+mod additive;
+
+#[cfg(test)]
+mod tests {
+    use testkit::postgres::Database;
+    use tokio_postgres::Client;
+    use tokio_postgres::types::Type;
+
+    use super::additive::{Catalog, Column, Rule};
+    use super::*;
+    use crate::place::Purpose;
+
+    const COLUMNS: &str = "SELECT table_name::text, column_name::text, concat_ws(' ', data_type, collation_name),
+            is_nullable = 'NO', column_default IS NOT NULL OR is_identity = 'YES'
+        FROM information_schema.columns WHERE table_schema = current_schema()";
+
+    const RULES: &str = "SELECT tablename::text, indexdef, indexdef LIKE 'CREATE UNIQUE %' FROM pg_indexes WHERE schemaname = current_schema()
+        UNION ALL SELECT relname::text, relname || ': ' || pg_get_constraintdef(c.oid), true
+            FROM pg_constraint c JOIN pg_class t ON t.oid = conrelid WHERE t.relnamespace = current_schema()::regnamespace
+        UNION ALL SELECT relname::text, pg_get_triggerdef(g.oid), true
+            FROM pg_trigger g JOIN pg_class t ON t.oid = tgrelid WHERE NOT tgisinternal";
+
+    /// A database, and one connection to it.
+    struct Bench {
+        database: Database,
+        place: Place,
+        session: Session,
+    }
+
+    impl Bench {
+        fn migrated(migrations: &[Migration]) -> Bench {
+            let database = Database::new();
+            let place = Place::new(&database.url(), false).expect("an address");
+            let session = place.connect(Purpose::Write).expect("a connection");
+            let mut bench = Bench { database, place, session };
+            bench.migrate(migrations);
+            bench
+        }
+
+        fn migrate(&mut self, migrations: &[Migration]) {
+            let migrated = wait(ANSWER_PATIENCE, run(&mut self.session, &self.place, migrations));
+            migrated.expect("an answer").expect("a good migration");
+        }
+
+        fn ask<T>(&self, ask: impl AsyncFnOnce(&Client) -> T) -> T {
+            wait(ANSWER_PATIENCE, ask(&self.session.client)).expect("an answer")
+        }
+
+        fn catalog(&self) -> Catalog {
+            let rows = |text: &'static str| self.ask(async |client| client.query(text, &[]).await.expect("rows"));
+            let column = |row: &Row| Column { kind: row.get(2), required: row.get(3), filled: row.get(4) };
+            Catalog {
+                columns: rows(COLUMNS).iter().map(|row| ((row.get(0), row.get(1)), column(row))).collect(),
+                rules: rows(RULES)
+                    .iter()
+                    .map(|row| Rule { table: row.get(0), text: row.get(1), refuses: row.get(2) })
+                    .collect(),
+            }
+        }
+
+        /// What a statement wants and gives.
+        fn manner(&self, text: &str) -> (Vec<Type>, Vec<(String, Type)>) {
+            self.ask(async |client| {
+                let statement = client.prepare(text).await.unwrap_or_else(|error| panic!("{text}: {error:?}"));
+                let columns =
+                    statement.columns().iter().map(|column| (column.name().to_owned(), column.type_().clone()));
+                (statement.params().to_vec(), columns.collect())
+            })
+        }
+    }
+
+    /// Servers of the build before are there while it happens, and after it.
+    #[test]
+    fn migrations_only_add() {
+        let mut bench = Bench::migrated(&MIGRATIONS[..1]);
+        for (place, migration) in (1..).zip(MIGRATIONS) {
+            assert_eq!(usize::try_from(migration.version), Ok(place), "versions count up without gaps");
+            assert_eq!(migration.min_reader, 1, "{}: servers of the build before could not go on", migration.name);
+            let before = bench.catalog();
+            bench.migrate(&MIGRATIONS[..place]);
+            let harms = before.harmed_by(&bench.catalog());
+            assert!(harms.is_empty(), "{}: {harms:#?}", migration.name);
+        }
+    }
+
+    #[test]
+    fn a_migration_that_does_more_is_noticed() {
+        for bad in [
+            "ALTER TABLE tasks DROP COLUMN pushed_by",
+            "ALTER TABLE tasks RENAME COLUMN pushed_by TO by",
+            "ALTER TABLE tasks RENAME TO definitions_of_tasks",
+            "ALTER TABLE tasks ALTER pushed_at TYPE numeric",
+            "ALTER TABLE tasks ADD COLUMN folder text NOT NULL",
+            "ALTER TABLE jobs ALTER owner SET NOT NULL",
+            "ALTER TABLE workers ALTER epoch DROP DEFAULT",
+            "ALTER TABLE tasks ADD CHECK (source <> '')",
+            "CREATE UNIQUE INDEX ON tasks (source)",
+            "ALTER TABLE lineage ADD FOREIGN KEY (job_id) REFERENCES jobs",
+            "DROP INDEX steps_due",
+            "DROP TABLE tasks",
+            "DROP VIEW heartbeats",
+        ] {
+            let bench = Bench::migrated(MIGRATIONS);
+            let before = bench.catalog();
+            bench.database.psql(bad);
+            assert!(!before.harmed_by(&bench.catalog()).is_empty(), "{bad}");
+            assert!(bench.catalog().harmed_by(&bench.catalog()).is_empty());
+        }
+    }
+
+    /// Statements that builds before a migration send, where ours differ, by the last migration that such a build knows.
+    const PAST: &[(usize, &str)] = &[
+        (3, include_str!("../past/0003_attempts_of_job.sql")),
+        (3, include_str!("../past/0003_put_attempt.sql")),
+        (3, include_str!("../past/0003_unconfirmed_attempts.sql")),
+    ];
+
+    #[test]
+    fn statements_of_older_builds_mean_what_they_meant() {
+        let now = Bench::migrated(MIGRATIONS);
+        for (version, text) in PAST {
+            let then = Bench::migrated(&MIGRATIONS[..*version]);
+            assert_eq!(now.manner(text), then.manner(text), "{text}");
+        }
+    }
+
+    /// A server has all of its statements prepared when a newer one changes the tables under it.
+    #[test]
+    fn a_later_migration_leaves_every_prepared_statement_good() {
+        let bench = Bench::migrated(MIGRATIONS);
+        let all = crate::sql::ALL;
+        let manners: Vec<_> = all.iter().map(|(_, text)| bench.manner(text)).collect();
+        bench.ask(async |client| {
+            for (name, text) in all {
+                client.batch_execute(&format!("PREPARE \"{name}\" AS {text}")).await.expect(name);
+            }
+        });
+        bench.database.psql(testkit::postgres::LATER);
+        for ((name, text), (params, columns)) in all.iter().zip(manners) {
+            assert_eq!(bench.manner(text), (params.clone(), columns), "{name}");
+            let nulls = vec!["NULL"; params.len()].join(", ");
+            let nulls = if nulls.is_empty() { nulls } else { format!("({nulls})") };
+            let asked = format!("EXPLAIN EXECUTE \"{name}\" {nulls}");
+            bench
+                .ask(async |client| client.batch_execute(&asked).await)
+                .unwrap_or_else(|error| panic!("{name}: {error:?}"));
+        }
     }
 }

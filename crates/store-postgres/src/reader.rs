@@ -1,5 +1,6 @@
 //! Looking, beside the writer. Each call sees one moment.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use engine::{AttemptId, Heard, JobId, StepIx, Time, WorkerId};
@@ -20,7 +21,7 @@ use crate::driver::wait;
 use crate::place::Place;
 use crate::pool::Pool;
 use crate::session::{Failure, Session, Train};
-use crate::values::{self, Param, Read, clamped, get, param, text};
+use crate::values::{self, Param, Read, clamped, column, get, param, text};
 use crate::writer::ANSWER_PATIENCE;
 use crate::{beats, groups, leases, logs, retention, servers, sql, triggers};
 
@@ -404,6 +405,31 @@ pub(crate) async fn stored_job(session: &mut Session, id: JobId) -> Result<Optio
     let missing = || Corrupt::Job { job: id, what: "its definition is not stored".to_owned() };
     let definition = definition.ok_or_else(missing).map_err(StoreError::from)?;
     Ok(Some(StoredJob { job, steps, definition }))
+}
+
+/// The same for many. Those without a definition are left out.
+pub(crate) async fn stored_jobs(session: &mut Session, ids: &[JobId]) -> Result<Vec<StoredJob>, Failure> {
+    let mut train = Train::default();
+    train.add(sql::SOME_JOBS, vec![column(ids, |id| id.0)]);
+    train.add(sql::STEPS_OF_JOBS, vec![column(ids, |id| id.0)]);
+    let answers = session.run(&train.at_one_moment()).await;
+    if answers.is_err() {
+        session.roll_back().await;
+    }
+    let answers = answers?;
+    let [_, jobs, steps, _] = &answers[..] else { return Ok(Vec::new()) };
+    let mut steps_of: HashMap<JobId, Vec<LoadedStep>> = HashMap::new();
+    for row in steps {
+        steps_of.entry(values::job(row, 5)?).or_default().push(loaded_step(row)?);
+    }
+    let mut found = Vec::with_capacity(jobs.len());
+    for row in jobs {
+        let id = values::job(row, 14)?;
+        if let (job, Some(definition)) = loaded_job(id, row)? {
+            found.push(StoredJob { job, steps: steps_of.remove(&id).unwrap_or_default(), definition });
+        }
+    }
+    Ok(found)
 }
 
 pub(crate) fn outbox_view(row: &Row) -> Read<OutboxView> {

@@ -197,6 +197,8 @@ pub(crate) async fn drop_log(
     now: Time,
     piece: Piece,
 ) -> Result<Cleared, Failure> {
+    // Whoever else takes lines away, or brings some, has done so before it is asked what there is.
+    session.query(sql::LOCK_LOGS, &[&vec![attempt.0]]).await?;
     let row = session.query_opt(sql::OLD_LOG, &[&attempt.0]).await?;
     let row = row.ok_or_else(|| refused("a question that always has an answer had none".to_owned()))?;
     let (known, complete, last): (bool, bool, Option<i64>) = (get(&row, 0)?, get(&row, 1)?, get(&row, 2)?);

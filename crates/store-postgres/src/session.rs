@@ -28,6 +28,11 @@ pub(crate) enum Failure {
     Unreadable(Unreadable),
     /// Another server wrote rows in the very moment in which we decided that there are none.
     Race(&'static str),
+    /// A newer build has changed the database since we opened it, and we must not write to it any more.
+    Outgrown {
+        needs: u32,
+        knows: u32,
+    },
 }
 
 pub(crate) struct Session {
@@ -309,6 +314,13 @@ impl Failure {
             Failure::Race(what) => {
                 StoreError::Unavailable { message: format!("{name}: other servers are always faster with {what}") }
             }
+            // Nothing that was to be written is at fault, so it waits; a build that may write it will.
+            Failure::Outgrown { needs, knows } => StoreError::Unavailable {
+                message: format!(
+                    "{name}: a newer Bowline has changed the database, and this one is too old for it \
+                     (it needs version {needs} of the schema, and knows {knows}); start a newer one in its place"
+                ),
+            },
         }
     }
 
@@ -317,7 +329,7 @@ impl Failure {
         match self {
             Failure::Postgres(error) => is_race(error),
             Failure::Race(_) => true,
-            Failure::Store(_) | Failure::Unreadable(_) => false,
+            Failure::Store(_) | Failure::Unreadable(_) | Failure::Outgrown { .. } => false,
         }
     }
 }

@@ -84,6 +84,7 @@ statements! {
     JOBS_IN_STATE = "jobs_in_state";
     JOBS_OF_TASK = "jobs_of_task";
     JOBS_OF_TASK_IN_STATE = "jobs_of_task_in_state";
+    KNOWN_KEYS = "known_keys";
     LAST_ADMITTED = "last_admitted";
     LAST_EVENT = "last_event";
     LAST_JOB = "last_job";
@@ -118,6 +119,7 @@ statements! {
     OUTBOX = "outbox";
     OUTBOX_COUNTS = "outbox_counts";
     OUTBOX_OF_JOB = "outbox_of_job";
+    PLACES_OF = "places_of";
     PLACE_OF = "place_of";
     PRUNE_BEAT_HISTORY = "prune_beat_history";
     PRUNE_BEATS = "prune_beats";
@@ -151,11 +153,13 @@ statements! {
     SLOTS = "slots";
     SOME_ATTEMPTS = "some_attempts";
     SOME_DEFINITIONS = "some_definitions";
+    SOME_JOBS = "some_jobs";
     SPEND_ENROLL_TOKEN = "spend_enroll_token";
     STALE_ATTEMPTS = "stale_attempts";
     STEP = "step";
     STEP_NAMED = "step_named";
     STEPS_OF_JOB = "steps_of_job";
+    STEPS_OF_JOBS = "steps_of_jobs";
     STRAY_EVENTS = "stray_events";
     STRAY_SLOTS = "stray_slots";
     STRAY_WORDS = "stray_words";

@@ -8,7 +8,8 @@ use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
 use store::read::OutboxView;
 use store::rows::{NewWorker, QueuedStep, SecretRow, ServerRow, StoredJob, TaskRow, TokenRow, TriggerRow, WorkerRow};
 use store::{
-    Batch, Bell, Cleared, Committed, Due, DueLog, Enrolled, HeldStep, Piece, Reader, Store, StoreError, Strays, Tenure,
+    Batch, Bell, Cleared, Committed, Due, DueLog, Enrolled, Found, HeldStep, Piece, Reader, Store, StoreError, Strays,
+    Tenure, Wanted,
 };
 use tokio_postgres::{Config, Row};
 use uuid::Uuid;
@@ -21,7 +22,7 @@ use crate::place::{Place, Purpose};
 use crate::reader::{self, PostgresReader, all};
 use crate::session::{Failure, Session, Train};
 use crate::values::{self, Param, Read, Value, clamped, get, micros, param, signed, tags_text, text};
-use crate::{commit, leases, logs, migrate, retention, servers, sql, triggers};
+use crate::{ahead, commit, leases, logs, migrate, retention, servers, sql, triggers};
 
 /// Longer than any statement may take, and than any lock is waited for: after it nobody knows what became of the work, and the
 /// connection is given up.
@@ -102,9 +103,10 @@ impl PostgresStore {
     /// takes it once. No batch can begin after that: each sends its COMMIT only after its first answers have come.
     async fn settle(&self, session: &mut Session) -> Result<(), Failure> {
         let mut train = Train::beginning();
-        train.add(sql::LOCK_WRITER, vec![param(self.writer)]);
+        let writer = train.add(sql::LOCK_WRITER, vec![param(self.writer)]);
         train.commit();
-        session.run(&train).await.map(drop)
+        let answers = session.run(&train).await?;
+        migrate::check_still_known(&answers[writer])
     }
 
     /// Writes in a transaction that is only committed if all of it worked.
@@ -167,8 +169,19 @@ impl Store for PostgresStore {
         self.work(async |session| reader::stored_job(session, id).await)
     }
 
+    fn load_jobs(&mut self, ids: &[JobId]) -> Result<Vec<StoredJob>, StoreError> {
+        self.work(async |session| reader::stored_jobs(session, ids).await)
+    }
+
     fn place_of(&mut self, attempt: AttemptId) -> Result<Option<(JobId, StepIx)>, StoreError> {
         Ok(self.list(sql::PLACE_OF, &[param(attempt.0)], step_place)?.pop())
+    }
+
+    fn look_ahead(&mut self, wanted: &Wanted) -> Result<Found, StoreError> {
+        if wanted.is_empty() {
+            return Ok(Found::default());
+        }
+        self.work(async |session| ahead::look(session, wanted).await)
     }
 
     fn open_kin(&mut self, job: JobId, limit: usize) -> Result<Vec<JobId>, StoreError> {
@@ -410,5 +423,38 @@ fn count(rows: u64) -> usize {
 impl std::fmt::Debug for PostgresStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("PostgresStore").field("place", &self.place.name).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use store::rows::OutboxRow;
+    use testkit::postgres::Database;
+
+    use super::*;
+
+    /// However many rows travel together, they travel with the same statements.
+    #[test]
+    fn the_size_of_a_batch_makes_no_statement() {
+        let database = Database::new();
+        let mut store = PostgresStore::open(&database.url()).expect("a database");
+        let mut batches = 0;
+        let mut prepared = |size: u128| {
+            batches += 1;
+            let id = |n: u128| Uuid::from_u128((batches << 64) + n);
+            let (job, kind, body, created_at) = (JobId(id(0)), "webhook", String::new(), Time(0));
+            let outbox =
+                (0..size).map(|n| OutboxRow { id: id(n), job, kind, body: body.clone(), created_at }).collect();
+            let seen = (0..size).map(|n| (WorkerId(id(n)), Time(0))).collect();
+            store.commit(&Batch { outbox, seen, ..Batch::default() }).expect("a batch");
+            let count = "SELECT count(*) FROM pg_prepared_statements";
+            store.one(count, &[], |row| get::<i64>(row, 0)).expect("a count")
+        };
+        prepared(1);
+        let few = prepared(1);
+        assert!(few > 3, "statements are prepared: {few}");
+        for size in [2, 3, 50, 1_000] {
+            assert_eq!(prepared(size), few, "{size}");
+        }
     }
 }

@@ -97,13 +97,21 @@ pub(crate) fn run(connection: &mut Connection, path: &str, migrations: &[Migrati
     for migration in migrations.iter().filter(|migration| missing.contains(&migration.version)) {
         apply(connection, migration).map_err(|e| translate(path, &e))?;
     }
+    let (has, known) = (version(connection, path)?, newest(migrations));
+    if has > known {
+        tracing::info!(version = has, known, "a newer build has migrated the database, and this one may use it");
+    }
     Ok(())
+}
+
+fn newest(migrations: &[Migration]) -> u32 {
+    migrations.last().map_or(0, |migration| migration.version)
 }
 
 /// Those that the database has not been through; an error where this build must not touch it.
 pub(crate) fn missing(connection: &Connection, path: &str, migrations: &[Migration]) -> Result<Vec<u32>, StoreError> {
     let applied = applied(connection, path)?;
-    let known = migrations.last().map_or(0, |m| m.version);
+    let known = newest(migrations);
     if let Some(needs) = min_reader(connection, path, applied.is_empty())?
         && needs > known
     {
@@ -184,7 +192,14 @@ impl Migration {
 }
 
 #[cfg(test)]
+#[path = "../../store/tests/support/additive.rs"]
+mod additive;
+
+#[cfg(test)]
 mod tests {
+    use rusqlite::Row;
+
+    use super::additive::{Catalog, Column, Rule};
     use super::*;
 
     const FIRST: Migration =
@@ -200,6 +215,53 @@ mod tests {
     fn tables(connection: &Connection) -> Vec<String> {
         let mut names = connection.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'").expect("a query");
         names.query_map([], |row| row.get(0)).expect("rows").collect::<rusqlite::Result<_>>().expect("names")
+    }
+
+    /// Builds that may use a database after a migration that they do not know find all that they know of in it.
+    #[test]
+    fn a_migration_that_older_builds_may_use_only_adds() {
+        for (place, migration) in MIGRATIONS.iter().enumerate().skip(1) {
+            if migration.min_reader == migration.version {
+                continue;
+            }
+            let harms = catalog(&migrated(&MIGRATIONS[..place])).harmed_by(&catalog(&migrated(&MIGRATIONS[..=place])));
+            assert!(harms.is_empty(), "{}: {harms:#?}", migration.name);
+        }
+        let newest = catalog(&migrated(MIGRATIONS));
+        assert!(newest.harmed_by(&newest).is_empty());
+        for bad in [
+            "ALTER TABLE tasks DROP COLUMN pushed_by",
+            "DROP INDEX steps_due",
+            "CREATE UNIQUE INDEX u ON tasks (source)",
+        ] {
+            let connection = migrated(MIGRATIONS);
+            connection.execute_batch(bad).expect("changed");
+            assert_eq!(newest.harmed_by(&catalog(&connection)).len(), 1, "{bad}");
+        }
+    }
+
+    fn catalog(connection: &Connection) -> Catalog {
+        fn rows<T>(connection: &Connection, sql: &str, read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>) -> Vec<T> {
+            let mut statement = connection.prepare(sql).expect("a query");
+            statement.query_map([], read).expect("rows").collect::<rusqlite::Result<_>>().expect("rows")
+        }
+        let columns = "SELECT s.name, c.name, c.type, c.\"notnull\", c.dflt_value IS NOT NULL
+                       FROM sqlite_schema s, pragma_table_info(s.name) c WHERE s.type IN ('table', 'view')";
+        let column = |row: &Row<'_>| -> rusqlite::Result<Column> {
+            Ok(Column { kind: row.get(2)?, required: row.get(3)?, filled: row.get(4)? })
+        };
+        let rules = "SELECT tbl_name, sql, sql NOT LIKE 'CREATE INDEX %' FROM sqlite_schema
+                     WHERE type IN ('index', 'trigger') AND sql IS NOT NULL";
+        Catalog {
+            columns: rows(connection, columns, |row| Ok(((row.get(0)?, row.get(1)?), column(row)?)))
+                .into_iter()
+                .collect(),
+            rules: rows(connection, rules, |row| {
+                Ok(Rule { table: row.get(0)?, text: row.get(1)?, refuses: row.get(2)? })
+            })
+            .into_iter()
+            .collect(),
+        }
     }
 
     #[test]

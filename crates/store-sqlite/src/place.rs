@@ -1,8 +1,8 @@
 //! Where a database is, and how connections to it are opened and tuned.
 
 use std::ffi::OsString;
-use std::fs::OpenOptions;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,6 +32,9 @@ const WAL_KEPT_BYTES: u32 = 64 * 1024 * 1024;
 
 /// Checking a larger file would hold up a start for longer than anyone expects of it.
 const CHECKED_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// What everybody may do with a file who is neither its owner nor of its group.
+const OTHERS: u32 = 0o007;
 
 /// A database, by what SQLite needs to open it.
 #[derive(Debug, Clone)]
@@ -77,14 +80,40 @@ impl Place {
         if suspect {
             self.check(&connection)?;
         }
+        self.close_to_others();
         Ok(connection)
     }
 
     /// Inputs, outputs and logs are nobody else's business, whatever folder they lie in. SQLite gives its files beside the database
-    /// the same mode. One that is there keeps what its owner gave it; where this fails SQLite says why.
+    /// the same mode. Where this fails SQLite says why.
     fn create_private(&self) {
         if !self.in_memory {
             let _ = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&self.target);
+        }
+    }
+
+    /// One that is there keeps what its owner gave to a group on purpose. That everybody may read it was nobody's purpose: earlier
+    /// versions left that to the umask. Only what has just been opened as a database is touched: whatever else a mistaken path leads
+    /// to is somebody else's.
+    fn close_to_others(&self) {
+        for suffix in ["", "-wal", "-shm"] {
+            let file = beside(&self.target, suffix);
+            let Some(found) = fs::metadata(&file).ok().filter(|found| found.is_file() && !self.in_memory) else {
+                continue;
+            };
+            let mode = found.permissions().mode() & 0o7777;
+            if mode & OTHERS == 0 {
+                continue;
+            }
+            let (was, is) = (format!("{mode:o}"), format!("{:o}", mode & !OTHERS));
+            match fs::set_permissions(&file, fs::Permissions::from_mode(mode & !OTHERS)) {
+                Ok(()) => {
+                    tracing::warn!(file = %file.display(), was, is, "everybody on this machine could read the database; no more");
+                }
+                Err(error) => {
+                    tracing::warn!(file = %file.display(), was, %error, "everybody on this machine can read the database; chmod o= it");
+                }
+            }
         }
     }
 
@@ -138,9 +167,6 @@ pub(crate) fn beside(database: &Path, suffix: &str) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-    use std::os::unix::fs::PermissionsExt as _;
-
     use super::*;
 
     #[test]
@@ -158,8 +184,25 @@ mod tests {
         assert_eq!(["", "-wal", "-shm", ".lock"].map(mode), ["600", "600", "600", "600"]);
         drop(connection);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).expect("ours");
-        let _again = Place::file(&path).open_writer().expect("a database");
+        drop(Place::file(&path).open_writer().expect("a database"));
         assert_eq!(mode(""), "640", "as its owner wants it");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).expect("ours");
+        let connection = Place::file(&path).open_writer().expect("a database");
+        connection.execute_batch("CREATE TABLE u (a)").expect("written");
+        assert_eq!(["", "-wal", "-shm"].map(mode), ["640"; 3], "nobody wants everybody to read it");
+    }
+
+    #[test]
+    fn what_is_no_database_is_left_as_it_is() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("notes.txt");
+        fs::write(&file, "of somebody else").expect("written");
+        for path in [folder.path(), &file] {
+            fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("ours");
+            Place::file(path).open_writer().expect_err("no database");
+            let mode = fs::metadata(path).expect("it is there").permissions().mode();
+            assert_eq!(mode & 0o777, 0o755, "{}", path.display());
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use rusqlite::Connection;
 use store::Store;
 use store::conformance::Fixture;
 use store_sqlite::SqliteStore;
@@ -55,9 +56,48 @@ impl Fixture for InMemory {
     }
 }
 
+/// A file that a newer build has migrated, as far as builds like this one may use it.
+struct Ahead(OnDisk);
+
+impl Ahead {
+    fn new() -> Ahead {
+        let on_disk = OnDisk::new();
+        drop(SqliteStore::open(&on_disk.path()).expect("a database"));
+        let file = Connection::open(on_disk.path()).expect("the file");
+        let tables = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'";
+        let mut tables = file.prepare(tables).expect("a query");
+        let tables = tables.query_map([], |row| row.get::<_, String>(0)).expect("rows");
+        for table in tables.collect::<Result<Vec<_>, _>>().expect("names") {
+            let later = format!(
+                "ALTER TABLE {table} ADD COLUMN later TEXT; ALTER TABLE {table} ADD COLUMN later_still INTEGER NOT NULL DEFAULT 7"
+            );
+            file.execute_batch(&later).expect("changed");
+        }
+        let told = "INSERT INTO schema_migrations (version, name, checksum, applied_at)
+                    SELECT max(version) + 1, 'later', zeroblob(32), 0 FROM schema_migrations";
+        file.execute_batch(told).expect("changed");
+        Ahead(on_disk)
+    }
+}
+
+impl Fixture for Ahead {
+    fn open(&mut self) -> Box<dyn Store> {
+        self.0.open()
+    }
+
+    fn crash(&mut self, store: Box<dyn Store>) {
+        self.0.crash(store);
+    }
+}
+
 mod on_disk {
     use super::OnDisk;
     store::conformance_tests!(OnDisk::new());
+}
+
+mod ahead {
+    use super::Ahead;
+    store::conformance_tests!(Ahead::new());
 }
 
 mod in_memory {

@@ -21,6 +21,9 @@ const THE_ONES: [&str; 7] = [
 /// What is old goes whole: the header first, and only of a job that is over; then what is left of it.
 const THE_LAST_ONES: [&str; 3] = ["doom_job.sql", "drop_attempt.sql", "drop_steps.sql"];
 
+/// Statements of older builds, which a test prepares and nobody sends.
+const THE_PAST: &str = "store-postgres/past/";
+
 #[test]
 fn no_other_sql_writes_states() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the folder of crates");
@@ -38,6 +41,7 @@ fn no_other_sql_writes_states() {
     }
     assert!(files > 50 && statements > 15, "the scan found next to nothing: {files} files, {statements} writes");
     writers.retain(|writer| !THE_LAST_ONES.iter().any(|last| writer.ends_with(&format!("/sql/{last}"))));
+    writers.retain(|writer| !writer.starts_with(THE_PAST));
     writers.sort();
     assert_eq!(writers, THE_ONES);
 }

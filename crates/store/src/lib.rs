@@ -3,7 +3,7 @@
 //! * [`Store`] is the writer: one per server, owned by the ledger's thread. One [`Batch`] is one transaction.
 //! * [`Reader`] looks, beside the writer, for the API and the command line.
 //! * [`rows`] are the shapes of storage; [`codec`] turns them into the engine's types and back.
-//! * [`plan`], [`append`] and [`prefix`] are decisions that every store makes alike.
+//! * [`plan`], [`append`] and [`prefix`] are decisions that every store makes alike; [`ahead`] is what is asked before one.
 //! * [`retention`] is about what goes, [`lease`] about what one server at a time does.
 //! * [`check`] is what must hold of every database, [`copy`] how all of one comes into another.
 //!
@@ -14,6 +14,7 @@ pub mod codec;
 pub mod read;
 pub mod rows;
 
+pub mod ahead;
 pub mod append;
 pub mod check;
 pub mod copy;
@@ -26,6 +27,7 @@ pub mod conformance;
 
 use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
 
+pub use ahead::{Found, Record, Wanted};
 pub use batch::{
     Admission, Batch, Beats, Committed, JobWrite, LogAppend, LogClose, LogDeadline, LogMark, Mark, TriggerWrite,
 };
@@ -44,8 +46,27 @@ pub trait Store: Send {
 
     fn load_job(&mut self, id: JobId) -> Result<Option<rows::StoredJob>, StoreError>;
 
+    /// Those of these jobs that are on record, in any order, all of them as they were at one moment. One that cannot be understood
+    /// is left out: whoever asks for it alone is told why.
+    fn load_jobs(&mut self, ids: &[JobId]) -> Result<Vec<rows::StoredJob>, StoreError> {
+        let mut found = Vec::with_capacity(ids.len());
+        for id in ids {
+            match self.load_job(*id) {
+                Ok(job) => found.extend(job),
+                Err(StoreError::Corrupt(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(found)
+    }
+
     /// The job and step that this attempt, granted or only offered, belongs to.
     fn place_of(&mut self, attempt: AttemptId) -> Result<Option<(JobId, StepIx)>, StoreError>;
+
+    /// All that is wanted before a round is decided, as it is on record.
+    fn look_ahead(&mut self, wanted: &Wanted) -> Result<Found, StoreError> {
+        ahead::one_by_one(self, wanted)
+    }
 
     /// The jobs that are not over and may belong to this one's family, itself among them.
     fn open_kin(&mut self, job: JobId, limit: usize) -> Result<Vec<JobId>, StoreError>;

@@ -56,6 +56,19 @@ const KEEPER: &str = r#"
     exec 9>&-
 "#;
 
+/// What a build that is still to come may do to a database while servers of this one use it: it adds to every table, and says so.
+pub const LATER: &str = "
+    DO $$ DECLARE one text; BEGIN
+        FOR one IN SELECT tablename FROM pg_tables WHERE schemaname = current_schema() LOOP
+            EXECUTE format('ALTER TABLE %I ADD COLUMN later text, ADD COLUMN later_still bigint NOT NULL DEFAULT 7', one);
+        END LOOP;
+    END $$;
+    CREATE TABLE later (id bigint PRIMARY KEY, what text NOT NULL);
+    CREATE INDEX steps_later ON steps (later);
+    INSERT INTO schema_migrations (version, name, checksum, applied_at)
+        SELECT max(version) + 1, 'later', sha256('later'), 0 FROM schema_migrations;
+";
+
 /// What the database at this address answers, a line for each row.
 pub fn psql(url: &str, sql: &str) -> String {
     let mut psql = Command::new(bin().join("psql"));

@@ -63,6 +63,46 @@ fn the_database_of_a_stopped_server_is_pruned_and_compacted_by_hand() {
 }
 
 #[test]
+fn a_postgresql_is_pruned_by_hand_where_no_server_runs_and_by_one_that_does() {
+    let mut house = House::shared();
+    let database = |house: &House| house.database.as_ref().expect("a database").url();
+    let (url, file) = (database(&house), house.write("w.yaml", TASK).display().to_string());
+    let prune = |house: &House, more: &[&str]| {
+        house.bowline(&[&["db", "prune", "--older-than", "0s", "--database", &url], more].concat())
+    };
+    let count = |house: &House| house.database.as_ref().expect("a database").psql("SELECT count(*) FROM jobs");
+    let empty = prune(&house, &[]).code(2).err;
+    assert!(empty.contains("it is empty"), "{empty}");
+    let up = house.start_up(&[]);
+    house.bowline(&["run", &file]).ok();
+    would_go(&house, 1);
+    let asked = prune(&house, &["--dry-run"]).ok();
+    assert!(asked.err.contains("a server runs on this database"), "{}", asked.err);
+    assert!(asked.out.starts_with("would delete 1 job "), "{}", asked.out);
+    up.stop();
+    let would = prune(&house, &["--dry-run"]).ok();
+    assert!(would.out.starts_with("would delete 1 job with 1 attempt, 1 log line ("), "{} {}", would.out, would.err);
+    assert_eq!(count(&house), "1", "nothing went");
+    let room = prune(&house, &["--compact"]).code(2).err;
+    assert!(room.contains("VACUUM"), "{room}");
+    let went = prune(&house, &[]).ok();
+    assert!(went.out.starts_with("deleted 1 job with 1 attempt, 1 log line ("), "{} {}", went.out, went.err);
+    assert_eq!(count(&house), "0");
+
+    // One that was killed does not stand in the way for long, and one that is started does what it always did.
+    let up = house.start_up(&[]);
+    house.bowline(&["run", &file]).ok();
+    would_go(&house, 1);
+    up.kill();
+    let went = prune(&house, &[]).ok();
+    assert!(went.out.starts_with("deleted 1 job "), "{} {}", went.out, went.err);
+    let _up = house.start_up(&[]);
+    house.bowline(&["run", &file]).ok();
+    would_go(&house, 1);
+    house.bowline(&["db", "prune", "--older-than", "0s"]).ok();
+}
+
+#[test]
 fn a_job_is_run_again_with_other_inputs() {
     let (house, _up) = House::up();
     let file = house.write("w.yaml", TASK).display().to_string();

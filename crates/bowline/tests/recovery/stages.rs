@@ -39,7 +39,10 @@ impl Held {
             | Point::Granted
             | Point::ReportedNotAcknowledged
             | Point::ArtifactsComing
-            | Point::ArtifactsStored => {
+            | Point::ArtifactsStored
+            | Point::Firing
+            | Point::Deleting
+            | Point::Sweeping => {
                 assert_eq!(self.stopped, self.server.pid(), "the server stands there");
             }
             Point::Intent | Point::Exec | Point::EndedNotRecorded | Point::RecordedNotReported => {
@@ -53,6 +56,8 @@ impl Held {
             }
             // It may or may not have come to its first line.
             Point::Exec => {}
+            // Nor does any step come by there.
+            Point::Firing | Point::Deleting | Point::Sweeping => {}
             Point::EndedNotRecorded
             | Point::RecordedNotReported
             | Point::ReportedNotAcknowledged
@@ -143,6 +148,8 @@ fn the_runner_is_killed_at_each_stage_of_a_step_that_writes() {
                 assert_eq!(step(house, id)["attempts"].as_array().expect("attempts").len(), 1, "one attempt");
                 assert!(house.outside().executions() <= 1, "never twice");
             }
+            // No step comes by there.
+            Point::Firing | Point::Deleting | Point::Sweeping => {}
         }
     });
 }

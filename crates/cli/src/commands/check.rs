@@ -9,7 +9,8 @@ use clap::Args;
 use engine::definition::Definition;
 use serde::Serialize;
 use spec::FileKind;
-use spec::task::{Options, Task, calls, kin};
+use spec::task::calls::{self, Misfit};
+use spec::task::{Input, Options, Sketch, Task, kin, webhooks};
 
 use super::run::read_text;
 use crate::error::CliError;
@@ -29,6 +30,9 @@ pub struct CheckArgs {
     #[arg(long)]
     pub json: bool,
 }
+
+/// What a task file is called.
+const TASK: &str = "task";
 
 /// What was found in one file.
 #[derive(Debug, Serialize)]
@@ -52,7 +56,10 @@ pub(crate) fn run(args: &CheckArgs) -> Result<Exit, CliError> {
     }
     refuse_circles(&mut checked, colour);
     refuse_deadlocks(&mut checked, colour);
+    refuse_depths(&mut checked, colour);
     refuse_misfits(&mut checked, colour);
+    warn_of_webhooks(&mut checked, colour);
+    warn_of_names(&mut checked);
     if !args.json {
         checked.iter().try_for_each(show)?;
     }
@@ -74,7 +81,7 @@ fn check(path: &Path, colour: bool) -> Checked {
     Checked {
         task,
         kind: match kind {
-            FileKind::Task => "task",
+            FileKind::Task => TASK,
             FileKind::Server => "server config",
             FileKind::Worker => "worker config",
         },
@@ -131,24 +138,82 @@ fn refuse_deadlocks(checked: &mut [Checked], colour: bool) {
     for (found, deadlock) in checked.iter_mut().zip(deadlocks) {
         let Some(deadlock) = deadlock else { continue };
         found.ok = false;
-        found.diagnostics.push(converted(&deadlock.diagnostic(&found.text, &found.file), colour));
+        found
+            .diagnostics
+            .push(converted(&deadlock.diagnostic(spec::Severity::Error, &found.text, &found.file), colour));
     }
 }
 
-/// What tasks are given that cannot take it; as far as they are known here.
-fn refuse_misfits(checked: &mut [Checked], colour: bool) {
+/// Tasks that lead to more levels of each other than there may be; as far as they are known here, and in no circle.
+fn refuse_depths(checked: &mut [Checked], colour: bool) {
     let tasks = checked.iter().filter_map(|found| found.task.as_ref());
-    let by_name: BTreeMap<&str, &Task> = tasks.map(|task| (&*task.definition.name, task)).collect();
-    let misfits = |found: &Checked| -> Vec<Diagnostic> {
+    let mut by_name: BTreeMap<&str, &Definition> =
+        tasks.map(|task| (&*task.definition.name, &*task.definition)).collect();
+    while let Some(circle) = kin::circle(&by_name) {
+        by_name.retain(|name, _| !circle.contains(name));
+    }
+    let too_deep = |found: &Checked| -> Vec<Diagnostic> {
         let Some(task) = &found.task else { return Vec::new() };
-        let misfits = calls::misfits(&task.definition, &|name| by_name.get(name).map(|task| &*task.inputs));
-        let problems = calls::diagnostics(misfits, spec::Severity::Error, &found.text, &found.file);
-        problems.iter().map(|problem| converted(problem, colour)).collect()
+        placed(calls::too_deep(&task.definition, &|name| by_name.get(name).copied()), found, colour)
     };
-    let problems: Vec<Vec<Diagnostic>> = checked.iter().map(misfits).collect();
+    let problems = checked.iter().map(too_deep).collect();
+    refuse(checked, problems);
+}
+
+/// What tasks are given that cannot take it; as far as they are known here. Files with other errors are looked at as well.
+fn refuse_misfits(checked: &mut [Checked], colour: bool) {
+    let sketch =
+        |found: &Checked| Some(found).filter(|found| found.kind == TASK).and_then(|found| Sketch::of(&found.text));
+    let sketches: Vec<Option<Sketch>> = checked.iter().map(sketch).collect();
+    let known = sketches.iter().flatten().filter_map(|task| Some((task.name.as_deref()?, task.inputs.as_deref()?)));
+    let by_name: BTreeMap<&str, &[Input]> = known.collect();
+    let misfits = |(found, sketch): (&Checked, &Option<Sketch>)| -> Vec<Diagnostic> {
+        let misfits = sketch.as_ref().map(|sketch| sketch.misfits(&|name| by_name.get(name).copied()));
+        placed(misfits.unwrap_or_default(), found, colour)
+    };
+    let problems = checked.iter().zip(&sketches).map(misfits).collect();
+    refuse(checked, problems);
+}
+
+fn placed(misfits: Vec<Misfit<'_>>, found: &Checked, colour: bool) -> Vec<Diagnostic> {
+    let problems = calls::diagnostics(misfits, spec::Severity::Error, &found.text, &found.file);
+    problems.iter().map(|problem| converted(problem, colour)).collect()
+}
+
+fn refuse(checked: &mut [Checked], problems: Vec<Vec<Diagnostic>>) {
     for (found, problems) in checked.iter_mut().zip(problems) {
         found.ok &= problems.is_empty();
         found.diagnostics.extend(problems);
+    }
+}
+
+/// Webhooks that another task has. The files need not be for one server, so it is no error.
+fn warn_of_webhooks(checked: &mut [Checked], colour: bool) {
+    let tasks = checked.iter().filter_map(|found| found.task.as_ref());
+    let by_name: BTreeMap<&str, &Task> = tasks.map(|task| (&*task.definition.name, task)).collect();
+    let taken = webhooks::taken(&by_name);
+    let warnings = |found: &Checked| -> Vec<Diagnostic> {
+        let name = found.task.as_ref().map(|task| &*task.definition.name);
+        let own = taken.iter().filter(|taken| Some(taken.task) == name);
+        own.map(|taken| converted(&taken.diagnostic(&found.text, &found.file), colour)).collect()
+    };
+    let warnings: Vec<Vec<Diagnostic>> = checked.iter().map(warnings).collect();
+    checked.iter_mut().zip(warnings).for_each(|(found, warnings)| found.diagnostics.extend(warnings));
+}
+
+/// Of two files of one server only the first would be used. They need not be for one.
+fn warn_of_names(checked: &mut [Checked]) {
+    let mut files: BTreeMap<String, String> = BTreeMap::new();
+    for found in checked {
+        let Some(name) = found.task.as_ref().map(|task| task.definition.name.to_string()) else { continue };
+        if let Some(first) = files.get(&name) {
+            let message = format!("{}: the task `{name}` is also in {first}", found.file);
+            let hint = Some("a server uses the first by the order of their paths; rename one of the two".to_owned());
+            let problem = whole_file(&found.file, "duplicate_task", message, hint);
+            found.diagnostics.push(Diagnostic { severity: Severity::Warning, ..problem });
+        } else {
+            files.insert(name, found.file.clone());
+        }
     }
 }
 
@@ -231,14 +296,16 @@ mod tests {
         assert!(problem.hint.as_deref().is_some_and(|hint| hint.contains("`two`")), "{:?}", problem.hint);
     }
 
+    fn checked(folder: &Path, name: &str, text: &str) -> Checked {
+        let path = folder.join(name);
+        std::fs::write(&path, format!("name: {name}\n{text}\n")).expect("written");
+        check(&path, false)
+    }
+
     #[test]
     fn what_a_task_cannot_take_is_refused_where_it_is_given() {
         let folder = tempfile::tempdir().expect("a folder");
-        let file = |name: &str, text: &str| {
-            let path = folder.path().join(name);
-            std::fs::write(&path, format!("name: {name}\n{text}\n")).expect("written");
-            check(&path, false)
-        };
+        let file = |name: &str, text: &str| checked(folder.path(), name, text);
         let mut checked = [
             file("one", "steps: { a: { task: two, with: { n: some } } }\non_error: [ { task: two, with: { m: 1 } } ]"),
             file("two", "input: { n: { type: integer } }\nsteps: { a: { run: x } }"),
@@ -251,6 +318,65 @@ mod tests {
         let value = "the task `two` cannot take this: `n` must be a whole number, not `some`";
         assert_eq!(told, [(2, 37, value), (3, 34, "the task `two` has no input `m`")]);
         assert!(checked[0].diagnostics[0].rendered.as_deref().is_some_and(|text| text.contains("one:2:37")));
+    }
+
+    /// Whoever repairs what is told first should not be told the rest only then.
+    #[test]
+    fn other_errors_of_a_file_hide_nothing_of_what_it_gives() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = |name: &str, text: &str| checked(folder.path(), name, text);
+        let mut checked = [
+            file("one", "steps: { a: { task: two, with: { n: some } }, b: { rum: x }, c: { needs: [d], run: x } }"),
+            file("two", "input: { n: { type: integer } }\nsteps: { a: { run: x, retyr: 1 } }"),
+            file("three", "steps: { a: { task: four, with: { n: 1 } } }"),
+            file("four", "input: { m: { type: integr } }\nsteps: { a: { run: x } }"),
+        ];
+        refuse_misfits(&mut checked, false);
+        let codes = |found: &Checked| found.diagnostics.iter().map(|d| d.code.clone()).collect::<Vec<_>>().join(" ");
+        assert_eq!(codes(&checked[0]), "missing_key unknown_key unknown_step bad_value");
+        assert_eq!((codes(&checked[2]).as_str(), checked[2].ok), ("", true), "nobody knows what `four` is to take");
+    }
+
+    #[test]
+    fn levels_and_webhooks_are_told_where_they_are_named() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = |number: usize, rest: &str| {
+            let path = folder.path().join(format!("t{number}"));
+            let next = format!("name: t{number}\nsteps:\n  a: {{ task: t{} }}\n{rest}", number + 1);
+            std::fs::write(&path, next).expect("written");
+            check(&path, false)
+        };
+        let hook = "triggers: [ { webhook: ship, secret: S } ]\n";
+        let mut checked: Vec<Checked> =
+            (0..9).map(|number| file(number, if number % 4 == 0 { hook } else { "" })).collect();
+        refuse_depths(&mut checked, false);
+        warn_of_webhooks(&mut checked, false);
+        let deep = &checked[0].diagnostics[0];
+        assert_eq!((deep.line, deep.column, deep.code.as_str()), (3, 14, "limit"));
+        assert!(deep.message.starts_with("tasks begin each other more than 8 levels deep: `t0` → `t1` → "), "{deep:?}");
+        let ok: Vec<bool> = checked.iter().map(|found| found.ok).collect();
+        assert_eq!(ok, [[false].as_slice(), &[true; 8]].concat(), "from `t1` there are eight");
+        let taken = &checked[8].diagnostics[0];
+        assert_eq!((taken.line, taken.column, taken.severity), (4, 24, Severity::Warning));
+        assert_eq!(taken.message, "calls of the webhook `ship` start the task `t0`, and never this one");
+        assert_eq!(checked.iter().filter(|found| !found.diagnostics.is_empty()).count(), 3);
+    }
+
+    #[test]
+    fn two_files_of_one_name_are_told() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = |file: &str| {
+            let path = folder.path().join(file);
+            std::fs::write(&path, "name: t\nsteps: { a: { run: x } }\n").expect("written");
+            check(&path, false)
+        };
+        let mut checked = [file("a.yaml"), file("b.yaml")];
+        warn_of_names(&mut checked);
+        let [first, second] = &checked;
+        assert!(first.ok && second.ok && first.diagnostics.is_empty());
+        let told = &second.diagnostics[0];
+        assert!(told.message.ends_with(&format!("the task `t` is also in {}", first.file)), "{told:?}");
+        assert_eq!((told.severity, told.code.as_str()), (Severity::Warning, "duplicate_task"));
     }
 
     #[test]

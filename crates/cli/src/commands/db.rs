@@ -7,7 +7,6 @@ mod migrate;
 mod place;
 mod restored;
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use api::{PruneRequest, Pruned};
@@ -58,7 +57,7 @@ pub enum DbCommand {
 ///
 /// Jobs that are over, with their logs and all else that is theirs, logs, and workers that were not seen for long: what
 /// `retention` in the server's config says, or what `--older-than` says. A server does this by itself once an hour. It is
-/// asked to do it if one runs; with `--data` or `--config` it is done here, on the database of a server that is stopped.
+/// asked to do it if one runs; with `--data`, `--config` or `--database` it is done here, where no server runs on that database.
 ///
 /// Jobs that are not over, that may still run somewhere, or that another one needs, stay.
 #[derive(Debug, Args)]
@@ -66,7 +65,8 @@ pub enum DbCommand {
 Examples:
   bowline db prune --dry-run
   bowline db prune --older-than 7d
-  bowline db prune --data ./bowline-data --compact")]
+  bowline db prune --data ./bowline-data --compact
+  bowline db prune --config server-config.yaml")]
 pub struct PruneArgs {
     /// Only say what would go
     #[arg(long)]
@@ -74,13 +74,9 @@ pub struct PruneArgs {
     /// Jobs that ended longer ago, and their logs, whatever the config says
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub older_than: Option<String>,
-    /// The data folder of a server that is stopped
-    #[arg(long, value_name = "DIR", conflicts_with = "config")]
-    pub data: Option<PathBuf>,
-    /// The config file of a server that is stopped
-    #[arg(long, value_name = "FILE")]
-    pub config: Option<PathBuf>,
-    /// Give the space back to the disk afterwards; only where no server runs
+    #[command(flatten)]
+    pub place: PlaceArgs,
+    /// Give the space back to the disk afterwards; only of SQLite, and where no server runs
     #[arg(long, conflicts_with = "dry_run")]
     pub compact: bool,
     /// Print the API's JSON

@@ -82,7 +82,8 @@ fn request(args: &ResolveArgs, job: &Job) -> ResolveRequest {
     };
     let seen = job.step(&args.step).and_then(|step| looked_at(step, how));
     if let Some(late) = seen.and_then(|attempt| attempt.late_outcome.as_ref()) {
-        say(&format!("attempt {} reported its end late: {late}", seen.map_or(0, |attempt| attempt.number)));
+        let (number, late) = (seen.map_or(0, |attempt| attempt.number), api::late_outcome_in_words(late));
+        say(&format!("attempt {number} reported its end late: {late}"));
     }
     let output: Map<String, Value> =
         args.output.iter().map(|(key, value)| (key.clone(), Value::String(value.clone()))).collect();

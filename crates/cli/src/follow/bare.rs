@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use api::{LogLine, Stream};
+use api::{LogLine, StepState, Stream};
 
 use super::track::Track;
 use super::view::View;
@@ -11,12 +11,17 @@ use crate::print::say;
 pub(crate) struct Bare;
 
 impl View for Bare {
-    fn begin(&mut self, _track: &Track) -> io::Result<()> {
-        Ok(())
+    fn begin(&mut self, track: &Track) -> io::Result<()> {
+        (0..track.steps.len()).try_for_each(|index| self.step_changed(track, index))
     }
 
-    fn step_changed(&mut self, _track: &Track, _index: usize) -> io::Result<()> {
-        Ok(())
+    /// A step that another job does has no output of its own, so that job is named.
+    fn step_changed(&mut self, track: &Track, index: usize) -> io::Result<()> {
+        let step = &track.steps[index];
+        match step.child().filter(|_| step.state == StepState::Running) {
+            Some(child) => self.notice(&format!("job {child} does it; see it with `bowline attach {child}`")),
+            None => Ok(()),
+        }
     }
 
     fn lines(&mut self, _step: &str, lines: &[LogLine]) -> io::Result<()> {

@@ -48,14 +48,19 @@ impl Prefixed {
 
 impl View for Prefixed {
     fn begin(&mut self, track: &Track) -> io::Result<()> {
-        let told = if self.tells_begin { track.steps.len() } else { 0 };
-        (0..told).try_for_each(|index| self.step_changed(track, index))
+        // A step that is the first to be done by another job was begun with this one: nobody hears of that later.
+        let told = |index: &usize| self.tells_begin || track.steps[*index].child().is_some();
+        let told: Vec<usize> = (0..track.steps.len()).filter(told).collect();
+        told.into_iter().try_for_each(|index| self.step_changed(track, index))
     }
 
     fn step_changed(&mut self, track: &Track, index: usize) -> io::Result<()> {
         let step = &track.steps[index];
         let text = match step.state {
             StepState::Running if step.attempt > 1 => format!("running, attempt {}", step.attempt),
+            StepState::Running if let Some(child) = step.child() => {
+                format!("running as job {child}; see it with `bowline attach {child}`")
+            }
             StepState::Running => "running".to_owned(),
             StepState::Success => match step.took() {
                 Some(took) => format!("success in {}", short(took)),

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use api::job::StepKind;
 use api::{Event, EventKind, Job, JobState, StepState, Timestamp};
+use uuid::Uuid;
 
 use crate::times::between;
 
@@ -41,6 +42,8 @@ pub(crate) struct TrackedStep {
     pub(crate) ran_for: Option<Duration>,
     /// Why it is where it is, in the server's words.
     pub(crate) reason: String,
+    /// The job that does it, or did last.
+    child: Option<Uuid>,
 }
 
 impl Track {
@@ -153,6 +156,7 @@ impl TrackedStep {
             cut_off: false,
             ran_for: None,
             reason: String::new(),
+            child: None,
         }
     }
 
@@ -171,6 +175,7 @@ impl TrackedStep {
             cut_off: step.state == StepState::Recovering,
             ran_for: ran_for(step),
             reason: step.error.as_ref().map(|error| error.message.clone()).unwrap_or_default(),
+            child: step.child,
         }
     }
 
@@ -183,6 +188,11 @@ impl TrackedStep {
     /// It ended, but how long it took is not when that was heard.
     pub(crate) fn took_is_in_doubt(&self) -> bool {
         self.state.is_final() && self.on_worker && self.cut_off && self.ran_for.is_none()
+    }
+
+    /// The job that does it, where one does.
+    pub(crate) fn child(&self) -> Option<Uuid> {
+        self.child.filter(|_| !self.state.is_final())
     }
 
     /// Takes the worker's word on how long it ran.
@@ -205,7 +215,15 @@ impl TrackedStep {
         self.ended_at = to.is_final().then_some(event.at);
         self.ran_for = None;
         self.reason.clone_from(&event.reason);
+        if starts && !self.on_worker {
+            self.child = child_in(&event.reason);
+        }
     }
+}
+
+/// The job that a step was given to, as its history names it: `job … of task `x` does it`.
+fn child_in(reason: &str) -> Option<Uuid> {
+    reason.strip_prefix("job ")?.split(' ').next()?.parse().ok()
 }
 
 fn ran_for(step: &api::Step) -> Option<Duration> {
@@ -251,6 +269,22 @@ mod tests {
             let index = track.apply(&begins).expect("an item");
             assert_eq!((track.steps[index].state, track.steps[index].attempt), (StepState::Running, attempt));
         }
+    }
+
+    /// By what the job says when it is first looked at, and by what is heard later.
+    #[test]
+    fn the_job_that_does_a_step_is_known() {
+        let id = "01930000-0000-7000-8000-0000000000bb";
+        let mut job = job();
+        job.steps[0].kind = StepKind::Task;
+        let mut track = Track::new(&job);
+        let reason = format!("job {id} of task `notify` does it");
+        track.apply(&Event { reason, ..event(EventKind::Step, "running", None) });
+        assert_eq!(track.steps[0].child().map(|child| child.to_string()).as_deref(), Some(id));
+        track.apply(&event(EventKind::Step, "success", None));
+        assert_eq!(track.steps[0].child(), None, "it is over");
+        (job.steps[0].state, job.steps[0].child) = (StepState::Running, id.parse().ok());
+        assert_eq!(Track::new(&job).steps[0].child().map(|child| child.to_string()).as_deref(), Some(id));
     }
 
     #[test]

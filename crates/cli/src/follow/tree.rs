@@ -168,7 +168,7 @@ fn row(step: &TrackedStep, branch: &str, width: usize, moment: Moment) -> String
     let attempt = if step.attempt > 1 { format!("  attempt {}", step.attempt) } else { String::new() };
     let reason = match step.state {
         StepState::Failed | StepState::Cancelled if !step.reason.is_empty() => format!("  {}", narrow(&step.reason)),
-        _ => String::new(),
+        _ => step.child().map(|child| format!("  job {child}")).unwrap_or_default(),
     };
     Row::new(moment)
         .add(Tone::Quiet, branch)

@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use planted::Bug;
 
-use crate::definition::Condition;
+use crate::definition::{Condition, StepDef};
 use crate::event::{About, Effect, Rejection, Ticket};
 use crate::failure::{Failure, FailureKind};
 use crate::ids::StepIx;
 use crate::job::{CancelCause, CancelOrder};
 use crate::state::{Cancelling, End, Ground, State, StateName, StopCause, StopMode};
 use crate::table::Verb;
+use crate::time::Time;
 
 use super::draft::Draft;
 
@@ -126,14 +127,11 @@ impl Draft<'_> {
         self.order_stop(ix);
     }
 
-    fn stop_deadline(&self, ix: StepIx, mode: StopMode) -> crate::time::Time {
+    fn stop_deadline(&self, ix: StepIx, mode: StopMode) -> Time {
         let def = self.def(ix);
         let time = match mode {
             StopMode::Graceful if planted::is(Bug::CleanupNotAwaited) => def.stop.grace,
-            StopMode::Graceful => {
-                let storing = if def.always_leaves_files() { STORE_AFTER_STOP } else { Duration::ZERO };
-                def.stop.grace + def.cleanup().unwrap_or_default() + storing
-            }
+            StopMode::Graceful => def.stop.grace + after_grace(def),
             // By force nothing is waited for, and nothing is cleaned up.
             StopMode::Kill => Duration::ZERO,
         };
@@ -245,6 +243,17 @@ impl Draft<'_> {
             }
         }
     }
+}
+
+/// When a step that was told to stop gracefully is killed, if it has not ended by then: the rest of its time is for what follows.
+pub(crate) fn grace_ends(def: &StepDef, cancelling: &Cancelling) -> Time {
+    cancelling.deadline - STOP_MARGIN - after_grace(def)
+}
+
+/// What a stopped step may take when its grace is over.
+fn after_grace(def: &StepDef) -> Duration {
+    let storing = if def.always_leaves_files() { STORE_AFTER_STOP } else { Duration::ZERO };
+    def.cleanup().unwrap_or_default() + storing
 }
 
 fn mode(force: bool) -> StopMode {

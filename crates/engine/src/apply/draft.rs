@@ -18,6 +18,11 @@ use crate::table::{self, Verb};
 
 use super::Ctx;
 
+/// By how much a job's version may grow at once, by chance. A write is taken if the version is the one that it was decided on. After a
+/// database lost its last commits a job may go another way, and come to the same number of changes: whoever still remembers the first way
+/// must not take the second for it, and write half of each.
+const VERSION_CHANCE: u64 = (1 << 20) - 1;
+
 pub(super) struct Draft<'a> {
     pub(super) job: &'a Job,
     pub(super) ctx: Ctx<'a>,
@@ -189,7 +194,7 @@ impl<'a> Draft<'a> {
             }
             self.header.check = Some(check);
         }
-        self.header.version += 1;
+        self.header.version += 1 + (self.ctx.random & VERSION_CHANCE);
         Changes {
             header: self.header,
             steps: self.steps.into_iter().collect(),

@@ -40,6 +40,7 @@ use crate::time::{Clocks, Heard, Time};
 use crate::workers::Workers;
 
 pub use cancel::STOP_MARGIN;
+pub(crate) use cancel::grace_ends;
 pub use groups::{GROUP_NAME_MAX, group_of};
 pub use hooks::{is_occasion, no_job_follows};
 
@@ -79,19 +80,36 @@ pub fn submit(
     by: Arc<str>,
     ctx: &Ctx<'_>,
 ) -> (Job, Changes) {
-    start(blank(id, definition, input, group, by, ctx), ctx)
+    start(blank(id, definition, input, group, by, ctx), None, ctx)
 }
 
-/// The same for a job that another one begins.
-pub fn bear(birth: &Birth, ctx: &Ctx<'_>) -> (Job, Changes) {
+/// The same for a job that may have been there before, in a time that is lost: the database was restored `at` this time.
+pub fn submit_in_doubt(
+    id: JobId,
+    definition: Arc<Definition>,
+    input: Arc<Value>,
+    group: Option<Arc<str>>,
+    by: Arc<str>,
+    at: Time,
+    ctx: &Ctx<'_>,
+) -> (Job, Changes) {
+    start(blank(id, definition, input, group, by, ctx), Some(at), ctx)
+}
+
+/// The same for a job that another one begins; in `doubt` or not.
+pub fn bear(birth: &Birth, doubt: Option<Time>, ctx: &Ctx<'_>) -> (Job, Changes) {
     let (definition, input, group) = (birth.task.definition.clone(), birth.input.clone(), birth.group.clone());
     let blank = blank(birth.id, definition, input, group, birth.submitted_by.clone(), ctx);
-    start(Job { parent: birth.parent, hook_of: birth.hook_of, ..blank }, ctx)
+    start(Job { parent: birth.parent, hook_of: birth.hook_of, ..blank }, doubt, ctx)
 }
 
-fn start(mut job: Job, ctx: &Ctx<'_>) -> (Job, Changes) {
+fn start(mut job: Job, doubt: Option<Time>, ctx: &Ctx<'_>) -> (Job, Changes) {
     let mut draft = Draft::new(&job, *ctx);
     draft.touch_all();
+    // Before anything of it begins: a child job could not be taken back.
+    if let Some(at) = doubt {
+        draft.born_in_doubt(at);
+    }
     draft.line_up();
     draft.release_ready();
     let changes = draft.finish();

@@ -23,12 +23,26 @@ impl Draft<'_> {
         if self.header.restored_at.is_some_and(|known| known >= at) {
             return Err(Rejection::RestoredBefore);
         }
+        self.is_told(at);
+        (0..self.count()).map(StepIx::of).try_for_each(|ix| self.doubt(ix))
+    }
+
+    /// Of a job of which nothing has happened yet: all its steps are asked about when their turn comes.
+    pub(super) fn born_in_doubt(&mut self, at: Time) {
+        self.is_told(at);
+        for ix in (0..self.count()).map(StepIx::of) {
+            if !self.may_be_repeated_unseen(ix) {
+                self.step_mut(ix).in_doubt = true;
+            }
+        }
+    }
+
+    fn is_told(&mut self, at: Time) {
         self.header.restored_at = Some(at);
         self.note(
             About::Restored,
             "the database was restored: what may have run in the time that is lost waits for a person",
         );
-        (0..self.count()).map(StepIx::of).try_for_each(|ix| self.doubt(ix))
     }
 
     fn doubt(&mut self, ix: StepIx) -> Result<(), Rejection> {

@@ -119,7 +119,8 @@ impl Draft<'_> {
             _ => String::new(),
         };
         let name = self.name(ix);
-        let message = format!("{beginning} (step `{name}` on {}{cut}, seen {})", self.whereabouts(live), self.ctx.now);
+        let message =
+            format!("{beginning} (step `{name}` on {}{cut}, noticed {})", self.whereabouts(live), self.ctx.now);
         Failure::new(kind, message)
     }
 }

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use crate::apply::Origin;
+use crate::apply::{Origin, grace_ends};
 use crate::deadline::{Action, Owner};
 use crate::definition::{Ability, Condition, Need, OnDisconnect, StepDef, Work};
-use crate::ids::{StepIx, WorkerId};
-use crate::job::{Item, Step};
+use crate::ids::{JobId, StepIx, WorkerId};
+use crate::job::{Item, JobState, Step};
 use crate::state::{
     Cancelling, Delegate, Delegated, End, Ground, Held, Live, Queued, Recovering, State, StopCause, StopMode,
     WaitReason, Waiting,
@@ -132,7 +132,7 @@ impl View<'_> {
             State::Pending => self.pending(def),
             State::Queued(queued) => self.queued(def, step, queued),
             State::Running(live) => self.running(def, live),
-            State::Delegated(delegated) => self.delegated(def, step, delegated),
+            State::Delegated(delegated) => self.delegated(ix, step, delegated),
             State::Recovering(recovering) => self.recovering(recovering),
             State::Cancelling(cancelling) => self.cancelling(def, cancelling),
             State::Held(held) if step.in_doubt => self.in_doubt(ix, held),
@@ -164,11 +164,13 @@ impl View<'_> {
         }
     }
 
-    fn delegated(&self, def: &StepDef, step: &Step, delegated: &Delegated) -> String {
+    fn delegated(&self, ix: StepIx, step: &Step, delegated: &Delegated) -> String {
+        let def = self.job.def(ix);
         let told = match (delegated.to, step.fan, &def.work) {
             (Delegate::Child(job), _, Work::Child(body)) => {
                 let since = span(self.now.since(delegated.since));
-                format!("job {job} of task `{}` has been doing it for {since}", body.task)
+                let told = format!("job {job} of task `{}` has been doing it for {since}", body.task);
+                told + &self.child_waits(ix, job)
             }
             (_, Some(fan), _) => {
                 format!("{} of {} are over", fan.count - fan.open, count(fan.count, "item"))
@@ -179,6 +181,20 @@ impl View<'_> {
             Some(cause) => format!("{}; {told}", self.cause(cause)),
             None => told,
         }
+    }
+
+    /// Where the job that does a step does not just run, whoever looks is sent there.
+    fn child_waits(&self, ix: StepIx, job: JobId) -> String {
+        let waits = match self.roster.child(ix) {
+            Some(JobState::Held) => "it waits for a person",
+            Some(JobState::Pending) => "it has not started",
+            Some(JobState::Recovering) => "its worker is cut off",
+            Some(JobState::Cancelling) => "it is being cancelled",
+            Some(JobState::Running | JobState::Success | JobState::Failed | JobState::Cancelled) | None => {
+                return String::new();
+            }
+        };
+        format!(", and {waits}: see `bowline why {job}`")
     }
 
     fn queued(&self, def: &StepDef, step: &Step, queued: &Queued) -> String {
@@ -264,18 +280,28 @@ impl View<'_> {
         );
         match cancelling.cut {
             Some(cut) => format!("{told}, but its link was lost {}", ago(cut.at, self.now)),
-            None => told + &self.times_to_stop(def, cancelling.mode),
+            None => told + &self.times_to_stop(def, cancelling),
         }
     }
 
-    /// What a step that was told to stop has time for; the rest goes without saying.
-    fn times_to_stop(&self, def: &StepDef, mode: StopMode) -> String {
-        match (mode, def.cleanup()) {
+    /// What a step that was told to stop has time for; the rest goes without saying. Only its worker knows when a cleanup
+    /// begins, and says so in the log: here it is told when it begins at the latest.
+    fn times_to_stop(&self, def: &StepDef, cancelling: &Cancelling) -> String {
+        let (grace, ends) = (span(def.stop.grace), grace_ends(def, cancelling));
+        match (cancelling.mode, def.cleanup()) {
             (StopMode::Kill, _) => ", at once".to_owned(),
             (StopMode::Graceful, None) => String::new(),
-            (StopMode::Graceful, Some(budget)) => {
-                format!(": it has {} to end, and its cleanup {} after that", span(def.stop.grace), span(budget))
-            }
+            (StopMode::Graceful, Some(budget)) if ends > self.now => format!(
+                ": it has {grace} to end ({} left); as soon as it is gone its cleanup runs, for {} at most, and the log says \
+                 when it begins",
+                span(ends.since(self.now)),
+                span(budget)
+            ),
+            (StopMode::Graceful, Some(budget)) => format!(
+                ": its {grace} to end are over, so by now its cleanup should be running, for {} at most; the log says when \
+                 it began",
+                span(budget)
+            ),
         }
     }
 

@@ -43,9 +43,11 @@ impl View<'_> {
         }
     }
 
+    /// How long it took: from its start, or, where it never had one, from its submit.
     fn age(&self) -> String {
-        let end = self.job.header.ended_at.unwrap_or(self.now);
-        span(end.since(self.job.created_at))
+        let header = &self.job.header;
+        let end = header.ended_at.unwrap_or(self.now);
+        span(end.since(header.started_at.unwrap_or(self.job.created_at)))
     }
 
     fn error(&self) -> String {

@@ -32,12 +32,14 @@ pub(super) fn count(number: u32, word: &str) -> String {
     format!("{number} {word}{}", if number == 1 { "" } else { "s" })
 }
 
-/// `0.4s`, `12s`, `1m 30s`, `2h 5m`, `3d 4h`: two units at most.
+/// `400ms`, `1.2s`, `12s`, `1m 30s`, `2h 5m`, `3d 4h`: two units at most. What is left over is left out, as in every listing.
 pub(crate) fn span(time: Duration) -> String {
-    if let tenths @ 1..10 = time.as_millis().div_ceil(100) {
-        return format!("0.{tenths}s");
+    let (millis, seconds) = (time.as_millis(), time.as_secs());
+    match millis / 100 {
+        0..10 if millis > 0 => return format!("{millis}ms"),
+        tenths @ 10..100 if tenths % 10 > 0 => return format!("{seconds}.{}s", tenths % 10),
+        _ => {}
     }
-    let seconds = (time + Duration::from_millis(500)).as_secs();
     let units = [(86_400, "d", 3_600, "h"), (3_600, "h", 60, "m"), (60, "m", 1, "s")];
     match units.into_iter().find(|(size, ..)| seconds >= *size) {
         None => format!("{seconds}s"),
@@ -66,8 +68,8 @@ mod tests {
     #[test]
     fn spans_read_well() {
         let words = |millis: u64| span(Duration::from_millis(millis));
-        let told = [0, 40, 950, 1_000, 12_400, 59_600, 90_000, 3_600_000, 7_500_000, 360_000_000].map(words);
-        assert_eq!(told, ["0s", "0.1s", "1s", "1s", "12s", "1m", "1m 30s", "1h", "2h 5m", "4d 4h"]);
+        let told = [0, 40, 950, 1_000, 3_190, 12_900, 59_600, 90_000, 3_600_000, 7_500_000, 360_000_000].map(words);
+        assert_eq!(told, ["0s", "40ms", "950ms", "1s", "3.1s", "12s", "59s", "1m 30s", "1h", "2h 5m", "4d 4h"]);
     }
 
     #[test]

@@ -72,13 +72,13 @@ fn of_an_end() {
             a | go a; cancel; end a cancelled-unstored
               Step `a` was cancelled by ann; its artifacts were not stored: the disk is full (cancelled)
             a[stop] | go a; end a lease
-              Step stopped: its worker was cut off for longer than its lease (step `a` on worker w1 on h1, attempt 1, started 1970-01-01T00:16:40Z, seen 1970-01-01T00:16:40Z) (lease_expired)
+              Step stopped: its worker was cut off for longer than its lease (step `a` on worker w1 on h1, attempt 1, started 1970-01-01T00:16:40Z, noticed 1970-01-01T00:16:40Z) (lease_expired)
             a[stop] | go a; lost a; end a lease
-              Step stopped: its worker was cut off for longer than its lease (step `a` on worker w1 on h1, attempt 1, started 1970-01-01T00:16:40Z, cut off 1970-01-01T00:16:40Z, seen 1970-01-01T00:16:40Z) (lease_expired)
+              Step stopped: its worker was cut off for longer than its lease (step `a` on worker w1 on h1, attempt 1, started 1970-01-01T00:16:40Z, cut off 1970-01-01T00:16:40Z, noticed 1970-01-01T00:16:40Z) (lease_expired)
             a | go a; end a worker
-              Job failed: the worker was told to end the step with it (step `a` on worker w1 on h1, attempt 1, started 1970-01-01T00:16:40Z, seen 1970-01-01T00:16:40Z) (worker_lost)
+              Job failed: the worker was told to end the step with it (step `a` on worker w1 on h1, attempt 1, started 1970-01-01T00:16:40Z, noticed 1970-01-01T00:16:40Z) (worker_lost)
             a | go a; lost a; remove a; end a worker
-              Job failed: the worker no longer exists (step `a` on worker w1 on h1, attempt 1, started 1970-01-01T00:16:40Z, cut off 1970-01-01T00:16:40Z, seen 1970-01-01T00:16:40Z) (worker_removed)
+              Job failed: the worker no longer exists (step `a` on worker w1 on h1, attempt 1, started 1970-01-01T00:16:40Z, cut off 1970-01-01T00:16:40Z, noticed 1970-01-01T00:16:40Z) (worker_removed)
         "#]],
     );
 }
@@ -152,33 +152,33 @@ fn of_a_loss() {
         ],
         expect![[r#"
             a | go a; gone a runner
-              Job failed: the step's runner died (step `a` on worker w1 on h1, attempt 1, started 1970-01-01T00:16:40Z, seen 1970-01-01T00:16:40Z) (runner_lost)
+              Job failed: the step's runner died (step `a` on worker w1 on h1, attempt 1, started 1970-01-01T00:16:40Z, noticed 1970-01-01T00:16:40Z) (runner_lost)
             a | go a; gone a torn
-              Job failed: the step's result could not be read (step `a` on worker w1 on h1, attempt 1, started 1970-01-01T00:16:40Z, seen 1970-01-01T00:16:40Z) (result_not_available)
+              Job failed: the step's result could not be read (step `a` on worker w1 on h1, attempt 1, started 1970-01-01T00:16:40Z, noticed 1970-01-01T00:16:40Z) (result_not_available)
             a | go a; gone a reboot
-              Job failed: the worker's machine was restarted; the step's process is gone (step `a` on worker w1 on h1, attempt 1, started 1970-01-01T00:16:40Z, seen 1970-01-01T00:16:40Z) (machine_rebooted)
+              Job failed: the worker's machine was restarted; the step's process is gone (step `a` on worker w1 on h1, attempt 1, started 1970-01-01T00:16:40Z, noticed 1970-01-01T00:16:40Z) (machine_rebooted)
             a | go a; gone a missing
-              Job failed: the step's runner died; its worker has no trace of it (step `a` on worker w1 on h1, attempt 1, started 1970-01-01T00:16:40Z, seen 1970-01-01T00:16:40Z) (runner_lost)
+              Job failed: the step's runner died; its worker has no trace of it (step `a` on worker w1 on h1, attempt 1, started 1970-01-01T00:16:40Z, noticed 1970-01-01T00:16:40Z) (runner_lost)
             a | go a; gone a forgotten
-              Job failed: the step's runner died; its worker does not remember that it had started (step `a` on worker w1 on h1, attempt 1, started 1970-01-01T00:16:40Z, seen 1970-01-01T00:16:40Z) (runner_lost)
+              Job failed: the step's runner died; its worker does not remember that it had started (step `a` on worker w1 on h1, attempt 1, started 1970-01-01T00:16:40Z, noticed 1970-01-01T00:16:40Z) (runner_lost)
             a[stop] | go a; gone a lease
-              Step stopped: its worker was cut off for longer than its lease (step `a` on worker w1 on h1, attempt 1, started 1970-01-01T00:16:40Z, seen 1970-01-01T00:16:40Z) (lease_expired)
+              Step stopped: its worker was cut off for longer than its lease (step `a` on worker w1 on h1, attempt 1, started 1970-01-01T00:16:40Z, noticed 1970-01-01T00:16:40Z) (lease_expired)
             a | go a; pass 5s; lost a; pass 120s; check a
               Job failed: agent disconnected and did not reconnect within the recovery window (recovery timeout exceeded): step `a` on worker w1 on h1, attempt 1, started 1970-01-01T00:16:40Z, cut off 1970-01-01T00:16:45Z, window of 120s (worker_lost)
             a | go a; pass 5s; lost a; pass 7s; gone a runner
-              Job failed: the step's runner died (step `a` on worker w1 on h1, attempt 1, started 1970-01-01T00:16:40Z, cut off 1970-01-01T00:16:45Z, seen 1970-01-01T00:16:52Z) (runner_lost)
+              Job failed: the step's runner died (step `a` on worker w1 on h1, attempt 1, started 1970-01-01T00:16:40Z, cut off 1970-01-01T00:16:45Z, noticed 1970-01-01T00:16:52Z) (runner_lost)
             a | go a; leave a
-              Job failed: agent disconnected, and had said that it will not reconnect (step `a` on worker w1 on h1, attempt 1, started 1970-01-01T00:16:40Z, seen 1970-01-01T00:16:40Z) (worker_lost)
+              Job failed: agent disconnected, and had said that it will not reconnect (step `a` on worker w1 on h1, attempt 1, started 1970-01-01T00:16:40Z, noticed 1970-01-01T00:16:40Z) (worker_lost)
             a | go a; scaled a
-              Job failed: scaler-managed agent disconnected mid-execution (step `a` on worker w1 on h1, attempt 1, started 1970-01-01T00:16:40Z, seen 1970-01-01T00:16:40Z) (worker_lost)
+              Job failed: scaler-managed agent disconnected mid-execution (step `a` on worker w1 on h1, attempt 1, started 1970-01-01T00:16:40Z, noticed 1970-01-01T00:16:40Z) (worker_lost)
             a | go a; remove a
-              Job failed: the worker no longer exists (step `a` on worker w1 on h1, attempt 1, started 1970-01-01T00:16:40Z, seen 1970-01-01T00:16:40Z) (worker_removed)
+              Job failed: the worker no longer exists (step `a` on worker w1 on h1, attempt 1, started 1970-01-01T00:16:40Z, noticed 1970-01-01T00:16:40Z) (worker_removed)
             a[effects:none] | go a; gone a runner; go a; gone a torn; go a; gone a reboot
-              Job failed: the step lost 3 workers in a row (step `a`); the last time: Job failed: the worker's machine was restarted; the step's process is gone (step `a` on worker w1 on h1, attempt 3, started 1970-01-01T00:16:40Z, seen 1970-01-01T00:16:40Z) (poison)
+              Job failed: the step lost 3 workers in a row (step `a`); the last time: Job failed: the worker's machine was restarted; the step's process is gone (step `a` on worker w1 on h1, attempt 3, started 1970-01-01T00:16:40Z, noticed 1970-01-01T00:16:40Z) (poison)
             a | go a; silent a 300; end a worker
-              Job failed: no sign of life from the step's runner for 300s (step `a` on worker w1 on h1, attempt 1, started 1970-01-01T00:16:40Z, seen 1970-01-01T00:16:40Z) (runner_stale)
+              Job failed: no sign of life from the step's runner for 300s (step `a` on worker w1 on h1, attempt 1, started 1970-01-01T00:16:40Z, noticed 1970-01-01T00:16:40Z) (runner_stale)
             a | go a; silent a 300; next
-              Job failed: no sign of life from the step's runner for 300s (step `a` on worker w1 on h1, attempt 1, started 1970-01-01T00:16:40Z, seen 1970-01-01T00:17:20Z) (runner_stale)
+              Job failed: no sign of life from the step's runner for 300s (step `a` on worker w1 on h1, attempt 1, started 1970-01-01T00:16:40Z, noticed 1970-01-01T00:17:20Z) (runner_stale)
             a | go a; lost a; resolve a failed
               Step `a` was marked as failed by ann: it did not (resolved)
         "#]],

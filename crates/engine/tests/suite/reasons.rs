@@ -131,7 +131,7 @@ fn of_a_loss() {
             a | go a; gone a void
               the attempt never started
             a[effects:none] | go a; gone a runner
-              Job failed: the step's runner died (step `a` on worker w1 on h1, attempt 1, started 1970-01-01T00:16:40Z, seen 1970-01-01T00:16:40Z); its effects allow a repeat (ground: it was reported over)
+              Job failed: the step's runner died (step `a` on worker w1 on h1, attempt 1, started 1970-01-01T00:16:40Z, noticed 1970-01-01T00:16:40Z); its effects allow a repeat (ground: it was reported over)
             a[effects:none] | go a; lost a; pass 2m; check a
               worker w1 on h1, attempt 1, started 1970-01-01T00:16:40Z is given up and may still run
               Job failed: agent disconnected and did not reconnect within the recovery window (recovery timeout exceeded): step `a` on worker w1 on h1, attempt 1, started 1970-01-01T00:16:40Z, cut off 1970-01-01T00:16:40Z, window of 120s; its effects allow a repeat (ground: its effects allow a repeat and its window is over)

@@ -9,7 +9,7 @@ use std::time::Duration;
 use engine::event::Event;
 use engine::why::{LineView, LooseEnd, MatchView, PauseView, Refusal, Roster, WorkerView, why};
 use engine::workers::Unwilling;
-use engine::{Clocks, Continuation, Ctx, JobId, Origin, StepIx, Time, WorkerId, carry_on};
+use engine::{Clocks, Continuation, Ctx, JobId, JobState, Origin, StepIx, Time, WorkerId, carry_on};
 use expect_test::{Expect, expect};
 use uuid::Uuid;
 
@@ -30,9 +30,14 @@ struct Fleet {
     carries_files: bool,
     line: Option<LineView>,
     origin: Option<Origin>,
+    child: Option<JobState>,
 }
 
 impl Roster for Fleet {
+    fn child(&self, _step: StepIx) -> Option<JobState> {
+        self.child
+    }
+
     fn origin(&self, _step: StepIx) -> Option<Origin> {
         self.origin.clone()
     }
@@ -357,9 +362,19 @@ fn cancelling_with_a_cleanup() {
         "a[grace:20s cleanup:90s]",
         "go a; cancel; pass 5s",
         expect![[r#"
-        The job is being cancelled by ann, 1 step: 1 cancelling. Step `a`: cancelled by ann; worker build-1 (rack7) was told to stop attempt 1: it has 20s to end, and its cleanup 1m 30s after that.
+        The job is being cancelled by ann, 1 step: 1 cancelling. Step `a`: cancelled by ann; worker build-1 (rack7) was told to stop attempt 1: it has 20s to end (15s left); as soon as it is gone its cleanup runs, for 1m 30s at most, and the log says when it begins.
         a is cancelling; owner: worker build-1; seen: 1s
-          cancelled by ann; worker build-1 (rack7) was told to stop attempt 1: it has 20s to end, and its cleanup 1m 30s after that
+          cancelled by ann; worker build-1 (rack7) was told to stop attempt 1: it has 20s to end (15s left); as soon as it is gone its cleanup runs, for 1m 30s at most, and the log says when it begins
+          at 120s: end it without the worker's answer
+    "#]],
+    );
+    check(
+        "a[grace:20s cleanup:90s]",
+        "go a; cancel; pass 25s",
+        expect![[r#"
+        The job is being cancelled by ann, 1 step: 1 cancelling. Step `a`: cancelled by ann; worker build-1 (rack7) was told to stop attempt 1: its 20s to end are over, so by now its cleanup should be running, for 1m 30s at most; the log says when it began.
+        a is cancelling; owner: worker build-1; seen: 1s
+          cancelled by ann; worker build-1 (rack7) was told to stop attempt 1: its 20s to end are over, so by now its cleanup should be running, for 1m 30s at most; the log says when it began
           at 120s: end it without the worker's answer
     "#]],
     );

@@ -55,7 +55,7 @@ pub(super) async fn call(
     for key in known {
         let made = submit::made_before(&app, key).await;
         if let Some(job) = made.map_err(|error| reused(error, delivery.header))? {
-            return Ok(accepted(Submitted { job, repeated: true }));
+            return Ok(accepted(&Submitted::plain(job, true)));
         }
     }
     let task = submit::by_name(&app, &entry.task, None).await?;
@@ -74,7 +74,7 @@ pub(super) async fn call(
     };
     let submitted = app.ledger.ask(|reply| Command::Submit(Box::new(order), reply)).await?;
     match submitted {
-        Ok(submitted) => Ok(accepted(submitted)),
+        Ok(submitted) => Ok(accepted(&submitted)),
         Err(SubmitError::Paused) => {
             let message = format!("the trigger {id} is paused, and nothing was started");
             Err(ApiError::new(ErrorCode::Conflict, message).hint(format!("`bowline triggers resume {id}`")))
@@ -95,7 +95,7 @@ fn reused(error: ApiError, header: Option<&str>) -> ApiError {
     }
 }
 
-fn accepted(submitted: Submitted) -> Response {
+fn accepted(submitted: &Submitted) -> Response {
     answer(StatusCode::ACCEPTED, &HookAnswer { job: submitted.job.0, repeated: submitted.repeated })
 }
 

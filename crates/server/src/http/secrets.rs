@@ -49,18 +49,20 @@ pub(super) async fn set(
         let error = ApiError::bad_request(format!("the value {why}"));
         why.hint().into_iter().fold(error, ApiError::hint)
     })?;
-    let (now, by, wanted) = (app.clock.now(), caller.name.to_string(), name.clone());
-    let row = app.read(move |app| {
+    let (by, wanted) = (caller.name.to_string(), name.clone());
+    let has_room = app.read(move |app| {
         let stored = app.reader.secrets()?;
         if stored.len() >= STORED_MAX && !stored.iter().any(|row| row.name == wanted) {
             let message = format!("the store holds {STORED_MAX} secrets, and takes no more");
             return Err(ApiError::new(ErrorCode::Conflict, message).hint("remove some that nobody needs"));
         }
-        app.secrets.seal(&wanted, &value, now, &by).map_err(|error| cannot_seal(&error))
+        Ok(())
     });
-    let row = row.await?;
-    let set = Some((row.set_at, row.set_by.clone()));
-    app.ledger.with_store(move |store, _| store.put_secret(&row)).await??;
+    has_room.await?;
+    let (secrets, wanted) = (app.secrets.clone(), name.clone());
+    let set = app.ledger.with_store(move |store, now| secrets.set(store, &wanted, &value, now, &by)).await?;
+    let row = set.map_err(|error| cannot_seal(&error))?;
+    let set = Some((row.set_at, row.set_by));
     tracing::info!(secret = name, by = %caller.name, "a secret was set");
     let wanted = name.clone();
     let place = app.read(move |app| Ok(app.secrets.shadowed_by(&wanted))).await?.unwrap_or(Place::Store);

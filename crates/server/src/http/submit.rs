@@ -15,7 +15,7 @@ use crate::access::Caller;
 use crate::app::App;
 use crate::ledger::{Command, IdempotencyKey, Submit, SubmitError, Submitted};
 use crate::settings::DefinitionSettings;
-use crate::tasks::{self, Extent, Kin, KinError, KnownTask, to_api};
+use crate::tasks::{self, Extent, Kin, KinError, KnownTask, Reading, to_api};
 
 use super::error::ApiError;
 use super::extract::{RawBody, json};
@@ -61,9 +61,12 @@ pub(super) async fn submit(
         trigger: None,
     };
     let submitted = app.ledger.ask(|reply| Command::Submit(Box::new(submit), reply)).await?;
-    let Submitted { job, repeated } = submitted.map_err(|error| refused(&error))?;
+    let Submitted { job, repeated, made } = submitted.map_err(|error| refused(&error))?;
     let status = if repeated { StatusCode::OK } else { StatusCode::CREATED };
-    job_answer(&app, status, job, steps).await
+    match made {
+        Some(made) => Ok(answer(status, &view::made(&app, *made)?)),
+        None => job_answer(&app, status, job, steps).await,
+    }
 }
 
 /// The task and its bound input, or everything that is wrong.
@@ -74,7 +77,7 @@ async fn prepare(app: &Arc<App>, body: &[u8]) -> Result<(Arc<KnownTask>, Value),
     let file = request.file.clone().or(named);
     let task = match (request.task, request.spec) {
         (Some(name), None) => by_name(app, &name, settings.clone()).await?,
-        (None, Some(text)) => by_text(app, text, request.file, settings.clone()).await?,
+        (None, Some(text)) => by_text(app, text, request.file, settings.clone(), Reading::New).await?,
         (Some(_), Some(_)) => return Err(ApiError::bad_request("give `task` or `spec`, not both")),
         (None, None) => return Err(ApiError::bad_request("give `task`, a task's name, or `spec`, a task's text")),
     };
@@ -97,7 +100,7 @@ pub(super) async fn with_kin(
     let kin = app.tasks.kin_of(&task.task.definition).map_err(|error| no_kin(app, &task, &error))?;
     let mut settings = settings.unwrap_or_else(|| app.tasks.settings().clone());
     settings.tasks = tasks::texts(&kin);
-    let task = by_text(app, task.row.source.clone(), None, Some(settings)).await?;
+    let task = by_text(app, task.row.source.clone(), None, Some(settings), task.reading).await?;
     can_end(&task)?;
     Ok((task, kin))
 }
@@ -175,7 +178,9 @@ pub(super) async fn by_name(
     };
     match (&listing.good, settings) {
         (Some(task), None) => supported(task.clone()),
-        (Some(task), settings) => by_text(app, task.row.source.clone(), listing.file.clone(), settings).await,
+        (Some(task), settings) => {
+            by_text(app, task.row.source.clone(), listing.file.clone(), settings, task.reading).await
+        }
         (None, _) => {
             let message = format!("the task `{name}` has errors, and no version of it was good before");
             Err(ApiError::new(ErrorCode::InvalidTask, message).diagnostics(listing.diagnostics.clone()))
@@ -188,15 +193,16 @@ async fn by_text(
     text: String,
     file: Option<String>,
     settings: Option<DefinitionSettings>,
+    reading: Reading,
 ) -> Result<Arc<KnownTask>, ApiError> {
     let settings = settings.unwrap_or_else(|| app.tasks.settings().clone());
-    if let Some(task) = app.tasks.known_text(&text, &settings) {
+    if let Some(task) = app.tasks.known_text(&text, &settings, reading) {
         return supported(task);
     }
     if text.len() <= SMALL_TEXT_BYTES {
-        return supported(read_text(app, &text, file.as_deref(), &settings)?);
+        return supported(read_text(app, &text, file.as_deref(), &settings, reading)?);
     }
-    supported(app.read(move |app| read_text(app, &text, file.as_deref(), &settings)).await?)
+    supported(app.read(move |app| read_text(app, &text, file.as_deref(), &settings, reading)).await?)
 }
 
 /// Reads a task's text; all its problems are in the answer if it has errors.
@@ -205,8 +211,9 @@ pub(super) fn read_text(
     text: &str,
     file: Option<&str>,
     settings: &DefinitionSettings,
+    reading: Reading,
 ) -> Result<Arc<KnownTask>, ApiError> {
-    app.tasks.read_text(text, file.unwrap_or("spec"), settings).map_err(|problems| {
+    app.tasks.read_text(text, file.unwrap_or("spec"), settings, reading).map_err(|problems| {
         let first = problems.iter().find(|problem| problem.is_error()).map_or("it cannot be read", |p| &p.message);
         ApiError::new(ErrorCode::InvalidTask, format!("the task is not good: {first}"))
             .diagnostics(problems.iter().map(to_api).collect())

@@ -13,7 +13,7 @@ use store::rows::TaskRow;
 
 use crate::access::Caller;
 use crate::app::App;
-use crate::tasks::{self, KnownTask, Listing};
+use crate::tasks::{self, KnownTask, Listing, Reading};
 
 use super::error::ApiError;
 use super::extract::{Path, RawBody, json};
@@ -45,7 +45,7 @@ pub(super) async fn put(
     let PutTaskRequest { spec, file } = request;
     let (source, known) = app
         .read(move |app| {
-            let known = submit::read_text(app, &spec, file.as_deref(), app.tasks.settings())?;
+            let known = submit::read_text(app, &spec, file.as_deref(), app.tasks.settings(), Reading::New)?;
             Ok((spec, known))
         })
         .await?;

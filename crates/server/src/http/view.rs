@@ -15,6 +15,7 @@ use store::read::AttemptView;
 use uuid::Uuid;
 
 use crate::app::App;
+use crate::ledger::Made;
 use crate::origins;
 
 use super::error::ApiError;
@@ -32,23 +33,33 @@ pub(super) fn job(app: &App, id: JobId) -> Result<Job, ApiError> {
     let last_event = app.reader.last_event()?;
     let stored = app.reader.job(id)?.ok_or_else(|| ids::no_such_job(&id.to_string()))?;
     let (job, _) = app.definitions.load(&stored)?;
-    let lineage = app.reader.lineage(id)?;
-    let line = line(app, id)?;
+    let (lineage, line) = (app.reader.lineage(id)?, line(app, id)?);
     let hook_of = followed(app, job.hook_of, &job.submitted_by)?;
-    let tried = job.steps.iter().any(|step| step.attempts > 0);
-    let mut attempts = if tried { attempts_by_step(app.reader.attempts(id)?)? } else { HashMap::new() };
     let mut origins = origins::of_steps(&*app.reader, &job, lineage.continues.is_some())?;
-    let (definition, clocks) = (&job.definition, app.clocks()?);
-    let mut steps = Vec::with_capacity(job.steps.len());
-    for ix in in_order(&job) {
-        let state = job.step(ix);
-        let attempts = attempts.remove(&ix).unwrap_or_default();
-        let origin = origins.remove(&ix);
-        steps.push(step(&job, ix, state, attempts, origin, &clocks));
-    }
-    let header = &job.header;
+    let view = Job {
+        hook_of: hook_of.map(|job| job.0),
+        continues: lineage.continues.map(|job| job.0),
+        continues_how: line.how,
+        deleted: deleted(app, [job.parent.map(|parent| parent.job), hook_of, lineage.continues])?,
+        continued_by: line.by.into_iter().map(|job| job.0).collect(),
+        resolved_by: lineage.resolved_by.map(|job| job.0),
+        ..without_kin(app, &job, last_event)?
+    };
+    Ok(Job { steps: steps(app, &job, &mut origins, &app.clocks()?)?, ..view })
+}
+
+/// A job that was only just submitted, from memory: it goes on for nobody, and nobody for it.
+pub(super) fn made(app: &App, made: Made) -> Result<Job, ApiError> {
+    let Made { job, clocks, last_event } = made;
+    let steps = steps(app, &job, &mut HashMap::new(), &clocks)?;
+    Ok(Job { steps, ..without_kin(app, &job, last_event)? })
+}
+
+/// What a job says by itself, without its steps.
+fn without_kin(app: &App, job: &engine::Job, last_event: u64) -> Result<Job, ApiError> {
+    let (definition, header) = (&job.definition, &job.header);
     Ok(Job {
-        id: id.0,
+        id: job.id.0,
         task: definition.name.to_string(),
         state: header.state.into(),
         input: (*job.input).clone(),
@@ -64,17 +75,34 @@ pub(super) fn job(app: &App, id: JobId) -> Result<Job, ApiError> {
         submitted_by: job.submitted_by.to_string(),
         last_event,
         parent: job.parent.map(|parent| parent.job.0),
-        hook_of: hook_of.map(|job| job.0),
-        concurrency: concurrency(&job),
-        hooks: outbox::hooks(app, &job)?,
+        hook_of: None,
+        concurrency: concurrency(job),
+        hooks: outbox::hooks(app, job)?,
         notices: job.notices().into_iter().map(notice).collect(),
-        continues: lineage.continues.map(|job| job.0),
-        continues_how: line.how,
-        deleted: deleted(app, [job.parent.map(|parent| parent.job), hook_of, lineage.continues])?,
-        continued_by: line.by.into_iter().map(|job| job.0).collect(),
-        resolved_by: lineage.resolved_by.map(|job| job.0),
-        steps,
+        continues: None,
+        continues_how: None,
+        deleted: Vec::new(),
+        continued_by: Vec::new(),
+        resolved_by: None,
+        steps: Vec::new(),
     })
+}
+
+/// The attempts are read, where there are any.
+fn steps(
+    app: &App,
+    job: &engine::Job,
+    origins: &mut HashMap<StepIx, Origin>,
+    clocks: &Clocks,
+) -> Result<Vec<Step>, ApiError> {
+    let tried = job.steps.iter().any(|step| step.attempts > 0);
+    let mut attempts = if tried { attempts_by_step(app.reader.attempts(job.id)?)? } else { HashMap::new() };
+    let mut steps = Vec::with_capacity(job.steps.len());
+    for ix in in_order(job) {
+        let (tried, origin) = (attempts.remove(&ix).unwrap_or_default(), origins.remove(&ix));
+        steps.push(step(job, ix, job.step(ix), tried, origin, clocks));
+    }
+    Ok(steps)
 }
 
 /// How a job goes on for another, and who goes on for it.

@@ -13,13 +13,15 @@ use planted::Bug;
 use protocol::link::{HeldAttempt, Hello, Kept, RefusedCode};
 use serde::{Deserialize, Serialize};
 use store::rows::WorkerRow;
-use store::{Batch, Store, StoreError};
+use store::{Batch, Record, Store, StoreError};
+use uuid::Uuid;
 
 use crate::dispatch::{LinkId, Place};
 
 use super::command::LinkSender;
 use super::core::Core;
 use super::knock::refuse;
+use super::restored::{RESTORED_KEY, TOLD_KEY};
 use super::round::Round;
 
 /// The key of the store's settings with the last loss that a server noticed.
@@ -27,6 +29,9 @@ const AMNESIA_KEY: &str = "amnesia";
 
 /// The key of the one after which everybody has reported. Not the same: whoever ends one must not wipe out the next.
 const AMNESIA_OVER_KEY: &str = "amnesia-over";
+
+/// The settings in which others say that commits were lost.
+pub(super) const RECORD_KEYS: [&str; 3] = [AMNESIA_KEY, RESTORED_KEY, TOLD_KEY];
 
 /// Numbers of events are missing that this server has seen, or stand for others now.
 pub(super) const EVENTS_GONE: Evidence = Evidence::Own("events that were seen are gone");
@@ -68,9 +73,12 @@ pub(super) struct Amnesia {
 }
 
 /// A loss, as it is stored for the other servers and for the next start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Loss {
     until: i64,
+    /// Whom the rows do not show as somebody to wait for, and a server remembers as here: with the epochs that their rows had.
+    #[serde(default)]
+    remembered: BTreeMap<Uuid, u64>,
     /// Grows with every loss.
     #[serde(default)]
     number: u64,
@@ -82,7 +90,7 @@ pub(super) struct Loss {
 impl Loss {
     /// Whether a server that knows of `known` has not seen to this one. The one that it knows of may not be on record yet,
     /// or be lost itself.
-    fn is_news_after(self, known: Option<Loss>) -> bool {
+    fn is_news_after(&self, known: Option<&Loss>) -> bool {
         known.is_none_or(|known| self != known && self.number >= known.number)
     }
 }
@@ -97,11 +105,29 @@ impl<S: Store> Core<S> {
             "commits were lost: was the database restored, or did it fail over to a copy that lacks the last of them? \
              Nothing but steps with effects `none` starts until all workers have reported, or a window has passed"
         );
-        let before =
-            [self.last_loss().ok().flatten(), self.known_loss].into_iter().flatten().map(|loss| loss.number).max();
-        let loss = Loss { until: until.0, number: before.unwrap_or(0).saturating_add(1), nonce: self.random.bits() };
-        self.unsaid_loss = Some(loss);
+        let before: Vec<Loss> =
+            [self.last_loss().ok().flatten(), self.known_loss.clone()].into_iter().flatten().collect();
+        let number = before.iter().map(|loss| loss.number).max().unwrap_or(0).saturating_add(1);
+        let mut loss = Loss { until: until.0, remembered: BTreeMap::new(), number, nonce: self.random.bits() };
+        // Not everybody may have heard yet of the one that this stands for from now on.
+        for recent in before.into_iter().filter(|loss| Heard(loss.until) > round.clocks.heard) {
+            loss.remembered.extend(recent.remembered);
+        }
+        let only_here = self.remembered_here(&round.clocks);
+        loss.remembered.extend(only_here.into_iter().map(|(worker, epoch)| (worker.0, epoch.0)));
+        self.unsaid_loss = Some(loss.clone());
         self.hold_back(loss, &round.clocks);
+    }
+
+    /// Whom other servers would not wait for by the rows that are left, and this one does.
+    fn remembered_here(&self, clocks: &Clocks) -> BTreeMap<WorkerId, Epoch> {
+        let Ok(rows) = self.store.reader().workers() else { return BTreeMap::new() };
+        let on_record: BTreeSet<WorkerId> = rows.iter().map(|row| row.id).collect();
+        // Who was enrolled in the time that is lost cannot come again as who it was, and has what it has.
+        let unknown = self.links.values().filter(|link| !link.dismissed && !on_record.contains(&link.worker));
+        let only_here = |row: &WorkerRow| self.is_awaited(row, clocks) && !self.is_shown_as_here(row, clocks);
+        let known = rows.iter().filter(|row| only_here(row)).map(|row| (row.id, row.epoch));
+        known.chain(unknown.map(|link| (link.worker, link.epoch))).collect()
     }
 
     /// Whoever starts next does not remember what this server does.
@@ -116,8 +142,8 @@ impl<S: Store> Core<S> {
 
     /// A loss is said with every round until it is on record: the one that it was noticed in may come to nothing.
     pub(super) fn say_loss(&self, round: &mut Round) {
-        if let Some(loss) = self.unsaid_loss {
-            round.meta(AMNESIA_KEY, &loss);
+        if let Some(loss) = &self.unsaid_loss {
+            round.meta(AMNESIA_KEY, loss);
         }
     }
 
@@ -130,14 +156,11 @@ impl<S: Store> Core<S> {
 
     /// Nothing unsafe starts before all workers have reported, or had the time to.
     fn hold_back(&mut self, loss: Loss, clocks: &Clocks) {
-        self.known_loss = Some(loss);
         let rows = self.store.reader().workers().ok();
         let mut awaited: Option<BTreeMap<WorkerId, Epoch>> = rows.map(|rows| {
-            let on_record: BTreeSet<WorkerId> = rows.iter().map(|row| row.id).collect();
-            // Who was enrolled in the time that is lost cannot come again as who it was, and has what it has.
-            let unknown = self.links.values().filter(|link| !link.dismissed && !on_record.contains(&link.worker));
-            let known = rows.iter().filter(|row| self.is_awaited(row, clocks)).map(|row| (row.id, row.epoch));
-            known.chain(unknown.map(|link| (link.worker, link.epoch))).collect()
+            let remembered = loss.remembered.iter().map(|(worker, epoch)| (WorkerId(*worker), Epoch(*epoch)));
+            let here = rows.iter().filter(|row| self.is_awaited(row, clocks)).map(|row| (row.id, row.epoch));
+            remembered.chain(self.remembered_here(clocks)).chain(here).collect()
         });
         let (mut until, mut withheld) = (Heard(loss.until), BTreeSet::new());
         if let Some(before) = self.amnesia.take() {
@@ -147,17 +170,25 @@ impl<S: Store> Core<S> {
             withheld = before.withheld;
         }
         self.amnesia = Some(Amnesia { until, awaited, let_in: BTreeSet::new(), withheld });
+        self.known_loss = Some(loss);
     }
 
     /// It may have something: it is connected or was lately, by its row or as this server remembers.
     fn is_awaited(&self, row: &WorkerRow, clocks: &Clocks) -> bool {
-        let window = self.config.rules.recovery_window;
-        let lately = |left: Option<Heard>| left.is_some_and(|left| clocks.heard < left + window);
-        let remembered =
-            self.roster.get(row.id).is_some_and(|known| known.link.is_some() || known.elsewhere || lately(known.left));
-        // One that has never been here has nothing; but that it was here may be what is lost.
-        let on_record = row.epoch > Epoch::default() && (row.left_heard.is_none() || lately(row.left_heard));
-        row.removed_at.is_none() && (remembered || on_record)
+        let remembered = self
+            .roster
+            .get(row.id)
+            .is_some_and(|known| known.link.is_some() || known.elsewhere || self.was_lately(known.left, clocks));
+        row.removed_at.is_none() && (remembered || self.is_shown_as_here(row, clocks))
+    }
+
+    /// The same by its row alone. One that has never been here has nothing; but that it was here may be what is lost.
+    fn is_shown_as_here(&self, row: &WorkerRow, clocks: &Clocks) -> bool {
+        row.epoch > Epoch::default() && (row.left_heard.is_none() || self.was_lately(row.left_heard, clocks))
+    }
+
+    fn was_lately(&self, left: Option<Heard>, clocks: &Clocks) -> bool {
+        left.is_some_and(|left| clocks.heard < left + self.config.rules.recovery_window)
     }
 
     /// Some server remembers what the rows do not say any more. Memory is dropped, and everyone connected here asked to say
@@ -205,11 +236,10 @@ impl<S: Store> Core<S> {
 
     /// The last loss that is on record, if there is one.
     fn last_loss(&self) -> Result<Option<Loss>, StoreError> {
-        let text = self.store.reader().meta(AMNESIA_KEY)?;
-        Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
+        Ok(loss(self.store.reader().meta(AMNESIA_KEY)?.as_deref()))
     }
 
-    fn is_over(&self, loss: Loss) -> Result<bool, StoreError> {
+    fn is_over(&self, loss: &Loss) -> Result<bool, StoreError> {
         let text = self.store.reader().meta(AMNESIA_OVER_KEY)?;
         Ok(text.is_some_and(|text| text == loss.nonce.to_string()))
     }
@@ -218,11 +248,11 @@ impl<S: Store> Core<S> {
     pub(super) fn inherit_amnesia(&mut self) -> Result<(), StoreError> {
         self.look_for_restore()?;
         let Some(loss) = self.last_loss()? else { return Ok(()) };
-        self.known_loss = Some(loss);
         let until = Heard(loss.until);
-        if until > self.hearing.clocks(self.tick.now).heard && !self.is_over(loss)? {
+        if until > self.hearing.clocks(self.tick.now).heard && !self.is_over(&loss)? {
             self.amnesia = Some(Amnesia { until, ..Amnesia::default() });
         }
+        self.known_loss = Some(loss);
         Ok(())
     }
 
@@ -232,13 +262,26 @@ impl<S: Store> Core<S> {
             return Ok(());
         }
         self.look_for_restore()?;
-        let Some(loss) = self.last_loss()? else { return Ok(()) };
-        if loss.is_news_after(self.known_loss) && self.forgotten.is_none() {
+        let loss = self.last_loss()?;
+        self.hear_of(loss);
+        Ok(())
+    }
+
+    fn hear_of(&mut self, loss: Option<Loss>) {
+        if let Some(loss) = loss.filter(|loss| loss.is_news_after(self.known_loss.as_ref()) && self.forgotten.is_none())
+        {
             tracing::warn!("another server has noticed that commits were lost");
             self.hold_back(loss, &self.hearing.clocks(self.tick.now));
             self.forgotten = Some(Evidence::OnRecord);
         }
-        Ok(())
+    }
+
+    /// Whether the rows, as they were when the round began, say what this server remembers, and what others say of losses.
+    fn hold_against(&mut self, record: &Record) {
+        self.compare_with(record.last_event, &record.servers);
+        let setting = |key| record.settings.get(key).map(String::as_str);
+        self.restore_was_said(setting(RESTORED_KEY), setting(TOLD_KEY));
+        self.hear_of(loss(setting(AMNESIA_KEY)));
     }
 
     /// Whether the worker is to come again with what it has put away: the word of that may be lost. One that comes with it
@@ -278,7 +321,7 @@ impl<S: Store> Core<S> {
             tracing::info!("workers have reported, or had the time to: steps start again");
             // Another server may remember somebody who has not reported.
             if !self.siblings.is_shared() {
-                round.meta(AMNESIA_OVER_KEY, &self.known_loss.map(|loss| loss.nonce));
+                round.meta(AMNESIA_OVER_KEY, &self.known_loss.as_ref().map(|loss| loss.nonce));
             }
             self.noticed.read_again(amnesia.withheld);
         }
@@ -287,11 +330,12 @@ impl<S: Store> Core<S> {
     /// Asked before something starts: with several servers a loss may not be noticed yet, since others write on, or may be
     /// known to another one only.
     pub(super) fn has_lost_commits(&mut self, round: &mut Round) -> bool {
-        if self.siblings.is_shared()
-            && round.first_start()
-            && let Err(error) = self.compare_memory().and_then(|()| self.hear_of_losses())
-        {
-            tracing::warn!(%error, "the rows could not be held against what is remembered");
+        if self.siblings.is_shared() && round.first_start() {
+            if let Some(record) = self.ahead.take_record() {
+                self.hold_against(&record);
+            } else if let Err(error) = self.compare_memory().and_then(|()| self.hear_of_losses()) {
+                tracing::warn!(%error, "the rows could not be held against what is remembered");
+            }
         }
         self.forgotten.is_some()
     }
@@ -370,6 +414,11 @@ impl<S: Store> Core<S> {
             }
         }
     }
+}
+
+/// The loss that the setting speaks of.
+fn loss(text: Option<&str>) -> Option<Loss> {
+    text.and_then(|text| serde_json::from_str(text).ok())
 }
 
 /// Why a worker is sent away only to come back.

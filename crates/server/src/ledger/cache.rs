@@ -12,8 +12,13 @@ use store::{Store, StoreError};
 use crate::settings::DefinitionSettings;
 use crate::tasks::{self, Bound};
 
-/// Steps kept in memory over all jobs; beyond that, jobs that nobody touches now are dropped and read again when needed.
-const CACHED_STEPS_MAX: usize = 400_000;
+/// Steps kept in memory over all jobs, at less than a kilobyte each; beyond that, jobs are dropped and read again when needed.
+/// Whoever waits with a million steps in all is served in turn, and to read jobs of thousands of steps for each turn would take
+/// far longer than the turn.
+const CACHED_STEPS_MAX: usize = 1_500_000;
+
+/// Jobs that are read together.
+const LOADED_AT_ONCE: usize = 200;
 
 /// Definitions kept for jobs that share a text.
 const CACHED_DEFINITIONS_MAX: usize = 10_000;
@@ -52,13 +57,30 @@ impl Cache {
     ) -> Result<&mut Cached, LoadError> {
         if !self.jobs.contains_key(&id) {
             let stored = store.load_job(id).inspect_err(|error| self.missed(error))?.ok_or(LoadError::NotFound)?;
-            let (job, meta) = definitions.load(&stored)?;
-            if job.is_final() {
-                self.over.push(id);
-            }
-            self.insert(Cached { job, meta });
+            self.take_in(&stored, definitions)?;
         }
         self.jobs.get_mut(&id).ok_or(LoadError::NotFound)
+    }
+
+    /// Reads jobs anew, many at once. What cannot be read so is read when it is needed, and says why it cannot.
+    pub(super) fn load_anew(&mut self, ids: &[JobId], store: &mut dyn Store, definitions: &Definitions) {
+        ids.iter().for_each(|id| self.drop_job(*id));
+        for some in ids.chunks(LOADED_AT_ONCE) {
+            let Ok(found) = store.load_jobs(some) else { return };
+            for stored in found {
+                // One that cannot be understood is looked at again by itself.
+                let _ = self.take_in(&stored, definitions);
+            }
+        }
+    }
+
+    fn take_in(&mut self, stored: &StoredJob, definitions: &Definitions) -> Result<(), StoreError> {
+        let (job, meta) = definitions.load(stored)?;
+        if job.is_final() {
+            self.over.push(job.id);
+        }
+        self.insert(Cached { job, meta });
+        Ok(())
     }
 
     pub(super) fn get(&self, id: JobId) -> Option<&Cached> {
@@ -111,13 +133,25 @@ impl Cache {
         *self = Cache::default();
     }
 
+    /// Drops jobs of so many steps, whichever: who is needed next is not known, and most of those that stay will be.
+    fn make_room(&mut self, steps: usize) {
+        let mut missing = steps;
+        let dropped = self.jobs.values().take_while(|cached| {
+            let wanted = missing > 0;
+            missing = missing.saturating_sub(cached.job.steps.len().max(1));
+            wanted
+        });
+        let dropped: Vec<JobId> = dropped.map(|cached| cached.job.id).collect();
+        dropped.into_iter().for_each(|job| self.drop_job(job));
+    }
+
     /// Called between rounds, when nothing is half-done. `finished`: jobs that ended with the last one.
     pub(super) fn trim(&mut self, finished: impl IntoIterator<Item = JobId>) {
         for job in std::mem::take(&mut self.over).into_iter().chain(finished) {
             self.drop_job(job);
         }
         if self.steps > CACHED_STEPS_MAX {
-            self.clear();
+            self.make_room(self.steps - CACHED_STEPS_MAX);
         }
     }
 }
@@ -156,7 +190,7 @@ impl Definitions {
         let settings = DefinitionSettings::from_json(&row.settings)?;
         let (task, problems) = spec::task::parse_stored(&row.source, "stored task", &settings.options());
         let Some(task) = task else {
-            let first = problems.first().map(|p| p.message.clone()).unwrap_or_default();
+            let first = problems.iter().find(|p| p.is_error()).map(|p| p.message.clone()).unwrap_or_default();
             return Err(format!("its stored task cannot be read: {first}"));
         };
         let Bound { definition, children } = tasks::bind(&task.definition, &settings)?;

@@ -54,12 +54,11 @@ impl<S: Store> Core<S> {
         self.definitions.remember(birth.task.hash, birth.task.definition.clone());
         self.bring_definition(birth.task.hash, by, round);
         round.tie(by, birth.id);
+        // What a job that was told begins at its end may have been begun before, in the time that is lost.
+        let told = self.cache.get(by).and_then(|cached| cached.job.header.restored_at);
         let (ctx, _) = self.ctx(round.clocks);
-        let (job, changes) = engine::bear(birth, &ctx);
+        let (job, changes) = engine::bear(birth, told.filter(|_| birth.parent.is_none()), &ctx);
         self.enter(Cached { job, meta }, &changes, round);
-        if birth.parent.is_none() {
-            self.pass_doubt_on(by, birth.id, round);
-        }
         // It may have run before, in a time that the database has lost.
         self.adopt_unborn(by, birth.id, round);
     }

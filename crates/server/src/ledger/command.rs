@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use engine::definition::Definition;
-use engine::{Event, JobId, Rejection, Time, WorkerId};
+use engine::{Clocks, Event, Job, JobId, Rejection, Time, WorkerId};
 use protocol::attempt::Ticket;
 use protocol::link::{Hello, LogHeader, ServerMessage, WorkerMessage};
 use serde_json::Value;
@@ -86,11 +86,28 @@ pub struct IdempotencyKey {
     pub request_hash: [u8; 32],
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Submitted {
     pub job: JobId,
     /// The key was used before: this is the job from then.
     pub repeated: bool,
+    /// A small new job, so that whoever answers for it need not read what was only just written.
+    pub made: Option<Box<Made>>,
+}
+
+impl Submitted {
+    pub(crate) fn plain(job: JobId, repeated: bool) -> Submitted {
+        Submitted { job, repeated, made: None }
+    }
+}
+
+/// A job as the commit left it that made it.
+#[derive(Debug, Clone)]
+pub struct Made {
+    pub job: Job,
+    pub clocks: Clocks,
+    /// What happened to the job since has a higher number.
+    pub last_event: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -23,6 +23,7 @@ use crate::random::Random;
 use crate::retention::RetentionRules;
 use crate::scaler::{NoScaler, Scaler};
 
+use super::ahead::Ahead;
 use super::amnesia::{Amnesia, Evidence, Loss};
 use super::beats::Beats;
 use super::begun::Begun;
@@ -32,7 +33,7 @@ use super::command::{Command, EventError, LinkEvent, LogFrame};
 use super::groups::Groups;
 use super::hearing::{Hearing, HearingRules, Listened};
 use super::knock::Knock;
-use super::leases::Leases;
+use super::leases::{self, Leases};
 use super::links::Link;
 use super::losses::CutOff;
 use super::notice::Noticed;
@@ -43,6 +44,7 @@ use super::round::Round;
 use super::schedules::{self, Schedules};
 use super::siblings::{self, Siblings};
 use super::sweep::SweepRules;
+use super::unsure::Fate;
 
 /// Fences are taken from the store in blocks, so that an offer costs no statement of its own.
 const FENCE_BLOCK: u64 = 10_000;
@@ -63,6 +65,8 @@ const CHECKS_PER_ROUND: usize = 500;
 pub struct Core<S> {
     pub(super) store: S,
     pub(super) cache: Cache,
+    /// What was read for the round that is being decided.
+    pub(super) ahead: Ahead,
     pub(super) definitions: Arc<Definitions>,
     pub(super) queue: Queue,
     pub(super) roster: Roster,
@@ -153,7 +157,7 @@ pub struct CoreConfig {
 pub(super) struct Prepared {
     pub(super) commands: Vec<Command>,
     pub(super) round: Box<Round>,
-    batch: Batch,
+    pub(super) batch: Batch,
     /// It was tried, and nobody knows what became of it.
     unsure: bool,
 }
@@ -197,6 +201,7 @@ impl<S: Store> Core<S> {
         let mut core = Core {
             store,
             cache: Cache::default(),
+            ahead: Ahead::default(),
             definitions,
             queue: Queue::default(),
             roster: Roster::default(),
@@ -317,6 +322,7 @@ impl<S: Store> Core<S> {
         }
         self.settle_amnesia(&mut round);
         round.hung_up = commands.iter().filter_map(hung_up).collect();
+        self.look_ahead(&commands);
         let mut kept = Vec::with_capacity(commands.len());
         for command in commands {
             if let Some(command) = self.run_at_once(command, now) {
@@ -334,6 +340,7 @@ impl<S: Store> Core<S> {
             self.decide(&hello, &mut round);
             kept.push(hello);
         }
+        self.ahead = Ahead::default();
         if let Some(error) = round.unread.take() {
             return self.decide_anew(kept, round, forgotten, error);
         }
@@ -374,10 +381,17 @@ impl<S: Store> Core<S> {
             self.finish(prepared, &store::Committed::default());
             return Commit::Done;
         }
-        let known = if prepared.unsure { self.was_committed(&prepared.batch) } else { Ok(None) };
-        let outcome = match known {
-            Ok(Some(committed)) => Ok(committed),
-            Ok(None) => self.store.commit(&prepared.batch),
+        let fate = if prepared.unsure { self.fate_of(&prepared.batch) } else { Ok(Fate::Absent) };
+        let outcome = match fate {
+            Ok(Fate::Committed(committed)) => Ok(committed),
+            Ok(Fate::Absent) => {
+                leases::about_to_write(&prepared.batch);
+                self.store.commit(&prepared.batch)
+            }
+            Ok(Fate::Untold) => {
+                self.leave_untold(prepared);
+                return Commit::Split;
+            }
             Err(error) => Err(error),
         };
         match outcome {
@@ -470,11 +484,15 @@ impl<S: Store> Core<S> {
     fn run_at_once(&mut self, command: Command, now: Time) -> Option<Command> {
         match command {
             Command::WithStore(call) => {
+                self.ahead = Ahead::default();
                 call(&mut self.store, now);
                 self.look_for_post();
             }
             Command::Changed => self.noticed.hurry(),
-            Command::Prune(order, reply) => drop(reply.send(self.prune(order))),
+            Command::Prune(order, reply) => {
+                self.ahead = Ahead::default();
+                let _ = reply.send(self.prune(order));
+            }
             Command::Inspect(look) => look(&self.roster),
             other => return Some(other),
         }

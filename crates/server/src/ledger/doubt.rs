@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use engine::definition::{OnDisconnect, StepDef, Work};
+use engine::event::{About, AttemptNews};
 use engine::state::Ground;
-use engine::{AttemptId, JobId, StepIx, Time};
+use engine::{AttemptId, Changes, JobId, StepIx, Time};
 use planted::Bug;
 use store::{Store, StoreError};
 
@@ -31,6 +32,22 @@ pub fn slot_held_until(def: &StepDef, given_up_at: Time, window: Duration, longe
 }
 
 impl<S: Store> Core<S> {
+    /// What is given up now may be known to be over: a worker that has it, and that it was not given to, has said so before. The
+    /// verdict stands, and the doubt does not come back.
+    pub(super) fn keep_what_is_certain(&mut self, changes: &mut Changes) {
+        for attempt in changes.attempts.iter_mut().filter(|attempt| attempt.ended_at.is_some() && !attempt.confirmed) {
+            let row = self.store.reader().attempt(attempt.live.attempt).inspect_err(|error| self.cache.missed(error));
+            if !matches!(row, Ok(Some(row)) if row.confirmed) {
+                continue;
+            }
+            attempt.confirmed = true;
+            let given_up = attempt.step;
+            changes.notes.retain(|note| {
+                !matches!(note.about, About::Attempt { step, what: AttemptNews::Unconfirmed, .. } if step == given_up)
+            });
+        }
+    }
+
     /// Until when this job, which is over, holds its slot by what may still run of it; none if nothing may.
     pub(super) fn doubt_until(&mut self, job: JobId, round: &Round) -> Result<Option<Time>, StoreError> {
         if self.groups.settled.contains(&job) || planted::is(Bug::SlotFreedAtVerdict) {

@@ -91,6 +91,8 @@ struct Own {
     awake: Tick,
     /// Since when it has listened without a break.
     stretch_from: Heard,
+    /// Since when it has not listened for long enough at a time, as it was when it last began anew.
+    unsettled_since: Heard,
     /// It judges nobody before, whoever else may; this is past where it is alone, and the row says it all.
     verdicts_from: Heard,
 }
@@ -129,7 +131,13 @@ impl Hearing {
             verdicts_from: Heard::MIN,
             alarmed: false,
         });
-        let own = Own { marked_at: known.mark_at, awake: tick, stretch_from: Heard::MIN, verdicts_from: Heard::MIN };
+        let own = Own {
+            marked_at: known.mark_at,
+            awake: tick,
+            stretch_from: Heard::MIN,
+            unsettled_since: Heard::MIN,
+            verdicts_from: Heard::MIN,
+        };
         let mut hearing = Hearing { row: known, mono: tick.mono, age: Duration::ZERO, own };
         let deaf = tick.now.since(known.mark_at);
         if stored.is_none() && !strangers {
@@ -137,9 +145,8 @@ impl Hearing {
         }
         if let Some(last_well) = beside {
             hearing.age = deaf;
-            hearing.missed(tick, rules);
             // Servers that start again and again, one beside the other, must not leave every verdict to the next one.
-            hearing.own.verdicts_from = hearing.own.verdicts_from.min(last_well + rules.at_last);
+            hearing.begin_anew(hearing.heard_at(tick, rules), last_well, rules);
             return Listened { mark: true, ..hearing.listen(tick, false, rules) };
         }
         Listened { before: stored, ..hearing.after(tick, deaf, None, rules) }
@@ -188,11 +195,19 @@ impl Hearing {
         self.own.marked_at = at;
     }
 
-    /// It did not listen while others did: from now on it does.
-    pub(super) fn missed(&mut self, tick: Tick, rules: &HearingRules) {
+    /// It did not listen for so long while others did: from now on it does. Servers that miss something again and again must
+    /// not leave every verdict to each other, either; but only what it heard itself counts.
+    pub(super) fn missed(&mut self, missed: Duration, tick: Tick, rules: &HearingRules) {
         let heard = self.heard_at(tick, rules);
+        let was_well = heard.since(self.own.stretch_from + missed) >= rules.stretch;
+        let unsettled_since = if was_well { heard } else { self.own.unsettled_since + missed };
+        self.begin_anew(heard, unsettled_since, rules);
+    }
+
+    fn begin_anew(&mut self, heard: Heard, unsettled_since: Heard, rules: &HearingRules) {
         self.own.stretch_from = heard;
-        self.own.verdicts_from = heard + rules.stretch;
+        self.own.unsettled_since = unsettled_since;
+        self.own.verdicts_from = (heard + rules.stretch).min(unsettled_since + rules.at_last);
     }
 
     /// Hearing time at this tick, if nobody else has made a mark since.
@@ -453,7 +468,7 @@ mod tests {
         fn wake(&mut self) -> Duration {
             let missed = self.hearing.wake(self.tick, &rules());
             if !missed.is_zero() {
-                self.hearing.missed(self.tick, &rules());
+                self.hearing.missed(missed, self.tick, &rules());
             }
             let listened = self.hearing.listen(self.tick, false, &rules());
             assert_eq!(self.take(listened), Duration::ZERO, "while a sibling hears nothing is deaf");
@@ -494,6 +509,13 @@ mod tests {
         assert!(second.wake() > HOUR - 4 * SECOND);
         assert!(!second.judges() && first.judges());
         assert_eq!(second.hearing.row.deaf_us, 0);
+        // What it misses again is not among the time after which it judges at last.
+        mark_in_turn(&mut first, &mut second, 30 * SECOND);
+        second.freeze(HOUR);
+        first.run(HOUR);
+        second.hearing.take_over(first.hearing.row, second.tick);
+        second.wake();
+        assert!(!second.judges());
     }
 
     #[test]
@@ -538,6 +560,36 @@ mod tests {
             hearing.clocks(tick.now).may_judge(Heard::MIN)
         };
         assert!(!starts(20 * MINUTE - SECOND) && starts(20 * MINUTE));
+    }
+
+    /// One does not look up while the other goes on; then both do for half a minute.
+    fn miss(late: &mut Server, awake: &mut Server) {
+        late.freeze(5 * SECOND);
+        for _ in 0..5 {
+            awake.freeze(SECOND);
+            awake.wake();
+        }
+        mark_in_turn(late, awake, 30 * SECOND);
+    }
+
+    #[test]
+    fn servers_that_miss_something_again_and_again_beside_each_other_judge_at_last() {
+        let mut first = Server::new();
+        first.run(MINUTE);
+        let mut second = first.sibling();
+        mark_in_turn(&mut first, &mut second, 2 * MINUTE);
+        let mut last = 0;
+        for round in 1..=30 {
+            miss(&mut first, &mut second);
+            miss(&mut second, &mut first);
+            if !first.judges() && !second.judges() {
+                last = round;
+            }
+        }
+        assert_eq!(last, 18, "in all each listens for ten windows, 66 s of 70 s");
+        mark_in_turn(&mut first, &mut second, 90 * SECOND);
+        miss(&mut first, &mut second);
+        assert!(!first.judges() && second.judges(), "both were well, and one has missed something since");
     }
 
     #[test]

@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use engine::{Heard, Time};
+use pause::Point;
 use store::{Batch, Claim, Committed, Lease, Store, Tenure};
 
 use super::core::Core;
@@ -26,6 +27,13 @@ impl Leases {
         if !self.held.contains_key(&lease) {
             self.hurry.insert(lease);
         }
+    }
+}
+
+/// What was decided as the one who fires triggers is about to be written.
+pub(super) fn about_to_write(batch: &Batch) {
+    if !batch.jobs.is_empty() && batch.under.iter().any(|tenure| tenure.lease == Lease::Cron) {
+        pause::at(Point::Firing);
     }
 }
 

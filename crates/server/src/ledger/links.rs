@@ -17,6 +17,7 @@ use store::rows::LateOutcome;
 use uuid::Uuid;
 
 use crate::dispatch::{LinkId, Place};
+use crate::explain::late_in_words;
 
 use super::command::{EventError, LinkSender};
 use super::core::Core;
@@ -119,7 +120,9 @@ impl<S: Store> Core<S> {
         if self.roster.heard_from(worker, round.now) {
             round.seen.insert(worker, round.now);
         }
-        if let Some(known) = self.links.get_mut(&link).filter(|l| !l.used) {
+        if messages.iter().any(follows_a_welcome)
+            && let Some(known) = self.links.get_mut(&link).filter(|l| !l.used)
+        {
             known.used = true;
             round.used_epochs.insert(worker, known.epoch);
         }
@@ -264,6 +267,7 @@ impl<S: Store> Core<S> {
     fn tell_late(&mut self, link: LinkId, place: Place, attempt: AttemptId, outcome: &str, round: &mut Round) {
         let row = self.store.reader().attempt(attempt).ok().flatten();
         let Some(row) = row.filter(|row| !row.reported) else { return };
+        let outcome = late_in_words(outcome);
         let reason = format!("attempt {} reported its end after it was given up: {outcome}", row.number);
         self.tell_news(link, place, AttemptNews::LateOutcome, reason, round);
     }
@@ -567,6 +571,22 @@ pub(super) fn report(end: &End) -> Report {
         artifacts: end.artifacts.as_ref().map(artifacts),
         usage: Usage { duration_ms: Some(end.duration_ms), cpu_ms: end.cpu_ms, memory_bytes_max: end.memory_bytes_max },
         cleanup: end.cleanup.as_ref().map(cleanup),
+    }
+}
+
+/// Only who has its welcome says this. A newer worker may say more along with its hello, and pings are answered before.
+fn follows_a_welcome(message: &WorkerMessage) -> bool {
+    match message {
+        WorkerMessage::Hello(_) | WorkerMessage::Ping { .. } | WorkerMessage::Pong { .. } | WorkerMessage::Unknown => {
+            false
+        }
+        WorkerMessage::Accept { .. }
+        | WorkerMessage::Refuse { .. }
+        | WorkerMessage::Started { .. }
+        | WorkerMessage::Ended { .. }
+        | WorkerMessage::Lost { .. }
+        | WorkerMessage::Heartbeat(_)
+        | WorkerMessage::Renew { .. } => true,
     }
 }
 

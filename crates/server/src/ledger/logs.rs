@@ -16,7 +16,7 @@ use super::round::Round;
 
 impl Round {
     /// Where a log stands with what this round adds to it, be it on another link of the same worker.
-    fn stands(&self, attempt: AttemptId, stored: LogPosition) -> LogPosition {
+    pub(super) fn stands(&self, attempt: AttemptId, stored: LogPosition) -> LogPosition {
         let added = self.logs.iter().rfind(|append| append.attempt == attempt);
         let position = added.map_or(stored, |append| LogPosition {
             last_seq: append.last_seq,
@@ -27,6 +27,11 @@ impl Round {
         });
         let here = self.marks.iter().filter(|mark| (mark.attempt, mark.after_seq) == (attempt, position.last_seq));
         LogPosition { announced: position.announced + here.map(|mark| mark.missing).sum::<u64>(), ..position }
+    }
+
+    /// Whether every line of this log is in the round.
+    fn writes_all_of(&self, attempt: AttemptId) -> bool {
+        self.logs.iter().find(|append| append.attempt == attempt).is_some_and(|first| first.first_seq == 1)
     }
 }
 
@@ -187,7 +192,8 @@ impl<S: Store> Core<S> {
     /// server; if they were nothing but pieces of a log, no event and no mark tells of it. What is missing is asked for.
     pub(super) fn is_whole_on_record(&mut self, link: LinkId, ticket: Ticket, round: &mut Round) -> bool {
         let attempt = AttemptId(ticket.attempt);
-        if !self.siblings.is_shared() {
+        // What this round writes from its first line on had nothing that could be lost.
+        if !self.siblings.is_shared() || round.writes_all_of(attempt) {
             return true;
         }
         if let Some(known) = self.links.get_mut(&link) {
@@ -227,7 +233,7 @@ impl<S: Store> Core<S> {
             return Some(*known);
         }
         self.place(attempt)?;
-        let state = match self.store.reader().log_state(attempt) {
+        let state = match self.ahead.log(attempt).map_or_else(|| self.store.reader().log_state(attempt), Ok) {
             Ok(state) => state,
             Err(error) => {
                 tracing::warn!(%attempt, %error, "a log's position could not be read");

@@ -144,7 +144,8 @@ impl<S: Store> Core<S> {
                 round.log_deadlines.push(LogDeadline { attempt: due.attempt, close_at, end_seq: due.end_seq });
                 continue;
             }
-            let text = closing_text(due);
+            let stored = round.stands(due.attempt, self.store.reader().log_state(due.attempt)?.into());
+            let text = closing_text(due, stored.announced);
             for position in self.links.values_mut().filter_map(|l| l.logs.get_mut(&due.attempt)) {
                 position.closed = text.is_some();
             }
@@ -173,11 +174,11 @@ fn gap_text(count: u64, cause: MissingCause) -> String {
     }
 }
 
-/// None where no line is missing: only the word that the log is whole did not come.
-fn closing_text(due: DueLog) -> Option<String> {
-    match due.end_seq {
-        Some(end) if end <= due.last_seq => None,
-        Some(end) => Some(format!("--- {} log lines were not received: worker lost ---", end - due.last_seq)),
+/// None where no line is missing but those of which that was said: only the word that the log is whole did not come.
+fn closing_text(due: DueLog, announced: u64) -> Option<String> {
+    match due.end_seq.map(|end| end.saturating_sub(due.last_seq + announced)) {
+        Some(0) => None,
+        Some(missing) => Some(format!("--- {missing} log lines were not received: worker lost ---")),
         None => Some("--- an unknown number of log lines were not received: worker lost ---".to_owned()),
     }
 }
@@ -232,7 +233,7 @@ mod tests {
              2847 log lines dropped due to buffer overflow. ---"
         );
         let attempt = AttemptId(Uuid::nil());
-        let due = |last_seq, end_seq| closing_text(DueLog { attempt, last_seq, end_seq, worker: None });
+        let due = |last_seq, end_seq| closing_text(DueLog { attempt, last_seq, end_seq, worker: None }, 0);
         assert_eq!(due(3, Some(9)).as_deref(), Some("--- 6 log lines were not received: worker lost ---"));
         assert_eq!(due(9, Some(9)), None);
         assert!(due(9, None).is_some_and(|text| text.contains("log lines were not received: worker lost")));

@@ -12,6 +12,7 @@
 
 mod absence;
 mod again;
+mod ahead;
 mod amnesia;
 mod attempt_spec;
 mod beats;
@@ -38,6 +39,7 @@ mod letters;
 mod links;
 mod logs;
 mod losses;
+mod made;
 mod marks;
 mod notice;
 mod notices;
@@ -65,7 +67,7 @@ pub use breaker::MassLoss;
 pub use cache::Definitions;
 pub use census::Census;
 pub use command::{
-    Command, EventError, IdempotencyKey, LinkEvent, LinkOut, LinkSender, LogFrame, Submit, SubmitError, Submitted,
+    Command, EventError, IdempotencyKey, LinkEvent, LinkOut, LinkSender, LogFrame, Made, Submit, SubmitError, Submitted,
 };
 pub use core::{Commit, Core, CoreConfig};
 pub use doubt::slot_held_until;

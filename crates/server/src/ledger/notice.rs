@@ -122,13 +122,18 @@ impl<S: Store> Core<S> {
             self.noticed.later.remove(&(at, job));
             self.noticed.moved.insert(job);
         }
+        let mut moved = Vec::new();
         for job in std::mem::take(&mut self.noticed.moved) {
-            if let Some(until) = self.aside.get(&job) {
+            match self.aside.get(&job) {
                 // What follows from its rows cannot be written now.
-                self.noticed.look_at(job, *until);
-                continue;
+                Some(until) => self.noticed.look_at(job, *until),
+                None => moved.push(job),
             }
-            self.read_anew(job);
+        }
+        // All of them first: what follows from one may be about another.
+        self.cache.load_anew(&moved, &mut self.store, &self.definitions);
+        for job in moved {
+            self.index_anew(job);
             self.heed(job, round);
             self.check_soon(round.now);
             round.heeded.insert(job);
@@ -168,6 +173,11 @@ impl<S: Store> Core<S> {
     /// its rows.
     fn read_anew(&mut self, job: JobId) {
         self.cache.drop_job(job);
+        self.index_anew(job);
+    }
+
+    /// Queue and roster, as the job has them.
+    fn index_anew(&mut self, job: JobId) {
         let loaded = self.cache.load(job, &mut self.store, &self.definitions);
         if let Err(LoadError::Store(StoreError::Unavailable { .. })) = loaded {
             return self.noticed.look_at(job, self.tick.now + LOOK_EVERY);

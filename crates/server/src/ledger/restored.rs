@@ -6,6 +6,7 @@
 //! put on record that they were, together with the loss of commits that it means.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use engine::{Event, JobId, Time};
 use store::{Batch, Store, StoreError};
@@ -17,13 +18,16 @@ use super::core::Core;
 use super::round::Round;
 
 /// The key of the store's settings with an operator's word: the time at which it was given.
-const RESTORED_KEY: &str = "restored";
+pub(super) const RESTORED_KEY: &str = "restored";
 
 /// The key of the store's settings with the last word after which all jobs were told.
-const TOLD_KEY: &str = "restored-told";
+pub(super) const TOLD_KEY: &str = "restored-told";
 
 /// Jobs looked at, and told if they are open, in one transaction.
 const JOBS_PER_COMMIT: usize = 200;
+
+/// After so long it is tried again to tell those that could not be told.
+const TELL_AGAIN: Duration = Duration::from_secs(60);
 
 /// Behind all jobs.
 const LAST: JobId = JobId(Uuid::max());
@@ -42,7 +46,7 @@ pub fn say_restored(store: &mut dyn Store, clock: Time) -> Result<Option<Restore
     let Some(mark) = reader.hearing()? else { return Ok(None) };
     // The installation's time never goes back, and each word has a time of its own.
     let now = clock.max(mark.mark_at);
-    let before = at(reader.meta(RESTORED_KEY)?).unwrap_or_default();
+    let before = at(reader.meta(RESTORED_KEY)?.as_deref()).unwrap_or_default();
     let at = now.max(Time(before.0 + 1));
     let (mut after, mut open_jobs) = (None, 0);
     loop {
@@ -63,12 +67,14 @@ pub(super) struct Restore {
     told: Option<Time>,
     /// All were told, and the rows do not say so yet.
     unsaid: bool,
-    /// Jobs that could not be told, since they cannot be written. Nothing of them starts.
+    /// Jobs that could not be told, since they could not be written. Nothing of them starts.
     untold: BTreeSet<JobId>,
+    /// When those are told again, by this process's own clock.
+    again_at: Duration,
 }
 
 impl Restore {
-    /// Jobs are to be told of it.
+    /// All jobs are to be told of it.
     fn pending(&self) -> Option<Time> {
         self.said_at.filter(|at| self.told < Some(*at) && !self.unsaid && self.untold.is_empty())
     }
@@ -86,20 +92,27 @@ impl Restore {
 impl<S: Store> Core<S> {
     pub(super) fn look_for_restore(&mut self) -> Result<(), StoreError> {
         let reader = self.store.reader();
-        let said_at = at(reader.meta(RESTORED_KEY)?);
-        if said_at == self.restore.said_at {
-            return Ok(());
+        let (said, told) = (reader.meta(RESTORED_KEY)?, reader.meta(TOLD_KEY)?);
+        self.restore_was_said(said.as_deref(), told.as_deref());
+        Ok(())
+    }
+
+    /// What the settings say now.
+    pub(super) fn restore_was_said(&mut self, said: Option<&str>, told: Option<&str>) {
+        let (said_at, told) = (at(said), at(told));
+        // The word may stand while it is lost that all were told.
+        if said_at == self.restore.said_at && told >= self.restore.told {
+            return;
         }
-        self.restore = Restore { said_at, told: at(reader.meta(TOLD_KEY)?), ..Restore::default() };
+        self.restore = Restore { said_at, told, ..Restore::default() };
         if self.restore.pending().is_some() {
             self.forgotten.get_or_insert(SAID_SO);
         }
-        Ok(())
     }
 
     /// Before anything is decided on what the rows say.
     pub(super) fn tell_of_restore(&mut self) -> Result<(), StoreError> {
-        let Some(at) = self.restore.pending() else { return Ok(()) };
+        let Some(at) = self.restore.pending() else { return self.tell_the_untold() };
         tracing::error!(
             "an operator says that the database was restored: steps that may have run in the time that is lost are held, until \
              somebody says what is to become of them"
@@ -117,6 +130,24 @@ impl<S: Store> Core<S> {
         Ok(())
     }
 
+    /// What the database does not take now it may take later; until then nothing of such a job can start.
+    fn tell_the_untold(&mut self) -> Result<(), StoreError> {
+        let Some(at) = self.restore.said_at else { return Ok(()) };
+        if self.restore.untold.is_empty() || self.tick.mono < self.restore.again_at {
+            return Ok(());
+        }
+        let untold = self.restore.untold.clone();
+        for job in &untold {
+            self.tell(&[*job], at)?;
+        }
+        if self.restore.untold.len() < untold.len() {
+            // Whoever runs something of those that were told now is to say so again.
+            self.forgotten.get_or_insert(SAID_SO);
+        }
+        self.restore.unsaid = self.restore.untold.is_empty();
+        Ok(())
+    }
+
     /// One that cannot be written must not keep the others from being told.
     fn tell(&mut self, jobs: &[JobId], at: Time) -> Result<(), StoreError> {
         match (self.tell_together(jobs, at), jobs) {
@@ -124,6 +155,7 @@ impl<S: Store> Core<S> {
             (Err(error), [job]) => {
                 tracing::error!(%job, %error, "a job cannot be told that the database was restored; nothing of it starts");
                 self.restore.untold.insert(*job);
+                self.restore.again_at = self.tick.mono + TELL_AGAIN;
                 self.cache.clear();
                 self.rebuild_index()
             }
@@ -132,7 +164,10 @@ impl<S: Store> Core<S> {
                 self.rebuild_index()?;
                 jobs.chunks(1).try_for_each(|job| self.tell(job, at))
             }
-            (Ok(()), _) => Ok(()),
+            (Ok(()), jobs) => {
+                jobs.iter().for_each(|job| _ = self.restore.untold.remove(job));
+                Ok(())
+            }
         }
     }
 
@@ -157,18 +192,6 @@ impl<S: Store> Core<S> {
         }
     }
 
-    /// What a job that was told begins at its end may have been begun before, in the time that is lost.
-    pub(super) fn pass_doubt_on(&mut self, from: JobId, to: JobId, round: &mut Round) {
-        let Some(at) = self.cache.get(from).and_then(|cached| cached.job.header.restored_at) else { return };
-        self.put_in_doubt(to, at, round);
-    }
-
-    pub(super) fn put_in_doubt(&mut self, job: JobId, at: Time, round: &mut Round) {
-        if let Err(error) = self.apply(job, &Event::Restored { at }, round) {
-            tracing::debug!(%job, %error, "a job was not put in doubt");
-        }
-    }
-
     pub(super) fn say_restored(&self, round: &mut Round) {
         if let Some(at) = self.restore.said_at.filter(|_| self.restore.unsaid) {
             round.meta(TOLD_KEY, &at.0);
@@ -183,6 +206,6 @@ impl<S: Store> Core<S> {
     }
 }
 
-fn at(text: Option<String>) -> Option<Time> {
+fn at(text: Option<&str>) -> Option<Time> {
     text.and_then(|text| text.parse().ok()).map(Time)
 }

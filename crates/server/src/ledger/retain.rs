@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use engine::{JobId, Time};
+use pause::Point;
 use store::{Lease, Store, StoreError, Tenure};
 
 use crate::retention::{self, Progress, Run};
@@ -170,6 +171,7 @@ impl<S: Store> Core<S> {
         // What a worker here was spoken to about may be spoken of by it.
         let words = self.links.values().flat_map(|link| link.words.values());
         let in_hand: BTreeSet<JobId> = words.map(|word| word.place.job).collect();
+        pause::at(Point::Deleting);
         let step = run.step(&mut self.store, now, Some(tenure), &|job| in_hand.contains(&job))?;
         for job in &step.jobs {
             self.cache.drop_job(*job);

@@ -398,14 +398,15 @@ impl<S: Store> Core<S> {
         let rules = &self.config.rules;
         let ctx =
             engine::Ctx { now, heard, verdicts_from, random, rules, workers: &self.roster, evaluator: &self.evaluator };
-        let changes = match engine::apply(&cached.job, event, &ctx) {
+        let mut changes = match engine::apply(&cached.job, event, &ctx) {
             Ok(changes) => changes,
             // A no is believed only if it is what the rows say, too.
             Err(_) if self.doubt(id, round) => return self.apply(id, event, round),
             Err(rejection) => return Err(rejection.into()),
         };
-        let ends = changes.header.state.is_final();
-        if ends && let Some(parent) = cached.job.parent {
+        let (ends, parent) = (changes.header.state.is_final(), cached.job.parent);
+        self.keep_what_is_certain(&mut changes);
+        if ends && let Some(parent) = parent {
             self.find_ancestors(parent.job, round)?;
         }
         let Some(cached) = self.cache.get_mut(id) else { return Err(EventError::NoSuchJob) };
@@ -460,21 +461,32 @@ impl<S: Store> Core<S> {
             let in_round = round.idempotency.iter().find(|row| row.token == key.token && row.key == key.key).cloned();
             let known = match in_round {
                 Some(row) => Some(row),
-                None => self.store.reader().idempotency(key.token, &key.key)?,
+                None => match self.ahead.key(key) {
+                    Some(known) => known,
+                    None => self.store.reader().idempotency(key.token, &key.key)?,
+                },
             };
             if let Some(row) = known {
                 let same = row.request_hash == key.request_hash;
-                return if same { Ok(Submitted { job: row.job, repeated: true }) } else { Err(SubmitError::KeyReused) };
+                return if same { Ok(Submitted::plain(row.job, true)) } else { Err(SubmitError::KeyReused) };
             }
         }
         let id = JobId(self.random.uuid(round.now));
-        let group = self.group_for(id, &submit.definition, &submit.input, round)?;
+        let group = match self.group_for(id, &submit.definition, &submit.input, round) {
+            Err(full @ SubmitError::GroupFull(_)) => {
+                if let Some(trigger) = &submit.trigger {
+                    self.called_in_vain(trigger, &full.to_string(), round)?;
+                }
+                return Err(full);
+            }
+            group => group?,
+        };
         if let Some(trigger) = &submit.trigger
             && !self.called(trigger, id, round)?
         {
             return Err(SubmitError::Paused);
         }
-        self.new_job(id, submit, group, round);
+        self.new_job(id, submit, group, None, round);
         if let Some(key) = key {
             round.idempotency.push(IdempotencyRow {
                 key: key.key.clone(),
@@ -484,7 +496,7 @@ impl<S: Store> Core<S> {
                 created_at: round.now,
             });
         }
-        Ok(Submitted { job: id, repeated: false })
+        Ok(Submitted::plain(id, false))
     }
 
     /// The concurrency group of a job that is to be made, if that takes it.
@@ -502,13 +514,25 @@ impl<S: Store> Core<S> {
         Ok(group)
     }
 
-    pub(super) fn new_job(&mut self, id: JobId, submit: &Submit, group: Option<Arc<str>>, round: &mut Round) {
+    /// `doubt`: it may have been there before, in a time that is lost; the database was restored at this one.
+    pub(super) fn new_job(
+        &mut self,
+        id: JobId,
+        submit: &Submit,
+        group: Option<Arc<str>>,
+        doubt: Option<Time>,
+        round: &mut Round,
+    ) {
         let input: std::sync::Arc<Value> = std::sync::Arc::new(submit.input.clone());
         let meta = JobMeta { definition: submit.row.hash, input: input.to_string().into() };
         self.definitions.remember(submit.row.hash, submit.definition.clone());
         let (ctx, _) = self.ctx(round.clocks);
         let by = submit.submitted_by.as_str().into();
-        let (job, changes) = engine::submit(id, submit.definition.clone(), input, group, by, &ctx);
+        let definition = submit.definition.clone();
+        let (job, changes) = match doubt {
+            None => engine::submit(id, definition, input, group, by, &ctx),
+            Some(at) => engine::submit_in_doubt(id, definition, input, group, by, at, &ctx),
+        };
         for row in submit.children.iter().chain([&submit.row]) {
             if !submit.children.is_empty() {
                 self.definitions.remember_row(row);
@@ -627,7 +651,10 @@ impl<S: Store> Core<S> {
                         Err(SubmitError::GroupFull(full)) if round.outdates(&full, committed) => {
                             again.push(Command::Submit(submit, reply));
                         }
-                        answer => drop(reply.send(answer)),
+                        answer => {
+                            let answer = answer.map(|made| self.with_job(&made, round.clocks, committed));
+                            drop(reply.send(answer));
+                        }
                     }
                 }
                 Command::Event { job, event, reply } => {
@@ -752,6 +779,9 @@ impl<S: Store> Core<S> {
     pub(super) fn place(&mut self, attempt: AttemptId) -> Option<Place> {
         if let Some(place) = self.roster.place(attempt) {
             return Some(place);
+        }
+        if let Some(found) = self.ahead.place(attempt) {
+            return found.map(|(job, step)| Place { job, step });
         }
         match self.store.place_of(attempt) {
             Ok(found) => found.map(|(job, step)| Place { job, step }),

@@ -279,14 +279,10 @@ impl<S: Store> Core<S> {
         } else {
             plan::job_id(&row.id, planned)
         };
-        let made = if outcome.fires { self.make(id, &row.id, ready, round) } else { Ok(None) };
+        let doubt = self.restore.casts_doubt_on(planned);
+        let made = if outcome.fires { self.make(id, &row.id, ready, doubt, round) } else { Ok(None) };
         let (job, last_error) = match made {
-            Ok(job) => {
-                if let (Some(job), Some(at)) = (job, self.restore.casts_doubt_on(planned)) {
-                    self.put_in_doubt(job, at, round);
-                }
-                (job, None)
-            }
+            Ok(job) => (job, None),
             Err(MakeError::Away(error)) => {
                 tracing::warn!(trigger = row.id, %error, "a trigger is tried again when the rows can be read");
                 return round.leave_trigger();
@@ -344,6 +340,7 @@ impl<S: Store> Core<S> {
         id: JobId,
         trigger: &str,
         ready: &Result<Ready, String>,
+        doubt: Option<Time>,
         round: &mut Round,
     ) -> Result<Option<JobId>, MakeError> {
         let Ready { task, input } = ready.as_ref().map_err(|error| MakeError::NotReady(error.clone()))?;
@@ -377,7 +374,7 @@ impl<S: Store> Core<S> {
             Err(SubmitError::Away(message)) => return Err(MakeError::Away(StoreError::Unavailable { message })),
             Err(error) => return Err(MakeError::NotReady(error.to_string())),
         };
-        self.new_job(id, &submit, group, round);
+        self.new_job(id, &submit, group, doubt, round);
         Ok(Some(id))
     }
 
@@ -408,6 +405,16 @@ impl<S: Store> Core<S> {
         let row = TriggerRow { last_at: Some(round.now), last_job: Some(job), last_error: None, ..row };
         round.move_trigger(base, row, Some(job));
         Ok(true)
+    }
+
+    /// A call made no job, since its group is full: whoever looks at the trigger sees that, until a call makes one.
+    pub(super) fn called_in_vain(&mut self, id: &str, problem: &str, round: &mut Round) -> Result<(), StoreError> {
+        let Some((base, row)) = self.trigger_now(id, round)? else { return Ok(()) };
+        let is_news = row.paused_at.is_none() && row.last_error.as_deref() != Some(problem);
+        if is_news {
+            round.move_trigger(base, TriggerRow { last_error: Some(problem.to_owned()), ..row }, None);
+        }
+        Ok(())
     }
 
     pub(super) fn order_trigger(

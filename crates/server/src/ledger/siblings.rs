@@ -202,7 +202,7 @@ impl<S: Store> Core<S> {
                 missed_secs = alone_missed.as_secs_f64(),
                 "this server did not listen for a while; it judges nobody before its workers had time to call in"
             );
-            self.hearing.missed(tick, &rules);
+            self.hearing.missed(alone_missed, tick, &rules);
             self.own_links_grow_younger(alone_missed);
         }
         Ok(())
@@ -275,18 +275,23 @@ impl<S: Store> Core<S> {
     pub(super) fn compare_memory(&mut self) -> Result<(), StoreError> {
         let reader = self.store.reader();
         let last_event = reader.last_event()?;
+        let servers = if self.siblings.shared { reader.servers()? } else { Vec::new() };
+        self.compare_with(last_event, &servers);
+        Ok(())
+    }
+
+    pub(super) fn compare_with(&mut self, last_event: u64, servers: &[ServerRow]) {
         if last_event < self.noticed.seen {
             self.forgotten = Some(EVENTS_GONE);
         } else if self.siblings.shared {
             // Others may have written more since than was lost; but nobody else writes this, nor deletes it so soon.
             let me = &self.siblings.me;
-            let own = reader.servers()?.into_iter().find(|row| row.id == me.id);
+            let own = servers.iter().find(|row| row.id == me.id);
             let kept_until = me.beat_at + FORGOTTEN_AFTER;
             if own.map_or(self.tick.now < kept_until, |own| own.beat_at < me.beat_at) {
                 self.forgotten = Some(ROW_BEHIND);
             }
         }
-        Ok(())
     }
 
     /// What was seen on this server's links is as old as what it could see.

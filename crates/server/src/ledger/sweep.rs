@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use engine::event::Ticket;
 use engine::{AttemptId, Clocks, Epoch, Event, Heard, Time, WorkerId};
+use pause::Point;
 use store::{Due, HeldStep, Lease, Store, StoreError, Tenure};
 
 use crate::dispatch::Place;
@@ -282,6 +283,7 @@ impl<S: Store> Core<S> {
 
     /// Deletes what nobody needs any more. A group that nobody was admitted to for so long, and that is empty, needs no row.
     fn sweep_out(&mut self, tenure: Tenure, now: Time) -> Result<(), StoreError> {
+        pause::at(Point::Sweeping);
         let groups = self.store.prune_groups(now - GROUP_IDLE, PRUNE_ROWS, Some(tenure));
         let swept = groups.and_then(|_| self.prune_beats(tenure, now));
         if matches!(swept, Err(StoreError::Moved { .. })) {

@@ -23,8 +23,10 @@ const LOG_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Commands of one transaction.
 const ROUND_COMMANDS_MAX: usize = 1_000;
 
-/// Log frames of one transaction, so that a flood of lines never delays an offer by much.
-const ROUND_LOG_FRAMES_MAX: usize = 16;
+/// Bytes of log frames of one transaction, so that a flood of lines never delays an offer by much; the one that reaches it goes
+/// along. Frames of steps that print nothing cost little, and each of them is the end of an attempt.
+const ROUND_LOG_BYTES: usize = 4 * 1024 * 1024;
+const ROUND_LOG_FRAMES_MAX: usize = 1_000;
 
 /// Waits between tries while the database is away.
 const RETRY_FIRST: Duration = Duration::from_millis(50);
@@ -286,8 +288,13 @@ impl<S: Store> Loop<S> {
         {
             round.push(command);
         }
-        for _ in 0..ROUND_LOG_FRAMES_MAX {
-            let Ok(log) = self.logs.try_recv() else { break };
+        let (mut frames, mut bytes) = (0, 0);
+        while frames < ROUND_LOG_FRAMES_MAX
+            && bytes < ROUND_LOG_BYTES
+            && let Ok(log) = self.logs.try_recv()
+        {
+            frames += 1;
+            bytes += log.log.blocks.len();
             round.push(log.into_command());
         }
     }

@@ -7,6 +7,7 @@
 //! all. So a job that is not on record, with nobody of its family on record either, and from before the time up to which
 //! anything was deleted ([`Mark`]), is one that was deleted: whoever reports on it late is let go without an alarm.
 
+mod by_hand;
 mod estimate;
 pub mod plan;
 mod run;
@@ -19,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use store::check::RETENTION_KEY;
 use store::{Batch, Cleared, Reader, Store, StoreError, Tenure};
 
+pub use by_hand::{give_back, take_over};
 pub use estimate::estimate;
 pub use plan::Keep;
 pub use run::{Run, Step};

@@ -103,7 +103,8 @@ impl Book<'_> {
         let source = self.settings.tasks.get(name).cloned().unwrap_or_default();
         let (task, problems) = spec::task::parse_stored(&source, name, &self.settings.options());
         let Some(task) = task else {
-            let first = problems.first().map(|problem| problem.message.clone()).unwrap_or_default();
+            let first = problems.iter().find(|problem| problem.is_error());
+            let first = first.map(|problem| problem.message.clone()).unwrap_or_default();
             return Err(format!("the stored task `{name}` cannot be read: {first}"));
         };
         let (definition, begins) = self.bind(&task.definition, depth, role)?;

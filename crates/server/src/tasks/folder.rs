@@ -15,7 +15,7 @@ use crate::settings::DefinitionSettings;
 
 use super::diagnostics::{self, to_api};
 use super::index::Listing;
-use super::known::KnownTask;
+use super::known::{KnownTask, Reading};
 
 /// A folder with more task files than this is the wrong folder.
 const FILES_MAX: usize = 10_000;
@@ -119,7 +119,9 @@ fn listing(
     settings: &DefinitionSettings,
 ) -> Listing {
     let read = match content {
-        Ok(source) => KnownTask::read(source, file, settings).map_err(|found| found.iter().map(to_api).collect()),
+        Ok(source) => {
+            KnownTask::read(source, file, settings, Reading::New).map_err(|found| found.iter().map(to_api).collect())
+        }
         Err(problem) => {
             let hint = "the last good version, if there was one, stays in use";
             Err(vec![diagnostics::of_file(file, "unreadable", problem.clone(), hint)])

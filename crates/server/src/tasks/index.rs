@@ -6,7 +6,8 @@ use std::sync::Arc;
 use engine::Time;
 use engine::definition::Definition;
 use spec::Severity;
-use spec::task::{calls, kin};
+use spec::task::webhooks::{self, Taken};
+use spec::task::{Task, calls, kin};
 
 use super::diagnostics;
 use super::known::KnownTask;
@@ -65,7 +66,7 @@ impl Index {
             index.add(listing);
         }
         index.refuse_circles();
-        index.warn_of_misfits();
+        index.warn_of_others();
         index.all.sort_by(|a, b| (&a.name, &a.file).cmp(&(&b.name, &b.file)));
         index
     }
@@ -95,22 +96,34 @@ impl Index {
 
     /// Tasks that give others what those cannot take, or name some that are not there. It may be the other one that changed,
     /// and is about to change again: what would start a job is refused, and all else goes on.
-    fn warn_of_misfits(&mut self) {
-        let inputs = |name: &str| Some(&*self.by_name.get(name)?.good.as_ref()?.task.inputs);
-        let stranger = |name: &str| self.stranger(name);
-        let mut warned = Vec::new();
-        for known in self.by_name.values() {
-            let Some(good) = &known.good else { continue };
-            let mut found = calls::misfits(&good.task.definition, &inputs);
-            found.extend(calls::strangers(&good.task.definition, &stranger));
-            if !found.is_empty() {
-                let problems = calls::diagnostics(found, Severity::Warning, &good.row.source, known.shown_as());
-                let mut listing = Listing::clone(known);
-                listing.diagnostics.extend(problems.iter().map(diagnostics::to_api));
-                warned.push((known.clone(), listing));
-            }
-        }
+    fn warn_of_others(&mut self) {
+        let tasks: BTreeMap<&str, &Task> =
+            self.by_name.iter().filter_map(|(name, known)| Some((name.as_str(), &known.good.as_ref()?.task))).collect();
+        let taken = webhooks::taken(&tasks);
+        let warned: Vec<(Arc<Listing>, Listing)> =
+            self.by_name.values().filter_map(|known| Some((known.clone(), self.warned(known, &taken)?))).collect();
         warned.into_iter().for_each(|(known, listing)| self.replace(&known, listing));
+    }
+
+    /// A task with what is wrong between it and others; none if that is nothing.
+    fn warned(&self, known: &Listing, taken: &[Taken<'_>]) -> Option<Listing> {
+        let good = known.good.as_ref()?;
+        let (definition, text, file) = (&*good.task.definition, &good.row.source, known.shown_as());
+        let task = |name: &str| Some(&self.by_name.get(name)?.good.as_ref()?.task);
+        let mut found = calls::misfits(definition, &|name| Some(&*task(name)?.inputs));
+        found.extend(calls::strangers(definition, &|name| self.stranger(name)));
+        found.extend(calls::too_deep(definition, &|name| Some(&*task(name)?.definition)));
+        let mut problems = calls::diagnostics(found, Severity::Warning, text, file);
+        let deadlock = kin::deadlock(definition, &|body| Some(&*task(&body.task)?.definition));
+        problems.extend(deadlock.map(|deadlock| deadlock.diagnostic(Severity::Warning, text, file)));
+        let taken = taken.iter().filter(|taken| taken.task == known.name);
+        problems.extend(taken.map(|taken| taken.diagnostic(text, file)));
+        if problems.is_empty() {
+            return None;
+        }
+        let mut listing = Listing::clone(known);
+        listing.diagnostics.extend(problems.iter().map(diagnostics::to_api));
+        Some(listing)
     }
 
     /// What is wrong with a task that another one names.

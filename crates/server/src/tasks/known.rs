@@ -10,9 +10,19 @@ use crate::settings::DefinitionSettings;
 
 use super::bound::{self, Bound};
 
+/// How strictly a text is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Reading {
+    /// By all rules.
+    New,
+    /// It was accepted once, perhaps by an older version: rules that came later are warnings.
+    Accepted,
+}
+
 #[derive(Debug)]
 pub struct KnownTask {
     pub task: Task,
+    pub reading: Reading,
     /// What the jobs of this task refer to.
     pub row: DefinitionRow,
     /// What the jobs that they begin refer to; known where they were looked for.
@@ -27,8 +37,12 @@ impl KnownTask {
         source: &str,
         file: &str,
         settings: &DefinitionSettings,
+        reading: Reading,
     ) -> Result<Arc<KnownTask>, Vec<Diagnostic>> {
-        let (task, diagnostics) = spec::task::parse(source, file, &settings.options());
+        let (task, diagnostics) = match reading {
+            Reading::New => spec::task::parse(source, file, &settings.options()),
+            Reading::Accepted => spec::task::parse_stored(source, file, &settings.options()),
+        };
         let Some(mut task) = task else { return Err(diagnostics) };
         let Bound { definition, children } = match bound::bind(&task.definition, settings) {
             Ok(bound) => bound,
@@ -42,7 +56,7 @@ impl KnownTask {
         let settings = settings.to_json();
         let row = DefinitionRow { hash: hash(source, &settings), source: source.to_owned(), settings };
         let children = children.into_iter().map(|(row, _)| row).collect();
-        Ok(Arc::new(KnownTask { task, row, children, warnings: diagnostics }))
+        Ok(Arc::new(KnownTask { task, reading, row, children, warnings: diagnostics }))
     }
 
     pub fn name(&self) -> &str {

@@ -22,7 +22,7 @@ pub use bound::{Bound, bind};
 pub use closure::{Kin, KinError, texts};
 pub use diagnostics::to_api;
 pub use index::Listing;
-pub use known::KnownTask;
+pub use known::{KnownTask, Reading};
 pub use registry::TaskRegistry;
 pub use sure::{Extent, LACKS_TOLD, deadlock, in_words, lacks, misfits, names_secrets};
 pub use watch::{tell, watch};

@@ -17,7 +17,7 @@ use super::closure::{Kin, KinError, closure, texts};
 use super::diagnostics::to_api;
 use super::folder::Folder;
 use super::index::{Index, Listing};
-use super::known::KnownTask;
+use super::known::{KnownTask, Reading};
 use super::texts::Texts;
 
 pub struct TaskRegistry {
@@ -91,8 +91,8 @@ impl TaskRegistry {
     }
 
     /// A text that was read before, if it is still remembered.
-    pub fn known_text(&self, source: &str, settings: &DefinitionSettings) -> Option<Arc<KnownTask>> {
-        self.texts.get(source, settings)
+    pub fn known_text(&self, source: &str, settings: &DefinitionSettings, reading: Reading) -> Option<Arc<KnownTask>> {
+        self.texts.get(source, settings, reading)
     }
 
     /// Reads a text, and remembers it.
@@ -101,8 +101,9 @@ impl TaskRegistry {
         source: &str,
         file: &str,
         settings: &DefinitionSettings,
+        reading: Reading,
     ) -> Result<Arc<KnownTask>, Vec<Diagnostic>> {
-        self.texts.read(source, file, settings)
+        self.texts.read(source, file, settings, reading)
     }
 
     /// All tasks that this one begins, or that follow on it, near and far.
@@ -118,7 +119,7 @@ impl TaskRegistry {
         }
         let mut settings = self.settings.clone();
         settings.tasks = texts(&self.kin_of(&task.task.definition)?);
-        self.read_text(&task.row.source, task.name(), &settings)
+        self.read_text(&task.row.source, task.name(), &settings, task.reading)
             .map_err(|_| KinError::NotGood { by: task.name().to_owned(), task: task.name().to_owned() })
     }
 
@@ -179,13 +180,105 @@ impl TaskRegistry {
 }
 
 fn pushed_listing(row: &TaskRow, settings: &DefinitionSettings) -> Listing {
-    let (good, diagnostics) = match KnownTask::read(&row.source, &row.name, settings) {
+    let (name, source) = (&row.name, &row.source);
+    // It was good when it was pushed, perhaps to an older build.
+    let read: Result<_, Vec<Diagnostic>> = KnownTask::read(source, name, settings, Reading::New).or_else(|found| {
+        let accepted = KnownTask::read(source, name, settings, Reading::Accepted)?;
+        for problem in found.iter().filter(|problem| problem.is_error()) {
+            let (line, problem) = (problem.line(), &problem.message);
+            tracing::warn!(
+                task = name,
+                line,
+                problem,
+                "a pushed task breaks a newer rule and goes on: repair and push it"
+            );
+        }
+        Ok(accepted)
+    });
+    let (good, diagnostics) = match read {
         Ok(task) => {
             let diagnostics = task.warnings.iter().chain(&task.task.not_supported).map(to_api).collect();
             (Some(task), diagnostics)
         }
-        // It was good when it was pushed; another build may see it otherwise.
-        Err(found) => (None, found.iter().map(to_api).collect()),
+        Err(found) => {
+            for problem in found.iter().filter(|problem| problem.is_error()) {
+                let (line, problem) = (problem.line(), &problem.message);
+                tracing::error!(
+                    task = name,
+                    line,
+                    problem,
+                    "a pushed task has errors: no job of it can begin until it is pushed anew"
+                );
+            }
+            (None, found.iter().map(to_api).collect())
+        }
     };
     Listing { name: row.name.clone(), file: None, updated_at: row.pushed_at, good, diagnostics }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each with what is wrong between it and others, which can be known when it is listed.
+    #[test]
+    fn levels_groups_and_webhooks_are_warned_of() {
+        let row = |(name, rest): (&str, String)| TaskRow {
+            name: name.to_owned(),
+            source: format!("name: {name}\n{rest}\n"),
+            pushed_at: Time(1),
+            pushed_by: "ann".to_owned(),
+        };
+        let names = ["t0", "t1", "t2", "t3", "t4", "t5", "t6", "t7", "t8", "t9"];
+        let chain = names.windows(2).map(|pair| (pair[0], format!("steps: {{ a: {{ task: {} }} }}", pair[1])));
+        let end = "steps: { a: { run: x } }";
+        let group = "concurrency: { group: db, limit: 1 }";
+        let hook = "triggers: [ { webhook: ship, secret: S } ]";
+        let others = [
+            ("t9", end.to_owned()),
+            ("outer", format!("{group}\nsteps: {{ a: {{ task: inner }} }}")),
+            ("inner", format!("{group}\n{end}")),
+            ("east", format!("{end}\n{hook}")),
+            ("west", format!("{end}\n{hook}")),
+        ];
+        let rows: Vec<TaskRow> = chain.chain(others).map(row).collect();
+        let tasks = TaskRegistry::new(DefinitionSettings::default(), None, &rows, Time(2));
+        let told: Vec<(String, String)> = tasks
+            .all()
+            .iter()
+            .flat_map(|task| task.diagnostics.iter().map(|found| (task.name.clone(), found.code.clone())))
+            .collect();
+        let told: Vec<(&str, &str)> = told.iter().map(|(name, code)| (name.as_str(), code.as_str())).collect();
+        assert_eq!(told, [("outer", "group_deadlock"), ("t0", "limit"), ("west", "conflict")]);
+        assert!(tasks.all().iter().all(|task| task.is_usable()), "any of them may be about to change");
+    }
+
+    /// What was in use goes on after an upgrade, by itself and with what it begins; whoever submits the same text anew is refused.
+    #[test]
+    fn a_pushed_task_that_breaks_a_newer_rule_goes_on() {
+        let row = |name: &str, steps: &str| TaskRow {
+            name: name.to_owned(),
+            source: format!("name: {name}\nsteps: {{ {steps} }}\n"),
+            pushed_at: Time(1),
+            pushed_by: "ann".to_owned(),
+        };
+        let rows = [
+            row("old", "a: { run: x, workdir: ../x }"),
+            row("above", "a: { task: old }, b: { run: x, workdir: ../x }"),
+            row("bad", "a: { run: x, no_such_key: 1 }"),
+        ];
+        let tasks = TaskRegistry::new(DefinitionSettings::default(), None, &rows, Time(2));
+        let old = tasks.get("old").expect("listed");
+        let told = &old.diagnostics[0];
+        assert!(old.is_usable() && told.severity == api::Severity::Warning, "{old:?}");
+        assert!(told.message.contains("`workdir: ../x` leads out of"), "{told:?}");
+        assert!(told.hint.as_deref().is_some_and(|hint| hint.ends_with("and goes on")), "{told:?}");
+        let above = tasks.get("above").and_then(|listing| listing.good.clone()).expect("good");
+        assert_eq!(tasks.with_kin(&above).expect("with its child").children.len(), 1);
+        assert!(
+            tasks.read_text(&rows[0].source, "spec", tasks.settings(), Reading::New).is_err(),
+            "new texts keep all rules"
+        );
+        assert!(!tasks.get("bad").expect("listed").is_usable());
+    }
 }

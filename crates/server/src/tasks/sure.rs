@@ -103,7 +103,7 @@ pub fn deadlock(task: &KnownTask, extent: Extent) -> Option<Diagnostic> {
     let found = kin::deadlock(definition, &|body| {
         body.bound.as_ref().filter(|_| is_wanted(body)).map(|child| &*child.definition)
     });
-    Some(found?.diagnostic(&task.row.source, task.name()))
+    Some(found?.diagnostic(Severity::Error, &task.row.source, task.name()))
 }
 
 fn add_bodies(definition: &Definition, extent: Extent, bodies: &mut HashSet<*const ChildBody>) {

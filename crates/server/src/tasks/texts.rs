@@ -7,7 +7,7 @@ use spec::Diagnostic;
 
 use crate::settings::DefinitionSettings;
 
-use super::known::{self, KnownTask};
+use super::known::{self, KnownTask, Reading};
 
 /// Together, in bytes of text; a parsed task takes several times that.
 const BYTES_MAX: usize = 4 * 1024 * 1024;
@@ -19,13 +19,13 @@ pub(super) struct Texts {
 
 #[derive(Debug, Default)]
 struct Kept {
-    tasks: HashMap<[u8; 32], Arc<KnownTask>>,
+    tasks: HashMap<([u8; 32], Reading), Arc<KnownTask>>,
     bytes: usize,
 }
 
 impl Texts {
-    pub(super) fn get(&self, source: &str, settings: &DefinitionSettings) -> Option<Arc<KnownTask>> {
-        self.lock().tasks.get(&known::hash(source, &settings.to_json())).cloned()
+    pub(super) fn get(&self, source: &str, settings: &DefinitionSettings, reading: Reading) -> Option<Arc<KnownTask>> {
+        self.lock().tasks.get(&(known::hash(source, &settings.to_json()), reading)).cloned()
     }
 
     pub(super) fn read(
@@ -33,16 +33,17 @@ impl Texts {
         source: &str,
         file: &str,
         settings: &DefinitionSettings,
+        reading: Reading,
     ) -> Result<Arc<KnownTask>, Vec<Diagnostic>> {
-        if let Some(task) = self.get(source, settings) {
+        if let Some(task) = self.get(source, settings, reading) {
             return Ok(task);
         }
-        let task = KnownTask::read(source, file, settings)?;
+        let task = KnownTask::read(source, file, settings, reading)?;
         let mut kept = self.lock();
         if kept.bytes + source.len() > BYTES_MAX {
             *kept = Kept::default();
         }
-        if kept.tasks.insert(task.row.hash, task.clone()).is_none() {
+        if kept.tasks.insert((task.row.hash, reading), task.clone()).is_none() {
             kept.bytes += source.len();
         }
         Ok(task)

@@ -128,6 +128,22 @@ async fn a_paused_trigger_rests_and_says_so() {
     site.post("/api/triggers/nobody/pause", &json!({})).await.is_error(404, "not_found");
 }
 
+/// Whoever calls is told no, and so is whoever looks at the trigger later.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_for_a_full_group_is_seen_at_the_trigger() {
+    let site = Site::start().await;
+    let spec = format!("{SHIP}concurrency: {{ group: dock, limit: 1, when_full: reject }}\n");
+    site.as_admin("PUT", "/api/tasks/ship").json(&json!({ "spec": spec })).send().await.is(200);
+    site.set_secret(0o600);
+    let first = job_of(site.call(r#"{"n":1}"#).send().await, false);
+    let refused = site.call(r#"{"n":2}"#).send().await.is_error(409, "group_full");
+    let trigger = site.trigger(HOOK).await;
+    assert_eq!((&trigger["last_error"], &trigger["last_job"]), (&refused["message"], &json!(first)));
+    site.post(&format!("/api/jobs/{first}/cancel"), &json!({})).await.is(202);
+    job_of(site.call(r#"{"n":3}"#).send().await, false);
+    assert_eq!(site.trigger(HOOK).await["last_error"], Value::Null);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_webhook_belongs_to_one_task() {
     let site = Site::shipping().await;

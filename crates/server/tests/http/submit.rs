@@ -30,6 +30,36 @@ async fn a_text_becomes_a_job() {
     assert_eq!(site.get("/api/jobs/last").await.is(200)["id"], job["id"]);
 }
 
+/// Deadlines of silence move with every look.
+fn without_deadlines(mut job: Value) -> Value {
+    for step in job["steps"].as_array_mut().expect("steps") {
+        step.as_object_mut().expect("a step").remove("deadline");
+    }
+    job
+}
+
+/// A small new job is answered from memory, a large one from its rows.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_submit_is_answered_with_what_a_look_shows() {
+    let site = Site::start().await;
+    let many = |count: usize| {
+        format!("name: many\nsteps:\n  each: {{ run: 'true', for_each: {:?} }}\n", (0..count).collect::<Vec<_>>())
+    };
+    let texts = [
+        HELLO.to_owned(),
+        "name: one\nconcurrency: { group: only, limit: 1 }\nsteps:\n  a: { run: 'true' }\n".to_owned(),
+        "name: one\nconcurrency: { group: only, limit: 1 }\nsteps:\n  b: { run: 'true' }\n".to_owned(),
+        "name: ask\nsteps:\n  yes: { approve: { message: really? } }\n  go: { run: 'true', needs: [yes] }\n".to_owned(),
+        many(3),
+        many(80),
+    ];
+    for text in texts {
+        let made = site.post("/api/jobs", &json!({ "spec": text })).await.is(201);
+        let seen = site.get(&format!("/api/jobs/{}", made["id"].as_str().expect("an id"))).await.is(200);
+        assert_eq!(without_deadlines(made), without_deadlines(seen), "{text}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn inputs_are_bound_and_all_problems_are_told() {
     let site = Site::start().await;

@@ -30,7 +30,7 @@ const DOOMED: &str = "name: doomed\nsteps:\n  a: { run: 'true' }\n";
 
 /// The real store, which refuses every batch that writes a job of the task `poison`, or changes one of the task
 /// `cursed`, or lets one of the task `doomed` recover; or is away when told so.
-struct Faulty<S = SqliteStore> {
+pub(crate) struct Faulty<S = SqliteStore> {
     inner: S,
     away: Arc<AtomicBool>,
     /// Commits the next batch, and does not say so.
@@ -55,6 +55,11 @@ impl<S> Faulty<S> {
         let (away, mute, blind) = (Arc::default(), Arc::default(), Arc::default());
         let (moody, shy, kinless, absent) = (Arc::default(), Arc::default(), Arc::default(), Arc::default());
         Faulty { inner, away, mute, blind, moody, shy, kinless, absent, shared: false }
+    }
+
+    /// Commits what is next, and does not say so, whenever this is set.
+    pub(crate) fn mute(inner: S, mute: Arc<AtomicBool>) -> Faulty<S> {
+        Faulty { mute, ..Faulty::kind(inner) }
     }
 }
 
@@ -304,6 +309,33 @@ fn a_job_that_can_never_be_written_again_holds_up_nobody() {
     desk.check(cursed, "pending: queued");
     // Its check is not asked for without a pause.
     assert!(desk.core().wake_at() > desk.now);
+}
+
+/// It cannot be held while it cannot be written; later it can, and waits for a person as all others do.
+#[test]
+fn a_job_that_could_not_be_told_of_a_restore_is_told_later() {
+    let shy = Arc::new(AtomicU32::new(0));
+    let flag = shy.clone();
+    let mut desk = Desk::with(|inner| Faulty { shy: flag, shared: true, ..Faulty::kind(inner) });
+    let text = "name: shy\nsteps:\n  a: { run: 'true' }\n  b: { run: 'true', effects: none }\n";
+    let job = desk.submit(text);
+    let now = desk.now + SECOND;
+    ledger::say_restored(desk.core().store_mut(), now).expect("written").expect("a server has run");
+    shy.store(1, Ordering::Relaxed);
+    desk.pass(SECOND * 5);
+    assert_eq!(shy.load(Ordering::Relaxed), 0);
+    let mut w = desk.worker("w", "script", 4);
+    desk.pass(SECOND * 30);
+    w.none();
+    desk.check(job, "pending: queued queued");
+    desk.pass(SECOND * 60);
+    desk.check(job, "pending: held queued");
+    let mut w = desk.knock(w.worker, hello("w", "script", 4, Vec::new())).welcomed();
+    assert_eq!(desk.start(&mut w).step, "b");
+    let approve = Event::Approve { step: StepIx(0), by: "ann".to_owned(), comment: String::new() };
+    desk.event(job, approve).expect("it waits for that");
+    desk.pass(SECOND);
+    assert_eq!(w.offer().step, "a");
 }
 
 #[test]

@@ -102,6 +102,19 @@ fn a_welcome_that_was_lost_makes_no_copy_of_the_worker() {
     }
 }
 
+/// A newer worker says more along with its hello than this server knows, and dies before it has its welcome.
+#[test]
+fn what_may_be_said_before_a_welcome_does_not_show_that_it_came() {
+    let mut desk = Desk::new();
+    let mut w = desk.worker("w", "script", 1);
+    for _ in 0..3 {
+        desk.says(&w, vec![WorkerMessage::Unknown]);
+        desk.says(&w, vec![WorkerMessage::Pong { n: 1 }]);
+        desk.hang_up(&w);
+        w = desk.knock(w.worker, Hello { last_epoch: 1, ..hello("w", "script", 1, Vec::new()) }).welcomed();
+    }
+}
+
 #[test]
 fn a_hello_of_a_link_that_is_gone_by_now_is_none() {
     let mut desk = Desk::new();

@@ -108,7 +108,7 @@ fn a_submit_with_a_key_is_safe_to_repeat() {
     assert_eq!((first.job, first.repeated, second.repeated), (second.job, false, true));
     let third = desk.try_submit(ONE, key("r")).expect("found");
     assert_eq!((third.job, third.repeated), (first.job, true));
-    assert_eq!(desk.try_submit(ONE, key("other")), Err(SubmitError::KeyReused));
+    assert_eq!(desk.try_submit(ONE, key("other")).err(), Some(SubmitError::KeyReused));
 }
 
 #[test]

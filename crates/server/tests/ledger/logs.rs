@@ -236,6 +236,29 @@ fn a_log_that_does_not_come_is_closed_after_a_window_and_opened_again_if_it_does
 }
 
 #[test]
+fn lines_that_were_said_to_be_dropped_are_not_counted_again_when_a_log_is_closed() {
+    // All that is missing was said already, or not all of it.
+    for (last, closing) in [(20, Some("3.2 --- 9 log lines were not received: worker lost ---")), (11, None)] {
+        let mut desk = Desk::new();
+        let mut w = desk.worker("w", "script", 1);
+        desk.submit(ONE);
+        let spec = desk.start(&mut w);
+        send(&mut desk, &mut w, spec.ticket, 1, 3, false);
+        desk.hang_up(&w);
+        desk.pass(Duration::from_secs(12));
+        let w = desk.connect(w.worker, "w", "script", 1, vec![held(&spec, 12, 20, 0)]);
+        let dropped = "3.1 --- Orchestrator offline for 12s. Replaying 0 buffered events and 9 buffered log lines. \
+                       8 log lines dropped due to buffer overflow. ---";
+        let end = End { log_last_seq: last, ..exited(0) };
+        desk.says(&w, vec![WorkerMessage::Ended { ticket: spec.ticket, end }]);
+        desk.pass(Duration::from_secs(120));
+        assert!(desk.log_state(spec.ticket).complete);
+        let expected: Vec<&str> = std::iter::once(dropped).chain(closing).collect();
+        assert_eq!(marks(&desk, spec.ticket), expected);
+    }
+}
+
+#[test]
 fn the_log_of_a_lost_worker_is_closed_too_also_by_the_next_server() {
     let mut desk = Desk::new();
     let mut w = desk.worker("w", "script", 1);

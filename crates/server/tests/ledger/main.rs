@@ -27,6 +27,7 @@ mod reconcile;
 mod recover;
 mod recovery;
 mod remains;
+mod remembered;
 mod restored;
 mod retention;
 mod same;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use protocol::attempt::AttemptSpec;
-use protocol::link::{HeldAttempt, HeldState, ServerMessage, VerdictKind, WorkerMessage};
+use protocol::link::{HeldAttempt, HeldState, Loss, ServerMessage, VerdictKind, WorkerMessage};
 
 use crate::desk::{Desk, ONE};
 
@@ -99,6 +99,30 @@ fn nobody_comes_back_within_the_window() {
     assert!(matches!(w.take()[0], ServerMessage::StaleDispatch { .. }));
     desk.check(writes, "failed: failed");
     assert!(desk.attempts(writes)[0].late_outcome.is_some());
+}
+
+/// The worker lost what it was, and was enrolled anew with the folder of the attempt: it sees the runner die. It is not who was given
+/// the step, so the window decides; but nobody doubts then that it is over.
+#[test]
+fn what_was_over_for_certain_before_it_is_given_up_stays_so() {
+    let mut desk = Desk::new();
+    let w = desk.worker("w", "script", 1);
+    desk.hang_up(&w);
+    let mut w = desk.connect(w.worker, "w", "script", 1, Vec::new());
+    let job = desk.submit(ONE);
+    let spec = desk.start(&mut w);
+    desk.hang_up(&w);
+    let anew = desk.enrol("w again");
+    let anew = desk.connect(anew, "w again", "script", 1, vec![held(&spec, HeldState::Running)]);
+    let lost =
+        WorkerMessage::Lost { ticket: spec.ticket, loss: Loss::RunnerLost, detail: "its runner died".to_owned() };
+    desk.says(&anew, vec![lost]);
+    desk.check(job, "recovering: recovering");
+    desk.pass(Duration::from_secs(130));
+    desk.check(job, "failed: failed");
+    assert!(desk.attempts(job)[0].confirmed);
+    let told = desk.events(job);
+    assert!(!told.iter().any(|event| event.reason.contains("may still run")), "{told:?}");
 }
 
 #[test]

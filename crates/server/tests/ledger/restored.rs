@@ -24,6 +24,8 @@ steps:
 ";
 const HOOKED: &str = "name: hooked\nsteps:\n  a: { run: 'true' }\non_success: [{ task: after }]\n";
 const AFTER: &str = "name: after\nsteps:\n  work: { run: 'true' }\n";
+const PARENT: &str = "name: after\nsteps:\n  work: { task: leaf }\n";
+const LEAF: &str = "name: leaf\nsteps:\n  work: { run: 'true' }\n";
 const ONCE: &str = "name: tidy\nsteps:\n  a: { run: 'true' }\ntriggers: [{ cron: '*/10 * * * *', missed: once }]\n";
 
 /// The server is stopped, an operator says it, and the server starts again.
@@ -202,6 +204,21 @@ fn what_follows_on_a_job_in_doubt_is_in_doubt() {
     desk.check(job.hook(0), "held: held");
 }
 
+/// Its child could not be taken back.
+#[test]
+fn what_follows_on_a_job_in_doubt_begins_no_child() {
+    let mut desk = Desk::new();
+    let mut w = desk.worker("w", "script", 1);
+    let job = desk.submit_with(HOOKED, &[("after", PARENT), ("leaf", LEAF)]);
+    let spec = desk.start(&mut w);
+    restored(&mut desk);
+    let w = back(&mut desk, &w, vec![as_of(&spec, HeldState::Running)]);
+    desk.ends(&w, spec.ticket, 0);
+    desk.check(job.hook(0), "held: held");
+    approve(&mut desk, job.hook(0), 0);
+    desk.check(job.hook(0), "running: running");
+}
+
 #[test]
 fn what_was_planned_for_the_time_that_is_lost_is_in_doubt() {
     let mut desk = Desk::new();
@@ -235,5 +252,24 @@ fn what_is_new_starts_as_soon_as_workers_have_reported() {
         cluster.desk(0).submit(ONE);
         cluster.pass(SECOND);
         assert_eq!(w.offer().step, "a");
+    }
+}
+
+/// The word stands, and that all were told of it is lost with later commits: whoever remembers telling them tells them again.
+#[test]
+fn jobs_whose_telling_is_lost_are_told_again() {
+    for servers in [1, 2] {
+        let mut cluster = Cluster::new(servers);
+        let job = cluster.desk(0).submit(ONE);
+        cluster.pass(SECOND * 5);
+        let now = cluster.now;
+        say_restored(&mut cluster.database.open(), now).expect("written").expect("servers run");
+        let said = cluster.database.commits();
+        cluster.pass(SECOND * 10);
+        cluster.desk(0).check(job, "held: held");
+        cluster.database.forget_last(cluster.database.commits() - said);
+        cluster.pass(SECOND * 10);
+        cluster.desk(0).check(job, "held: held");
+        assert_eq!(told(cluster.desk(0), job), 1);
     }
 }

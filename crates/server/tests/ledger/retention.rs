@@ -1,5 +1,7 @@
 //! What is old goes, and nothing else; and whoever reports on it late is let go without an alarm.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use engine::{AttemptId, JobId};
@@ -9,7 +11,7 @@ use protocol::link::{
     WorkerMessage,
 };
 use protocol::log::{BlockEncoder, LineEnd, Stream};
-use server::ledger::{Again, Command, PruneOrder, RetryOrder};
+use server::ledger::{Again, Command, Commit, PruneOrder, RetryOrder};
 use server::retention::{Cutoffs, Kept, RetentionRules, Run, Tally};
 use store::Store;
 use store::read::LogState;
@@ -17,7 +19,8 @@ use tokio::sync::oneshot;
 
 use crate::children::start;
 use crate::cluster::Cluster;
-use crate::desk::{Desk, Mailbox, ONE, hello};
+use crate::desk::{Desk, Mailbox, ONE, hello, submit};
+use crate::faults::Faulty;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 const DAY: Duration = Duration::from_secs(24 * 3_600);
@@ -430,4 +433,61 @@ fn ten_thousand_jobs_go_and_nobody_waits_for_long() {
     assert!(pieces[pieces.len() / 2] < Duration::from_millis(50), "a piece is small");
     // A machine that does ten other things at the same time may be slow once.
     assert!(longest < Duration::from_secs(2), "the longest piece took {longest:?}");
+}
+
+/// A server sleeps over the answer to a commit until another one has done all of it, and has deleted it for its age.
+#[test]
+fn a_submit_whose_answer_was_lost_is_not_made_again_when_its_job_may_have_come_and_gone() {
+    static MUTE: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
+    let mut cluster = Cluster::with(2, |inner| Faulty::mute(inner, MUTE.clone()));
+    let mut w = cluster.desk(1).worker("w", "script", 1);
+    cluster.pass(Duration::from_secs(1));
+    let (command, mut answer) = submit(ONE, None);
+    MUTE.store(true, Ordering::Relaxed);
+    let tick = cluster.desk(0).tick();
+    cluster.desk(0).core().begin(vec![command], tick);
+    assert!(matches!(cluster.desk(0).core().commit(), Commit::Retry(_)));
+    cluster.freeze(0);
+    cluster.pass(Duration::from_secs(1));
+    let spec = cluster.desk(1).start(&mut w);
+    cluster.desk(1).ends(&w, spec.ticket, 0);
+    log(cluster.desk(1), &w, spec.ticket, 0);
+    idle(cluster.desk(1), &mut w);
+    cluster.pass(Duration::from_secs(1));
+    assert_eq!(cluster.desk(1).prune(NOW).jobs, 1);
+    cluster.thaw(0);
+    assert!(matches!(cluster.desk(0).core().commit(), Commit::Split));
+    let error = answer.try_recv().expect("an answer").expect_err("nobody knows");
+    assert!(error.to_string().contains("can no longer be told"), "{error}");
+    cluster.pass(Duration::from_secs(1));
+    assert_eq!(cluster.desk(1).reader.job_counts().expect("readable"), [], "it ran once");
+}
+
+/// Something else of the same commit is still there, so all of it was.
+#[test]
+fn a_deleted_job_of_a_commit_that_is_there_is_not_made_again() {
+    static MUTE: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
+    let mut cluster = Cluster::with(2, |inner| Faulty::mute(inner, MUTE.clone()));
+    let mut w = cluster.desk(1).worker("w", "script", 1);
+    cluster.pass(Duration::from_secs(1));
+    let (first, mut taken) = submit(ONE, None);
+    let (second, mut waits) = submit("name: waits\nsteps:\n  a: { run: 'true', tags: [gpu], unmatched: wait }\n", None);
+    MUTE.store(true, Ordering::Relaxed);
+    let tick = cluster.desk(0).tick();
+    cluster.desk(0).core().begin(vec![first, second], tick);
+    assert!(matches!(cluster.desk(0).core().commit(), Commit::Retry(_)));
+    cluster.freeze(0);
+    cluster.pass(Duration::from_secs(1));
+    let spec = cluster.desk(1).start(&mut w);
+    cluster.desk(1).ends(&w, spec.ticket, 0);
+    log(cluster.desk(1), &w, spec.ticket, 0);
+    idle(cluster.desk(1), &mut w);
+    cluster.pass(Duration::from_secs(1));
+    assert_eq!(cluster.desk(1).prune(NOW).jobs, 1);
+    cluster.thaw(0);
+    assert!(matches!(cluster.desk(0).core().commit(), Commit::Done));
+    taken.try_recv().expect("an answer").expect("it was taken");
+    waits.try_recv().expect("an answer").expect("it was taken");
+    cluster.pass(Duration::from_secs(1));
+    assert_eq!(cluster.desk(1).reader.job_counts().expect("readable"), [("pending".to_owned(), 1)]);
 }

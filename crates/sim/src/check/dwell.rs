@@ -22,6 +22,9 @@ const CHECKER: &str = "dwell";
 /// Rounds, messages, the times at which things are looked at.
 const SLACK: Duration = Duration::from_secs(15);
 
+/// A server that is up notices by then that commits are lost.
+const NOTICED: Duration = Duration::from_secs(5);
+
 /// What an order to stop may take beyond its grace and cleanup.
 const STOP_MARGIN: Duration = Duration::from_secs(10);
 
@@ -41,6 +44,8 @@ pub(crate) struct Dwell {
     refused: BTreeSet<JobId>,
     /// Jobs that somebody has cancelled by force.
     forced: BTreeSet<JobId>,
+    /// What had been listened to when marks were last lost, and how much of it was lost.
+    lost: Option<(Duration, Duration)>,
 }
 
 /// A step's stay in a state that has a bound.
@@ -53,6 +58,8 @@ struct Stay {
     began: Duration,
     /// When that was decided, by the servers' clock. A commit may take long.
     decided: Time,
+    /// Hearing that was lost right before it began: whoever had not noticed yet counted with it.
+    unrecorded: Duration,
 }
 
 impl Dwell {
@@ -65,6 +72,7 @@ impl Dwell {
             stays: BTreeMap::new(),
             refused: BTreeSet::new(),
             forced: BTreeSet::new(),
+            lost: None,
         }
     }
 
@@ -76,6 +84,7 @@ impl Dwell {
     /// The marks of so much hearing are lost: for all that is decided, nobody listened then.
     pub(super) fn was_deaf(&mut self, ears: &Ears, lost: Duration) {
         self.stays.values_mut().for_each(|stay| stay.from = (stay.from + lost).min(ears.listened()));
+        self.lost = Some((ears.listened(), lost));
     }
 
     /// `rows` are those after the batch.
@@ -101,7 +110,11 @@ impl Dwell {
                 self.stays.remove(&place);
                 continue;
             };
-            let begun = Stay { state: row.state, attempt, from: ears.listened(), began: now, decided: batch.now };
+            let from = ears.listened();
+            // After commits were lost it may have been in this state before it is written again.
+            let began = rows.step(place).map_or(now, |step| step.since);
+            let unrecorded = self.lost.filter(|(at, _)| from < *at + NOTICED).map(|(_, lost)| lost).unwrap_or_default();
+            let begun = Stay { state: row.state, attempt, from, began, decided: batch.now, unrecorded };
             let known = self.stays.entry(place).or_insert(begun);
             if (known.state, known.attempt) != (row.state, attempt) {
                 *known = begun;
@@ -129,7 +142,7 @@ impl Dwell {
                 _ if ears.is_without_judge(SLACK) => Duration::MAX,
                 _ if ears.has_leapt(SLACK) || ears.may_have_begun_anew(SLACK) => Duration::MAX,
                 // A clock that was set back is waited for: it goes a tenth slower.
-                _ => (2 * self.window).mul_f64(1.0 / 0.9),
+                _ => (2 * self.window).mul_f64(1.0 / 0.9) + stay.unrecorded,
             };
             let stayed = ears.listened() - stay.from;
             if stayed > most.saturating_add(SLACK) {

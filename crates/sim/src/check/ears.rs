@@ -17,6 +17,10 @@ const PAUSE_MAX: Duration = Duration::from_secs(8);
 /// Within this there is a mark.
 const MARK_EVERY: Duration = Duration::from_secs(2);
 
+/// A server that decides later than this after the last mark, or after it last did, may take that time for deaf, though it
+/// is too short for [`PAUSE_MAX`].
+const LATE_MIN: Duration = Duration::from_secs(4);
+
 /// The last windows of hearing after which even an installation that is never well judges.
 const WINDOWS_AT_LAST: u32 = 10;
 
@@ -40,6 +44,8 @@ pub(crate) struct Ears {
     servers: BTreeMap<usize, Listener>,
     /// When each server's ledger last took up what had come: what it commits was not heard later, however long that takes.
     turns: BTreeMap<usize, Turn>,
+    /// When the last mark that is on record was decided on, whoever made it.
+    marked: Option<Duration>,
     /// What had been listened to without a pause when the last batch was decided on.
     decided_after: Duration,
     /// What had been listened to when the last one went that had listened for long enough.
@@ -113,6 +119,7 @@ impl Ears {
             marks_lost_at: None,
             servers: BTreeMap::new(),
             turns: BTreeMap::new(),
+            marked: None,
             decided_after: Duration::ZERO,
             nobody_judges_from: None,
             ahead: None,
@@ -128,9 +135,27 @@ impl Ears {
         self.servers.remove(&server);
     }
 
+    pub(super) fn server_dies(&mut self, server: usize) {
+        self.turns.remove(&server);
+    }
+
     pub(super) fn turn_begins(&mut self, now: Duration, server: usize) {
         let unbroken = if self.pulse.pauses(now, PAUSE_MAX) { Duration::ZERO } else { self.unbroken() };
-        self.turns.insert(server, Turn { at: now, unbroken });
+        let before = self.turns.insert(server, Turn { at: now, unbroken });
+        let late = |then: Duration| Some(now.saturating_sub(then)).filter(|gap| *gap > LATE_MIN);
+        let missed = before.and_then(|turn| late(turn.at));
+        if missed.is_some() {
+            self.servers.remove(&server);
+        }
+        // The mark is everybody's: where it is late, nobody has listened.
+        let deaf = self.marked.and_then(late);
+        if deaf.is_some() {
+            self.servers.clear();
+        }
+        // Nor is it among the time after which they judge at last. A longer pause of all is not counted, anyway.
+        let gap = deaf.map_or(missed, |gap| Some(gap).filter(|gap| *gap <= PAUSE_MAX)).unwrap_or_default();
+        let listened = self.listened;
+        self.nobody_judges_from = self.nobody_judges_from.map(|from| (from + gap).min(listened));
     }
 
     pub(crate) fn committed(&mut self, now: Duration, server: usize, batch: &Batch) {
@@ -151,6 +176,9 @@ impl Ears {
         }
         let turn = self.turns.get(&server).copied().unwrap_or(Turn { at: now, unbroken: self.unbroken() });
         self.decided_after = turn.unbroken;
+        if batch.hearing.is_some() {
+            self.marked = self.marked.max(Some(turn.at));
+        }
         for (worker, _) in &batch.seen {
             let voice = self.workers.entry(*worker).or_default();
             voice.seen = voice.seen.max(turn.at);
@@ -250,6 +278,11 @@ impl Ears {
 
     pub(crate) fn worker(&self, id: WorkerId) -> Voice {
         self.workers.get(&id).copied().unwrap_or_default()
+    }
+
+    /// Whatever is frozen goes on.
+    pub(crate) fn peace(&mut self, now: Duration) {
+        self.frozen.values_mut().for_each(|freeze| freeze.until = freeze.until.min(now));
     }
 
     pub(crate) fn freeze(&self, attempt: AttemptId) -> Option<Freeze> {

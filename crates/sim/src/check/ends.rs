@@ -2,6 +2,7 @@
 //! happened; and what the server has on record of a program's end is how it ended.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use engine::{AttemptId, JobId, StepIx};
 use store::Batch;
@@ -85,7 +86,8 @@ impl Ends {
             stopped: self.unrecorded_stops.contains(&id),
             troubled: self.troubled,
         };
-        let wanted = model::job_end(plan, &ends, &story);
+        let times: Vec<Duration> = job.steps.values().map(|step| step.since).collect();
+        let wanted = model::job_end(plan, &ends, &times, &story);
         if wanted.word() != job.state {
             found.add(CHECKER, format!("job {id} is {}, and by its steps {ends:?} it is {wanted:?}", job.state));
         }
@@ -122,6 +124,7 @@ impl Ends {
             rejected: self.rejected.contains(&place),
             resolved: self.resolved.get(&place).cloned().unwrap_or_default(),
             code: step.error_code,
+            was_doubted: step.was_doubted,
             out_of_turn: step.attempts.iter().any(|id| lives.was_unrecorded(*id)),
         }
     }
@@ -135,6 +138,9 @@ impl Outputs {
             match told.attempts.last() {
                 Some(last) if last.reason == Some(Reason::Person) => outputs.add(index, Source::Person),
                 None if job.continues && told.children.is_empty() => outputs.add(index, Source::Either),
+                Some(_) | None if told.was_doubted && told.resolved.contains(&End::Success) => {
+                    outputs.add(index, Source::Either);
+                }
                 Some(_) | None => {}
             }
         }

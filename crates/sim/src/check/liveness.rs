@@ -28,6 +28,9 @@ const STOP_MARGIN: Duration = Duration::from_secs(12);
 /// A person looks in so often, and approves one step at a time.
 const TEND: Duration = Duration::from_secs(20);
 
+/// After a restore somebody looks into what is held, and waits for those that may know better.
+const LOOK_INTO: Duration = Duration::from_secs(360);
+
 /// One hand-over: an offer that is refused or unanswered, and the next.
 const HAND_OVER: Duration = Duration::from_secs(15);
 
@@ -56,8 +59,8 @@ impl Liveness {
         Liveness { settle, slots, doubt_max: setup.core.doubt_max, peace: None }
     }
 
-    /// Nothing fails from now on.
-    pub(crate) fn peace(&mut self, now: Duration, rows: &Rows, plans: &Plans) {
+    /// Nothing fails from now on. `restored`: an operator has said that the database was.
+    pub(crate) fn peace(&mut self, now: Duration, rows: &Rows, plans: &Plans, restored: bool) {
         let mut all = Duration::ZERO;
         let mut longest = Duration::ZERO;
         // Jobs of a concurrency group may have to follow each other, and the first what may still run.
@@ -69,8 +72,12 @@ impl Liveness {
             |job: &JobSeen| job.parent.and_then(|parent| rows.job(parent.job)).is_some_and(|it| !it.is_final);
         for (id, job) in rows.open_jobs().filter(|(_, job)| !waited_for(job)) {
             let Some(plan) = plans.job(rows, id) else { continue };
-            let (sum, chain) = work_left(plan, Some(job));
+            let (sum, mut chain) = work_left(plan, Some(job));
             all += sum;
+            if restored {
+                // Each of its steps may have to be asked for, one after the other.
+                chain += 2 * TEND * plan.with_children().iter().map(|plan| plan.steps.len() as u32).sum();
+            }
             longest = longest.max(chain);
             in_turn += if plan.group.is_some() { sum } else { Duration::ZERO };
         }
@@ -83,6 +90,9 @@ impl Liveness {
         }
         if !in_turn.is_zero() {
             in_turn += self.doubt_max;
+        }
+        if restored {
+            longest += LOOK_INTO;
         }
         let settled_at = now + self.settle;
         let over_by = settled_at + longest + in_turn + all / self.slots.max(1);
@@ -103,13 +113,14 @@ impl Liveness {
         }
     }
 
-    /// Steps that stand still though all are back. `lives`: since when nothing of a running step's attempt lives.
+    /// Steps that stand still though all are back. `over_since`: since when nothing of a running step's attempt lives. `in_doubt`: it is
+    /// for people to say what is to become of it.
     pub(crate) fn look_for_the_stuck(
         &self,
         now: Duration,
-        rows: &Rows,
-        plans: &Plans,
+        (rows, plans): (&Rows, &Plans),
         over_since: impl Fn(Place) -> Option<Duration>,
+        in_doubt: impl Fn(Place) -> bool,
         found: &mut Findings,
     ) {
         let Some(peace) = self.peace.filter(|peace| now > peace.settled_at + STILL_MAX) else { return };
@@ -126,6 +137,7 @@ impl Liveness {
                     "pending" => needs_final_since(job, plan).map(|at| at.max(since) + SLACK),
                     "running" => over_since(place).map(|at| at.max(since) + STILL_MAX),
                     "recovering" => Some(since + STILL_MAX),
+                    "held" if in_doubt(place) => over_since(place).map(|at| at.max(since) + LOOK_INTO),
                     // It is over when its job is.
                     "cancelling" if plan.child.is_some() => None,
                     "cancelling" => Some(since + plan.stop_time() + STOP_MARGIN + SLACK),

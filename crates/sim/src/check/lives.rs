@@ -19,6 +19,7 @@ use store::rows::AttemptRow;
 use super::FASTEST_CLOCK;
 use super::Findings;
 use super::plans::Plans;
+use super::restored::{is_in_doubt, is_vouched_for};
 use super::rows::{AttemptSeen, Place, Rows, put_back};
 use crate::model::{ProgramEnd, Reason};
 use crate::setup::Setup;
@@ -196,23 +197,29 @@ impl Lives {
         if self.unrecorded.contains_key(&row.id) {
             // It is adopted, not granted: what it follows, and what runs beside it, was looked at when it was, and when it
             // started. What else was spent and is not on record any more nobody can count; what is on record counts, and
-            // so does this one.
-            if let Some(before) = rows.before(place) {
+            // so does this one. A loss of what is in doubt after a restore is a person's to judge, and spends nothing.
+            let judged = |before: &&AttemptSeen| before.reason() != Reason::Lost || !is_in_doubt(rows, plans, place);
+            if let Some(before) = rows.before(place).filter(judged) {
                 self.no_reason(place, before, plan);
             }
             self.budgets.entry(place).or_insert(Budget { executions: 1, losses: 0 });
             return;
         }
-        if let Some(before) = rows.before(place) {
-            if let Some(wrong) = self.no_reason(place, before, plan) {
-                found.add(CHECKER, format!("{}: {wrong}", name()));
+        // A person who was asked after a restore has the say, and what came of the time before is no execution of the policy.
+        let vouched = is_vouched_for(rows, plans, place);
+        match rows.before(place) {
+            Some(before) if vouched && before.reason() == Reason::Lost => {}
+            Some(before) => {
+                if let Some(wrong) = self.no_reason(place, before, plan) {
+                    found.add(CHECKER, format!("{}: {wrong}", name()));
+                }
             }
-        } else {
-            self.budgets.insert(place, Budget { executions: 1, losses: 0 });
+            None => drop(self.budgets.insert(place, Budget { executions: 1, losses: 0 })),
         }
         let ticket = Ticket { attempt: row.id.0, fence: row.fence.0 };
         let wrong = self.second_copy(now, ticket, place, rows, plan);
-        if let Some(wrong) = wrong.or_else(|| self.ran_before(now, row.id, place, rows, plan)) {
+        let ran_before = || self.ran_before(now, row.id, place, rows, plan).filter(|_| !vouched);
+        if let Some(wrong) = wrong.or_else(ran_before) {
             found.add(CHECKER, format!("{}, and {wrong}", name()));
         }
     }
@@ -251,7 +258,7 @@ impl Lives {
         if !before.is_over() {
             return Some("the one before it is not over".to_owned());
         }
-        let reason = Reason::of(before.settled_as, before.error_message.as_deref(), before.code());
+        let reason = before.reason();
         let ran = self.children.iter().any(|child| child.place == place && self.is_of(child, before, place));
         let most = plan.executions_max();
         let max_losses = self.max_losses;

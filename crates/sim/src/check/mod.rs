@@ -26,6 +26,7 @@ mod post;
 mod proof;
 mod pulse;
 mod reasons;
+mod restored;
 mod retention;
 mod rows;
 mod schedules;
@@ -76,8 +77,10 @@ use orphans::Orphans;
 use past::{Before, Past};
 use plans::Plans;
 use post::Post;
+use restored::Restored;
 use retention::Retention;
-use rows::{JobSeen, Place, Rows};
+pub(crate) use rows::Place;
+use rows::{JobSeen, Rows};
 use schedules::Schedules;
 use silence::Silence;
 use supply::Supply;
@@ -137,6 +140,7 @@ pub(crate) struct Checks {
     leases: Leases,
     liveness: Liveness,
     post: Post,
+    restored: Restored,
     retention: Retention,
     notices: Notices,
     files: Files,
@@ -174,6 +178,7 @@ impl Checks {
             leases: Leases::new(setup),
             liveness: Liveness::new(setup),
             post: Post::default(),
+            restored: Restored::default(),
             retention: Retention::new(setup),
             notices: Notices::new(setup),
             files: Files::default(),
@@ -279,7 +284,8 @@ impl Checks {
 
     /// Nothing goes wrong from now on.
     pub(crate) fn peace(&mut self, now: Duration) {
-        self.liveness.peace(now, &self.rows, &self.plans);
+        self.ears.peace(now);
+        self.liveness.peace(now, &self.rows, &self.plans, self.restored.is_said());
     }
 
     /// A look at everything that is open, now and then.
@@ -289,7 +295,8 @@ impl Checks {
             let attempt = rows.step(place)?.attempts.last()?;
             lives.over_since(*attempt)
         };
-        self.liveness.look_for_the_stuck(*now, rows, plans, over_since, found);
+        let waits = |place| restored::awaits_a_person(rows, plans, place);
+        self.liveness.look_for_the_stuck(*now, (rows, plans), over_since, waits, found);
         if self.liveness.is_settled(*now) {
             self.groups.look(*now, rows, plans, found);
         }
@@ -323,10 +330,12 @@ impl Checks {
         found
     }
 
-    /// Nothing of this job, or of one that it goes on for, runs anywhere.
+    /// Nothing of this job, or of one that it goes on for, runs anywhere. Neither is there a frozen runner, which cleans up later.
     pub(crate) fn is_dead(&self, job: JobId) -> bool {
         let rows = &self.rows;
-        self.lives.alive_places().all(|place| rows.outermost(place.job) != rows.outermost(job))
+        let frozen = self.ears.freezes().filter(|(_, freeze)| freeze.until > self.now);
+        let frozen = frozen.filter_map(|(id, _)| rows.attempts.get(&id)).map(|attempt| attempt.place);
+        self.lives.alive_places().chain(frozen).all(|place| rows.outermost(place.job) != rows.outermost(job))
     }
 
     /// Open jobs that have a slot of their concurrency group, and whether somebody waits for it.
@@ -458,6 +467,7 @@ impl Checks {
 
     /// If nobody else was there to see that commits are gone, nobody remembers them.
     pub(crate) fn server_dies(&mut self, server: usize) {
+        self.ears.server_dies(server);
         if self.witnesses.remove(&server) && self.witnesses.is_empty() {
             self.lives.nobody_remembers(self.forgot_at);
         }
@@ -603,6 +613,8 @@ impl Witness for Checks {
         let brought_back = |attempt| self.lives.was_unrecorded(attempt);
         self.voices.committed(rows, batch, &accepted, (brought_back, self.past.has_lost), found);
         for row in accepted.attempts().filter(|row| !rows.attempts.contains_key(&row.id)) {
+            let brought = self.lives.was_unrecorded(row.id) || self.voices.is_unsure(row.id);
+            self.restored.granted(&self.ears, row, (rows, plans), brought, found);
             self.lives.granted(*now, row, rows, plans, found);
         }
         self.times.committed(*now, batch, &accepted, found);
@@ -616,6 +628,7 @@ impl Witness for Checks {
         let joined = self.groups.before(*now, rows, plans, &accepted);
         rows.take(*now, batch, &accepted);
         self.groups.committed(&joined, rows, plans, (batch, &accepted), found);
+        self.restored.committed(*now, &self.ears, (rows, plans), &accepted, found);
         kin::committed(rows, plans, &waited, &accepted, found);
         self.kin.committed(&self.ears, rows, &accepted, found);
         self.dwell.committed(*now, &self.ears, (rows, plans), (batch, &accepted), found);
@@ -629,6 +642,7 @@ impl Witness for Checks {
         self.times.refused(batch);
         self.dwell.refused(batch);
         self.ends.refused(batch);
+        self.restored.refused(batch);
         self.schedules.refused(&self.ears, batch);
         self.notices.refused(&self.ears, batch);
         self.orphans.refused(self.now, batch);
@@ -683,6 +697,7 @@ impl Checks {
             budgets: places.iter().map(|place| (*place, self.lives.budget(*place))).collect(),
             cuts: places.iter().map(|place| (*place, self.silence.cut(*place))).collect(),
             offers: places.iter().map(|place| (*place, self.supply.offers(*place))).collect(),
+            drained: self.supply.drained_by(batch),
             used_epochs: batch.used_epochs.iter().map(|(worker, _)| (*worker, self.identities.used(*worker))).collect(),
             triggers: accepted.triggers().map(|w| (w.row.id.clone(), self.schedules.row(&w.row.id))).collect(),
             leases: batch.claims.iter().map(|claim| (claim.lease, self.leases.row(claim.lease))).collect(),
@@ -698,7 +713,7 @@ impl Checks {
     fn put_back(&mut self, before: Before) {
         before.fences.iter().for_each(|(place, _)| self.dwell.forget(*place));
         self.silence.put_back(before.cuts);
-        self.supply.put_back(before.offers);
+        self.supply.put_back(before.offers, &before.drained, self.now);
         self.identities.put_back(before.used_epochs);
         self.schedules.put_back(before.triggers);
         self.leases.put_back(before.leases);

@@ -209,7 +209,9 @@ impl Notices {
         // One that became many runs as they do, and each of them is expected by itself, until the first is late.
         let expect = plan.expect.filter(|_| plan.fan.is_none() || fan_name.is_some());
         let is_told = self.given.contains(&about) || fan.is_some_and(|fan| self.given.contains(&(row.job, Some(fan))));
-        let under_way = matches!(row.state, "running" | "recovering") && !is_told;
+        // While it is held after a restore it is the same attempt, which its worker may bring back.
+        let kept = row.state == "held" && self.under_way.get(&about).is_some_and(|stay| stay.attempt == row.attempt);
+        let under_way = (matches!(row.state, "running" | "recovering") || kept) && !is_told;
         let Some(expect) = expect.filter(|_| under_way) else { return self.let_go(about) };
         let attempt = row.attempt;
         let new = Stay { fan, attempt, since: now, expect, held_from: None, held: Duration::ZERO, away: false };
@@ -218,7 +220,7 @@ impl Notices {
             *stay = new;
             self.overdue.remove(&about);
         }
-        stay.away = row.state == "recovering";
+        stay.away = row.state != "running";
         if stay.away {
             self.overdue.remove(&about);
         }

@@ -47,6 +47,8 @@ pub(crate) struct Before {
     pub budgets: Vec<(Place, Option<Budget>)>,
     pub cuts: Vec<(Place, Option<Cut>)>,
     pub offers: Vec<(Place, Option<Offers>)>,
+    /// Workers that somebody let drain, or take work again.
+    pub drained: Vec<(WorkerId, bool)>,
     pub used_epochs: Vec<(WorkerId, Epoch)>,
     pub triggers: Vec<(String, Option<TriggerRow>)>,
     pub leases: Vec<(Lease, Option<LeaseRow>)>,

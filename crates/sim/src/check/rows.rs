@@ -9,6 +9,7 @@ use store::Batch;
 use store::rows::{AttemptRow, EventRow, JobRow, ServerId, StepRow};
 
 use super::Accepted;
+use crate::model::Reason;
 
 /// A step of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -61,6 +62,8 @@ pub(crate) struct JobSeen {
     pub steps: BTreeMap<StepIx, StepSeen>,
     /// When somebody, or the job's timeout, first wanted it to end.
     pub cancelled_at: Option<Duration>,
+    /// When it was last told that the database was restored.
+    pub told_at: Option<Duration>,
 }
 
 #[derive(Debug, Clone)]
@@ -75,6 +78,10 @@ pub(crate) struct StepSeen {
     pub since: Duration,
     /// Since when the row says that its worker is cut off.
     pub cut_since: Option<Duration>,
+    /// Its job was told that the database was restored, before this was over.
+    pub was_doubted: bool,
+    /// How many people have wanted it to run since then; none once it does.
+    pub yeses: Option<u32>,
 }
 
 #[derive(Debug, Clone)]
@@ -121,6 +128,11 @@ impl StepSeen {
 impl AttemptSeen {
     pub(crate) fn is_over(&self) -> bool {
         self.over_at.is_some()
+    }
+
+    /// Why it came to nothing, as the record has it.
+    pub(super) fn reason(&self) -> Reason {
+        Reason::of(self.settled_as, self.error_message.as_deref(), self.code())
     }
 
     /// How it ended by its own word: a code, or a signal below zero.
@@ -225,6 +237,26 @@ impl Rows {
                 job.cancelled_at.get_or_insert(now);
             }
         }
+        for row in batch.events.iter().filter(|row| accepted.job(row.job)) {
+            self.take_word(now, row);
+        }
+    }
+
+    /// A job is told that the database was restored, or a person wants one of its steps to run.
+    fn take_word(&mut self, now: Duration, row: &EventRow) {
+        let Some(job) = self.jobs.get_mut(&row.job) else { return };
+        let is_yes = row.kind == "approved" || row.verb == Some("approve");
+        match row.ix.and_then(|ix| job.steps.get_mut(&ix)) {
+            Some(step) if is_yes => step.yeses = step.yeses.map(|yeses| yeses + 1),
+            Some(_) => {}
+            None if row.kind == "restored" => {
+                job.told_at = Some(now);
+                for step in job.steps.values_mut().filter(|step| !step.is_final) {
+                    (step.was_doubted, step.yeses) = (true, Some(0));
+                }
+            }
+            None => {}
+        }
     }
 
     /// These are again what they were.
@@ -244,7 +276,8 @@ impl Rows {
         let was_open = before.as_ref().is_some_and(|job| !job.is_final);
         self.open = self.open + usize::from(!is_final) - usize::from(was_open);
         let since = before.as_ref().map_or(now, |job| job.since);
-        let (steps, cancelled_at) = before.map(|job| (job.steps, job.cancelled_at)).unwrap_or_default();
+        let (steps, cancelled_at, told_at) =
+            before.map(|job| (job.steps, job.cancelled_at, job.told_at)).unwrap_or_default();
         let parent = row.parent.map(|parent| Place { job: parent.job, step: parent.step });
         if let Some(parent) = parent {
             let first = self.origin(parent);
@@ -268,6 +301,7 @@ impl Rows {
             since,
             steps,
             cancelled_at,
+            told_at,
         };
         self.jobs.insert(row.id, seen);
     }
@@ -281,6 +315,8 @@ impl Rows {
         let before = job.steps.remove(&row.ix);
         let since = before.as_ref().filter(|step| step.state == row.state).map_or(now, |step| step.since);
         let cut_since = before.as_ref().and_then(|step| step.cut_since);
+        let begins = row.state == "running" && before.as_ref().is_some_and(|step| step.state == "queued");
+        let yeses = before.as_ref().and_then(|step| step.yeses).filter(|_| !begins && row.check_at.is_some());
         let seen = StepSeen {
             name: row.name.clone(),
             state: row.state,
@@ -288,6 +324,8 @@ impl Rows {
             error_code: row.error_code,
             since,
             cut_since: row.disconnected_at.map(|_| cut_since.unwrap_or(now)),
+            was_doubted: before.as_ref().is_some_and(|step| step.was_doubted),
+            yeses,
             attempts: before.map(|step| step.attempts).unwrap_or_default(),
         };
         job.steps.insert(row.ix, seen);

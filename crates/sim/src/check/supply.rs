@@ -76,9 +76,33 @@ impl Supply {
         self.offers.get(&place).cloned()
     }
 
+    /// Whether the workers of which this batch speaks were drained before it.
+    pub(crate) fn drained_by(&self, batch: &Batch) -> Vec<(WorkerId, bool)> {
+        let ordered = batch.fleet.iter().filter_map(|fleet| match fleet {
+            FleetChange::Drain { worker, .. } => Some(*worker),
+            FleetChange::Remove { .. } => None,
+        });
+        ordered.map(|worker| (worker, self.drained.contains(&worker))).collect()
+    }
+
     /// What became of them is not on record any more.
-    pub(crate) fn put_back(&mut self, offers: Vec<(Place, Option<Offers>)>) {
+    pub(crate) fn put_back(
+        &mut self,
+        offers: Vec<(Place, Option<Offers>)>,
+        drained: &[(WorkerId, bool)],
+        now: Duration,
+    ) {
         put_back(&mut self.offers, offers);
+        drained.iter().for_each(|(worker, was)| self.drain(now, *worker, *was));
+    }
+
+    fn drain(&mut self, now: Duration, id: WorkerId, on: bool) {
+        if on {
+            self.drained.insert(id);
+        } else {
+            self.drained.remove(&id);
+        }
+        self.change(now, id, |worker| worker.drained = on);
     }
 
     /// `rows` are those before the batch.
@@ -166,27 +190,21 @@ impl Supply {
             };
             self.workers.insert(hello.id, worker);
         }
-        let mut change = |id: &WorkerId, what: &dyn Fn(&mut Willing)| {
-            if let Some(worker) = self.workers.get_mut(id) {
-                what(worker);
-                worker.since = now;
-            }
-        };
         for (id, _, unwilling) in &batch.unwilling {
-            change(id, &|worker| worker.unwilling = *unwilling);
+            self.change(now, *id, |worker| worker.unwilling = *unwilling);
         }
         for fleet in &batch.fleet {
             match fleet {
-                FleetChange::Drain { worker, on } => {
-                    change(worker, &|it| it.drained = *on);
-                    if *on {
-                        self.drained.insert(*worker)
-                    } else {
-                        self.drained.remove(worker)
-                    };
-                }
-                FleetChange::Remove { worker, .. } => change(worker, &|it| it.removed = true),
+                FleetChange::Drain { worker, on } => self.drain(now, *worker, *on),
+                FleetChange::Remove { worker, .. } => self.change(now, *worker, |worker| worker.removed = true),
             }
+        }
+    }
+
+    fn change(&mut self, now: Duration, id: WorkerId, what: impl FnOnce(&mut Willing)) {
+        if let Some(worker) = self.workers.get_mut(&id) {
+            what(worker);
+            worker.since = now;
         }
     }
 }

@@ -18,6 +18,7 @@ mod heard;
 mod kin;
 mod leases;
 mod notices;
+mod restored;
 
 use super::{Checks, HostCensus};
 use crate::database::Witness;

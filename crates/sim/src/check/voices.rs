@@ -36,6 +36,10 @@ impl Voices {
         self.unsure.insert(attempt);
     }
 
+    pub(super) fn is_unsure(&self, attempt: AttemptId) -> bool {
+        self.unsure.contains(&attempt)
+    }
+
     /// `brought_back`: attempts whose start was not on record any more, and that were adopted. A later offer of the same
     /// step gives way to them. `amnesia`: commits were lost, so that one of which its worker cannot say whether it started
     /// is taken for such a one, to be on the safe side.

@@ -65,6 +65,8 @@ pub(crate) enum FaultEvent {
     Line {
         host: usize,
     },
+    /// An operator says that the database was restored.
+    SayRestored,
     /// Nobody is newer than the others.
     SameVersion {
         host: Option<usize>,
@@ -88,6 +90,7 @@ impl FaultEvent {
             | FaultEvent::RestartServer { .. }
             | FaultEvent::Drift { .. }
             | FaultEvent::RollBack { .. }
+            | FaultEvent::SayRestored
             | FaultEvent::ActOn { .. }
             | FaultEvent::ActBehind { .. } => true,
             FaultEvent::Fire(_)
@@ -155,6 +158,7 @@ impl World {
             FaultEvent::Drift { server, micros, until } => self.drift(server, micros, until),
             FaultEvent::RollBack { host, time } => self.roll_back(host, time),
             FaultEvent::Line { host } => self.net.set_line(host, Line::default()),
+            FaultEvent::SayRestored => self.count_said(),
             FaultEvent::SameVersion { host } => self.set_newer(host, false),
             FaultEvent::ActOn { host, act } => {
                 self.scene = Some(Scene { host, server: None, runner: None });
@@ -257,11 +261,19 @@ impl World {
                 servers.iter().any(|at| self.servers[*at].process.is_some())
             }
             FaultKind::LoseCommits { count } => self.lose_commits(count),
-            FaultKind::RestoreOlder { count, down } => {
+            FaultKind::RestoreOlder { count, down, said } => {
                 for server in 0..self.servers.len() {
                     self.kill_server(server);
                     self.fault_later(down, FaultEvent::StartServer(server));
                 }
+                let lost = self.lose_commits(count);
+                if said {
+                    self.count_said();
+                }
+                lost
+            }
+            FaultKind::FailOver { count, after } => {
+                self.fault_later(after, FaultEvent::SayRestored);
                 self.lose_commits(count)
             }
             FaultKind::DropLogs { server, time } => {
@@ -455,8 +467,16 @@ impl World {
         let up = (0..self.servers.len()).filter(|at| self.servers[*at].process.is_some()).collect();
         self.check(|checks| checks.will_forget(up));
         let batches = self.database.forget_last(u64::from(count));
+        let word = self.last_word_of_a_restore();
+        self.check(|checks| checks.left_of_words(word));
         self.tell(|| format!("the database has lost its last {batches} batches"));
         batches > 0
+    }
+
+    fn count_said(&mut self) {
+        if self.say_restored() {
+            self.has_fired("say-restored".to_owned());
+        }
     }
 
     /// What lay in wait at this server's commit happens now.
@@ -613,6 +633,7 @@ impl World {
             self.servers[server].ambush = None;
             self.servers[server].drops_logs = false;
             self.thaw_server(server);
+            self.database_answers(server, now);
             self.agenda.at(now, Event::StartServer(server));
         }
         for host in 0..self.hosts.len() {

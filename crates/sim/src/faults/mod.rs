@@ -134,6 +134,15 @@ pub enum FaultKind {
         count: u32,
         #[serde(with = "millis")]
         down: Duration,
+        /// An operator says so before they do, as they should.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        said: bool,
+    },
+    /// The database loses its last transactions with servers up, and an operator says so after this.
+    FailOver {
+        count: u32,
+        #[serde(with = "millis")]
+        after: Duration,
     },
     ClockStep {
         server: usize,
@@ -321,6 +330,7 @@ impl FaultKind {
             FaultKind::SlowCommit { .. } => "slow-commit",
             FaultKind::LoseCommits { .. } => "lose-commits",
             FaultKind::RestoreOlder { .. } => "restore-older",
+            FaultKind::FailOver { .. } => "fail-over",
             FaultKind::ClockStep { .. } => "clock-step",
             FaultKind::KillWorker { .. } => "kill-worker",
             FaultKind::StopWorker { .. } => "stop-worker",
@@ -359,7 +369,7 @@ impl FaultKind {
 
     /// Commits that were acknowledged are gone after it.
     pub(crate) fn forgets(&self) -> bool {
-        matches!(self, FaultKind::LoseCommits { .. } | FaultKind::RestoreOlder { .. })
+        matches!(self, FaultKind::LoseCommits { .. } | FaultKind::RestoreOlder { .. } | FaultKind::FailOver { .. })
     }
 
     /// What is in the database cannot be read or written for a while, or is not what a server takes it for.
@@ -388,6 +398,7 @@ impl FaultKind {
             FaultKind::KillServer { down: time, .. }
             | FaultKind::RestartServer { down: time, .. }
             | FaultKind::RestoreOlder { down: time, .. }
+            | FaultKind::FailOver { after: time, .. }
             | FaultKind::AmbushServer { down: time, .. }
             | FaultKind::KillWorker { down: time, .. }
             | FaultKind::CopyFolder { down: time, .. }

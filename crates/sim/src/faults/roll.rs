@@ -159,7 +159,7 @@ const KINDS: [Kind; 49] = [
 ];
 
 /// Kinds that came later, with dice of their own: what else a seed has stays as it is. New ones go to the end.
-const LATER: [Kind; 8] = [
+const LATER: [Kind; 9] = [
     timed("rolling-upgrade", 4, |roll| FaultKind::RollingUpgrade { down: roll.down(), pause: roll.pause() }),
     timed("pull-plug", 12, |roll| FaultKind::PullPlug { host: roll.host(), time: roll.time() }),
     Kind {
@@ -173,14 +173,15 @@ const LATER: [Kind; 8] = [
     timed("empty-folder", 4, Roll::empty_folder),
     timed("lose-commits", 4, |roll| FaultKind::LoseCommits { count: roll.commits() }),
     timed("cut-holder", 8, Roll::cut_holder),
+    timed("fail-over", 2, |roll| FaultKind::FailOver { count: roll.commits(), after: roll.pause() }),
 ];
 
-/// Each of them comes in so many worlds: four in ten have none of them, and few have more than two.
+/// Each of them comes in so many worlds: three in ten have none of them, and few have more than two.
 const LATER_SHARE: f64 = 0.12;
 
 /// What takes away from what is promised otherwise, and is not explained in full yet: worlds have it where it is asked for.
 const RARE: [Kind; 2] = [
-    timed("restore-older", 2, |roll| FaultKind::RestoreOlder { count: roll.commits(), down: roll.down() }),
+    timed("restore-older", 2, Roll::restore_older),
     Kind {
         name: "lose-commits-at-message",
         most: 4,
@@ -191,7 +192,7 @@ const RARE: [Kind; 2] = [
 
 /// What ordinary worlds have in all lengths and at all moments, just as long and just when one kind of mistake would show.
 /// Only [`roll_only`] knows these.
-const PROVOKING: [Kind; 8] = [
+const PROVOKING: [Kind; 9] = [
     timed("long-cut", 1, Roll::long_cut),
     timed("long-freeze-runner", 1, |roll| FaultKind::FreezeRunner { host: roll.host(), time: roll.long() }),
     timed("resolve", 1, |_| FaultKind::Act(Act::ResolveRecovering)),
@@ -215,6 +216,11 @@ const PROVOKING: [Kind; 8] = [
         moments: &[Moment::EndedSent],
     },
     timed("short-kill-server", 1, |roll| FaultKind::KillServer { server: roll.server(), down: roll.pause() }),
+    timed("restore-and-say-so", 1, |roll| FaultKind::RestoreOlder {
+        count: roll.commits(),
+        down: roll.pause(),
+        said: true,
+    }),
 ];
 
 /// The faults of this seed.
@@ -327,6 +333,11 @@ impl Roll {
     /// A copy lags by a few transactions, seldom by some seconds of them.
     fn commits(&mut self) -> u32 {
         if self.dice.chance(0.7) { self.dice.between(1, 8) as u32 } else { self.dice.between(8, 300) as u32 }
+    }
+
+    /// Half of those who do it know that they are to say so.
+    fn restore_older(&mut self) -> FaultKind {
+        FaultKind::RestoreOlder { count: self.commits(), down: self.down(), said: self.dice.chance(0.5) }
     }
 
     fn ambush(&mut self, ambush: Ambush) -> FaultKind {

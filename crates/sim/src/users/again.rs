@@ -7,6 +7,7 @@ use tokio::sync::oneshot;
 
 use super::{Reply, ann};
 use crate::model::{End, SETTLED_OUTPUT};
+use crate::workload::SUBMITTER;
 use crate::world::World;
 
 impl World {
@@ -41,11 +42,7 @@ impl World {
     pub(super) fn resolve_open(&mut self, server: usize) -> bool {
         let Some((job, step)) = self.a_step_in("recovering") else { return false };
         let how = self.some_way();
-        let end = match how {
-            How::Succeeded { .. } => Some(End::Success),
-            How::Failed { .. } => Some(End::Failed),
-            How::Rerun | How::AcceptLate => None,
-        };
+        let end = end_of(&how);
         self.check(|checks| checks.resolve_asked(job, step, end));
         self.resolve(server, job, step, how);
         true
@@ -64,13 +61,26 @@ impl World {
 
     fn some_way(&mut self) -> How {
         match self.users.dice.below(3) {
-            0 => How::Succeeded { output: serde_json::json!({ "n": SETTLED_OUTPUT }) },
-            1 => How::Failed { reason: "it is enough".to_owned() },
+            0 => succeeded(),
+            1 => failed(),
             _ => How::Rerun,
         }
     }
 
     fn resolve(&mut self, server: usize, job: JobId, step: StepIx, how: How) {
+        let is_dead = self.checks.lock().expect("no checker panics").is_dead(job);
+        let confirm_dead = is_dead && (self.holder.is_some() || self.users.dice.chance(0.3));
+        self.resolve_as(server, (job, step), how, (confirm_dead, SUBMITTER));
+    }
+
+    /// By what is on record now. `confirm_dead`: whoever does says that nothing of it runs.
+    pub(super) fn resolve_as(
+        &mut self,
+        server: usize,
+        (job, step): (JobId, StepIx),
+        how: How,
+        (confirm_dead, by): (bool, &str),
+    ) {
         let attempts = self.database.reader().attempts(job).unwrap_or_default();
         let mut tried = attempts.iter().rev().filter(|attempt| attempt.ix == step);
         let seen = match how {
@@ -79,11 +89,9 @@ impl World {
         };
         let attempt = seen.map(|attempt| attempt.id);
         let late_outcome = seen.and_then(|attempt| serde_json::from_str(attempt.late_outcome.as_deref()?).ok());
-        let is_dead = self.checks.lock().expect("no checker panics").is_dead(job);
-        let confirm_dead = is_dead && (self.holder.is_some() || self.users.dice.chance(0.3));
         let sure = sure(confirm_dead);
-        self.tell(|| format!("ann resolves {job}/#{} as {how:?}{sure}", step.0));
-        let order = ResolveOrder { job, step, how, attempt, late_outcome, confirm_dead, by: ann() };
+        self.tell(|| format!("{by} resolves {job}/#{} as {how:?}{sure}", step.0));
+        let order = ResolveOrder { job, step, how, attempt, late_outcome, confirm_dead, by: by.to_owned() };
         self.again(server, Again::Resolve(order));
     }
 
@@ -97,6 +105,23 @@ impl World {
     fn again(&mut self, server: usize, order: Again) {
         let (reply, answer) = oneshot::channel();
         self.ask(server, Command::Again(Box::new(order), reply), Reply::Again(answer));
+    }
+}
+
+pub(super) fn succeeded() -> How {
+    How::Succeeded { output: serde_json::json!({ "n": SETTLED_OUTPUT }) }
+}
+
+pub(super) fn failed() -> How {
+    How::Failed { reason: "it is enough".to_owned() }
+}
+
+/// What a step is settled as.
+pub(super) fn end_of(how: &How) -> Option<End> {
+    match how {
+        How::Succeeded { .. } => Some(End::Success),
+        How::Failed { .. } => Some(End::Failed),
+        How::Rerun | How::AcceptLate => None,
     }
 }
 

@@ -8,7 +8,7 @@ use regex_lite::Regex;
 static WORD: LazyLock<Regex> = LazyLock::new(|| {
     let time = r"\d{4}-\d\d-\d\dT[\d:.]+Z";
     let id = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}";
-    let span = r"(?:\d+[dhm] )?\d+(?:\.\d+)?[dhms]\b";
+    let span = r"(?:\d+[dhm] )?\d+(?:\.\d+)?(?:ms|[dhms])\b";
     Regex::new(&format!(r"{time}|{id}|{span}|\d+|[A-Za-z_]+|\s+|.")).expect("a good pattern")
 });
 
@@ -63,6 +63,7 @@ fn counts_of_chance_are_left_out() {
 fn what_differs_is_left_out() {
     let told = |texts: &[&str]| agree(&texts.iter().map(|text| (*text).to_owned()).collect::<Vec<String>>());
     assert_eq!(told(&["lost 24s ago, over in 1m 36s", "lost 1m 4s ago, over in 56s"]), "lost … ago, over in …");
-    assert_eq!(told(&["seen 2026-01-01T00:00:00Z, window of 120s"]), "seen …, window of 120s");
+    assert_eq!(told(&["lost 437ms ago", "lost 1.2s ago", "lost 12s ago"]), "lost … ago");
+    assert_eq!(told(&["noticed 2026-01-01T00:00:00Z, window of 120s"]), "noticed …, window of 120s");
     assert_eq!(told(&["9 lines", "12 lines"]), "… lines");
 }

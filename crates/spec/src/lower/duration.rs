@@ -21,7 +21,7 @@ pub fn parse(text: &str) -> Result<Duration, String> {
         let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
         let number: u64 = match rest[..digits].parse() {
             Ok(number) => number,
-            Err(_) if digits == 0 => return Err(format!("a number is missing before `{rest}`")),
+            Err(_) if digits == 0 => return Err(format!("a number is missing before `{rest}`, as in `1h30m`")),
             Err(_) => return Err(too_long()),
         };
         let word = rest[digits..].split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default();

@@ -42,6 +42,9 @@ pub enum Trigger {
     },
 }
 
+/// An expression that is good, to look at the zone alone.
+const ANY_TIME: &str = "* * * * *";
+
 /// What happens to times that passed unheard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Missed {
@@ -100,26 +103,27 @@ fn cron_trigger(
         }
         Some(jitter)
     });
+    if let Err(CronError::Zone(zone)) = Cron::read(ANY_TIME, &timezone) {
+        let span = timezone_node.map_or(entry.value.span, |node| node.span);
+        let hint = match nearest_zone(&zone) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => "as in `Europe/Oslo` or `UTC`".to_owned(),
+        };
+        let message = format!("there is no time zone `{}`", brief(&zone));
+        sink.add(Finding::error(Code::BadValue, span, message).hint(hint));
+    }
     let expression = values::filled_text("cron", &entry.value, sink)?.to_owned();
     match Cron::read(&expression, &timezone) {
         Ok(cron) if cron.after(engine::Time(0)).is_none() => {
             let message = format!("`{expression}` never comes");
             sink.add(Finding::error(Code::BadValue, entry.value.span, message).hint("no month has such a day"));
         }
-        Ok(_) => {}
+        // The zone is told already.
+        Ok(_) | Err(CronError::Zone(_)) => {}
         Err(CronError::Expression(problem)) => {
             let message = format!("`cron` cannot be read: {problem}");
             let hint = "minute, hour, day, month, weekday, as in `0 3 * * *`";
             sink.add(Finding::error(Code::BadValue, entry.value.span, message).hint(hint));
-        }
-        Err(CronError::Zone(zone)) => {
-            let span = timezone_node.map_or(entry.value.span, |node| node.span);
-            let hint = match nearest_zone(&zone) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => "as in `Europe/Oslo` or `UTC`".to_owned(),
-            };
-            let message = format!("there is no time zone `{}`", brief(&zone));
-            sink.add(Finding::error(Code::BadValue, span, message).hint(hint));
         }
     }
     Some(Trigger::Cron { expression, timezone, missed, jitter: jitter.unwrap_or_default(), with })
@@ -127,7 +131,7 @@ fn cron_trigger(
 
 fn webhook_trigger(entry: &Entry, secret: Option<&Entry>, with: Option<Json>, sink: &mut Sink) -> Option<Trigger> {
     let hook = values::filled_text("webhook", &entry.value, sink)?;
-    name::task(hook, entry.value.span, sink);
+    name::webhook(hook, entry.value.span, sink);
     let Some(secret) = secret else {
         let message = "a webhook needs `secret`, the name of what signs its calls";
         let hint = "without one, anybody who reaches the server could start this task";
@@ -159,10 +163,13 @@ fn input_of(with: Option<&Entry>, trigger: &Entry, task: &str, inputs: &[Input],
         }
         // What is not given may come to have a default; until then each of its times says that it made no job.
         let finding = match lacks(&problem.input) {
-            true => Finding::warning(Code::BadValue, span, problem.message),
-            false => Finding::error(Code::BadValue, span, problem.message),
+            true => {
+                let hint = format!("give it in `with`, as in `with: {{ {}: … }}`", problem.input);
+                Finding::warning(Code::BadValue, span, problem.message).hint(hint)
+            }
+            false => Finding::error(Code::BadValue, span, problem.message).hint_if(problem.hint),
         };
-        sink.add(finding.hint_if(problem.hint));
+        sink.add(finding);
     }
     given
 }
@@ -192,9 +199,9 @@ pub(super) fn concurrency(
 ) -> Option<Concurrency> {
     let entry = fields.entry("concurrency")?;
     let mut fields = Fields::open(&entry.value, &CONCURRENCY, sink)?;
-    let (group, templated) = match fields.get("group") {
-        Some(node) => group(node, inputs, sink)?,
-        None => (Arc::from(task), false),
+    let group = match fields.get("group") {
+        Some(node) => group(node, inputs, sink),
+        None => Some((Arc::from(task), false)),
     };
     let limit = fields.get("limit").and_then(|n| values::integer("limit", 1..=CONCURRENCY_MAX, n, sink)).unwrap_or(1);
     let when_full = match fields.get("when_full").and_then(|n| values::word("when_full", WHEN_FULL, n, sink)) {
@@ -203,6 +210,7 @@ pub(super) fn concurrency(
         _ => WhenFull::Queue,
     };
     fields.close();
+    let (group, templated) = group?;
     Some(Concurrency { group, templated, limit: u32::try_from(limit).unwrap_or(1), when_full })
 }
 

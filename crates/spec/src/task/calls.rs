@@ -1,12 +1,14 @@
 //! What a task gives to those that its steps begin and that follow on it: what they cannot take is known as soon as both texts
 //! are, and not when the step's turn has come. Called by `bowline check`, by a submit, and for the tasks that a server lists.
 
-use engine::definition::{ChildBody, Definition, HookWork, Occasion, Work};
+use std::collections::{BTreeMap, BTreeSet};
+
+use engine::definition::{ChildBody, DEPTH_MAX, Definition, HookWork, Occasion, Work};
 use serde_json::Value as Json;
 
 use super::bind;
 use super::input::Input;
-use super::kin::entry;
+use super::kin::{self, entry};
 use crate::diagnostic::{Code, Diagnostic, Finding, Severity, Sink};
 use crate::source::{Source, Sources, Span};
 use crate::template::is_template;
@@ -15,12 +17,12 @@ use crate::yaml::{self, Node, Value};
 /// One place where a task names another.
 #[derive(Debug, Clone, Copy)]
 pub struct Call<'a> {
-    by: By<'a>,
+    pub(super) by: By<'a>,
     pub body: &'a ChildBody,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum By<'a> {
+pub(super) enum By<'a> {
     Step(&'a str),
     /// The so-many-th of its occasion.
     Hook(Occasion, usize),
@@ -39,6 +41,44 @@ impl<'a> By<'a> {
             By::Step(name) => Some(name),
             By::Hook(..) => None,
         }
+    }
+}
+
+/// Tasks that lead to more levels of each other than there may be, through those that `find` knows, which are in no circle.
+pub fn too_deep<'a>(definition: &'a Definition, find: &dyn Fn(&str) -> Option<&'a Definition>) -> Vec<Misfit<'a>> {
+    let mut depths = Depths { find, known: BTreeMap::new() };
+    let found = calls(definition).filter_map(|Call { by, body }| {
+        let mut way = depths.below(&body.task);
+        if way.len() <= DEPTH_MAX {
+            return None;
+        }
+        way.insert(0, &definition.name);
+        let message = format!("tasks begin each other more than {DEPTH_MAX} levels deep: {}", kin::path(&way));
+        let hint = Some("make one task of some of them".to_owned());
+        Some(Misfit { by, at: At::Task, code: Code::Limit, message, hint })
+    });
+    found.collect()
+}
+
+struct Depths<'a, 'f> {
+    find: &'f dyn Fn(&str) -> Option<&'a Definition>,
+    known: BTreeMap<&'a str, Vec<&'a str>>,
+}
+
+impl<'a> Depths<'a, '_> {
+    /// The longest way down that begins with this one.
+    fn below(&mut self, name: &'a str) -> Vec<&'a str> {
+        if let Some(known) = self.known.get(name) {
+            return known.clone();
+        }
+        // Whoever comes back to it on the way is in a circle, and that is told elsewhere.
+        self.known.insert(name, vec![name]);
+        let begins: BTreeSet<&str> = (self.find)(name).into_iter().flat_map(kin::begins).collect();
+        let ways: Vec<Vec<&str>> = begins.into_iter().map(|next| self.below(next)).collect();
+        let longest = ways.into_iter().max_by_key(Vec::len).unwrap_or_default();
+        let way: Vec<&str> = [name].into_iter().chain(longest).collect();
+        self.known.insert(name, way.clone());
+        way
     }
 }
 
@@ -105,7 +145,7 @@ pub fn strangers<'a>(definition: &'a Definition, problem: &dyn Fn(&str) -> Optio
     found.collect()
 }
 
-fn misfits_of<'a>(call: Call<'a>, inputs: &[Input]) -> Vec<Misfit<'a>> {
+pub(super) fn misfits_of<'a>(call: Call<'a>, inputs: &[Input]) -> Vec<Misfit<'a>> {
     let Call { by, body } = call;
     let given = body.with.as_object();
     let mut found = Vec::new();

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use engine::definition::{ChildBody, DEPTH_MAX, Definition, HookWork, Work};
 use engine::graph::find_cycle;
 
-use crate::diagnostic::{Code, Diagnostic, Finding, Sink};
+use crate::diagnostic::{Code, Diagnostic, Finding, Severity, Sink};
 use crate::source::{Source, Sources, Span};
 use crate::yaml::{self, Node};
 
@@ -136,7 +136,7 @@ fn constant_group(definition: &Definition) -> Option<&str> {
 
 impl Deadlock {
     /// What is wrong, at its place in the text of the outermost task.
-    pub fn diagnostic(&self, text: &str, file: &str) -> Diagnostic {
+    pub fn diagnostic(&self, severity: Severity, text: &str, file: &str) -> Diagnostic {
         let Deadlock { step, path: names, group, limit } = self;
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let (way, last) = (path(&names), names.last().copied().unwrap_or_default());
@@ -145,7 +145,10 @@ impl Deadlock {
              the first waits for the last"
         );
         let hint = format!("give `{last}` a group of its own, or a higher `limit`");
-        at_child(text, file, step, |span| Finding::error(Code::GroupDeadlock, span, message).hint(hint))
+        at_child(text, file, step, |span| match severity {
+            Severity::Error => Finding::error(Code::GroupDeadlock, span, message).hint(hint),
+            Severity::Warning => Finding::warning(Code::GroupDeadlock, span, message).hint(hint),
+        })
     }
 }
 
@@ -195,7 +198,7 @@ mod tests {
         let known: BTreeMap<String, Arc<Definition>> = texts.iter().map(read).collect();
         let outermost = &known[&texts[0].0];
         let found = deadlock(outermost, &|body| known.get(&*body.task).map(|task| &**task))?;
-        let shown = found.diagnostic(&texts[0].1, "t.yaml");
+        let shown = found.diagnostic(Severity::Error, &texts[0].1, "t.yaml");
         Some(format!("{}:{} {}", shown.line(), shown.column(), found.path.join(" ")))
     }
 

@@ -20,8 +20,10 @@ mod program;
 mod retry;
 pub mod secrets;
 pub(crate) mod shape;
+mod sketch;
 mod step;
 mod texts;
+pub mod webhooks;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -39,6 +41,7 @@ pub use self::input::{Input, InputKind};
 use self::program::Env;
 pub use self::shape::PRIORITY_MAX;
 use self::shape::TASK;
+pub use self::sketch::Sketch;
 use self::step::{StepRead, StepReader};
 use self::texts::Texts;
 use crate::diagnostic::{Code, Diagnostic, Finding, Sink};
@@ -78,7 +81,7 @@ pub fn parse(text: &str, file: &str, options: &Options) -> (Option<Task>, Vec<Di
 }
 
 /// The same for the text of a job or task that is stored: it was accepted, perhaps by an older version, and a job that is
-/// under way must be readable after an upgrade. What later rules refuse fails where it is done, if at all.
+/// under way must be readable after an upgrade. What later rules refuse is a warning, and fails where it is done, if at all.
 pub fn parse_stored(text: &str, file: &str, options: &Options) -> (Option<Task>, Vec<Diagnostic>) {
     parse_into(Sink::of_accepted(Sources::of_file(Source::file(file, text))), text, options)
 }

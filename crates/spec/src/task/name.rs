@@ -14,6 +14,11 @@ pub(super) fn task(name: &str, span: Span, sink: &mut Sink) -> bool {
     check("task", name, |c| c.is_ascii_alphanumeric() || "_-.".contains(c), span, sink)
 }
 
+/// As of a task, of which it often has the name.
+pub(super) fn webhook(name: &str, span: Span, sink: &mut Sink) -> bool {
+    check("webhook", name, |c| c.is_ascii_alphanumeric() || "_-.".contains(c), span, sink)
+}
+
 pub(super) fn step(name: &str, span: Span, sink: &mut Sink) -> bool {
     if name == RESERVED_STEP {
         sink.add(Finding::error(
@@ -101,7 +106,7 @@ fn bad(what: &str, name: &str, span: Span) -> Finding {
     } else {
         let hint = match what {
             "variable" | "secret" => "names begin with a letter or `_` and go on with letters, digits and `_`",
-            "task" => "names begin with a letter or `_` and go on with letters, digits, `_`, `-` and `.`",
+            "task" | "webhook" => "names begin with a letter or `_` and go on with letters, digits, `_`, `-` and `.`",
             _ => "names begin with a letter or `_` and go on with letters, digits, `_` and `-`",
         };
         (format!("`{}` is no {what} name", brief(name)), Some(hint.to_owned()))

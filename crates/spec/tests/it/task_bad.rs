@@ -49,7 +49,7 @@ fn every_problem_at_once() {
             t.yaml:4:24 error unknown_step: the step `a` needs `bb`, which is not there
                 did you mean `b`?
             t.yaml:4:38 error bad_value: `timeout` is no duration: the text `soon`
-                a number is missing before `soon`
+                a number is missing before `soon`, as in `1h30m`
             t.yaml:5:3 error missing_key: the step `b` does nothing: it needs `run`, `docker`, `pod`, `task` or `approve`
                 as in `run: echo hello`
             t.yaml:5:8 error unknown_key: a step has no key `rnu`
@@ -359,7 +359,7 @@ fn wrong_types() {
         t.yaml:5:14 error bad_value: `timeout` must be longer than zero
             leave it out for no limit
         t.yaml:6:16 error bad_value: `unmatched` is no duration: the text `forever`
-            a number is missing before `forever`
+            a number is missing before `forever`, as in `1h30m`
         t.yaml:7:10 error wrong_type: `env` must be a mapping, not a list
             write `NAME: value` pairs
         t.yaml:8:12 error bad_value: `shell` is empty
@@ -385,6 +385,30 @@ fn folders_outside_of_the_attempts_own() {
     for folder in ["/srv/../x", "a..b/...", "..a", "{{ input.a }}/../x", "..{{ input.a }}"] {
         assert_eq!(found(folder), "", "{folder}");
     }
+}
+
+/// One problem hides no other.
+#[test]
+fn all_of_a_group_and_of_a_trigger_is_told_at_once() {
+    check(
+        "name: t\nconcurrency: { group: '', limit: 0, when_full: drop }\nsteps: { s: { run: x } }\n",
+        &expect![[r#"
+            t.yaml:2:23 error bad_value: `group` is empty
+            t.yaml:2:34 error bad_value: `limit` must be between 1 and 10000, not 0
+            t.yaml:2:48 error bad_value: `when_full` must be `queue`, `reject` or `cancel_oldest`, not the text `drop`
+        "#]],
+    );
+    check(
+        "name: t\nsteps: { s: { run: x } }\ntriggers:\n  - { cron: '61 * * * *', timezone: Europe/Olso }\n  - { webhook: 'a b', secret: S }\n",
+        &expect![[r#"
+            t.yaml:4:13 error bad_value: `cron` cannot be read: `61` is no minute
+                minute, hour, day, month, weekday, as in `0 3 * * *`
+            t.yaml:4:37 error bad_value: there is no time zone `Europe/Olso`
+                did you mean `Europe/Oslo`?
+            t.yaml:5:16 error bad_name: `a b` is no webhook name
+                names begin with a letter or `_` and go on with letters, digits, `_`, `-` and `.`
+        "#]],
+    );
 }
 
 /// A job that is under way must be readable after an upgrade.
@@ -634,7 +658,7 @@ fn retries() {
         "run: x\ncancel: { cleanup: ./undo.sh }",
         &expect![[r#"
         t.yaml:5:24 error bad_value: `cleanup` is no duration: the text `./undo.sh`
-            a number is missing before `./undo.sh`
+            a number is missing before `./undo.sh`, as in `1h30m`
     "#]],
     );
 }

@@ -20,9 +20,9 @@ fn the_whole_surface_is_understood() {
     let (task, diagnostics) = spec::task::parse(&text, "release.yaml", &Options::default());
     expect![[r#"
         release.yaml:57:5 warning bad_value: the input `version` is required
-            give it with `-i version=…`
+            give it in `with`, as in `with: { version: … }`
         release.yaml:61:5 warning bad_value: the input `version` is required
-            give it with `-i version=…`
+            give it in `with`, as in `with: { version: … }`
     "#]]
     .assert_eq(&lines(&diagnostics));
     let task = task.expect("no errors");

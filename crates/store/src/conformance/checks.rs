@@ -6,10 +6,11 @@ use engine::definition::{Patience, StepDef};
 use engine::{Event, JobState, StepIx};
 
 use super::Fixture;
-use super::jobs::job_in;
-use super::scene::{FIRST, Life, T0, after, attempt_id, job_id, needs, plain, step, task};
-use crate::Due;
+use super::jobs::{job_in, key};
+use super::scene::{FIRST, Life, T0, after, attempt_id, commit, job_id, needs, plain, step, task};
+use crate::read::LogState;
 use crate::rows::QueuedStep;
+use crate::{Batch, Due, Found, LogAppend, Record, Wanted};
 
 pub fn the_earliest_is_due_first(fixture: &mut dyn Fixture) {
     let store = &mut *fixture.open();
@@ -92,4 +93,40 @@ pub fn an_attempt_has_a_place_from_its_offer_on(fixture: &mut dyn Fixture) {
     let refused = life.offer(store, FIRST, 2, 1);
     life.apply(store, &Event::Refused { ticket: refused, reason: "busy".to_owned() });
     assert_eq!(store.place_of(attempt_id(2)).expect("a read"), None, "it was never granted");
+}
+
+pub fn a_look_ahead_finds_what_single_looks_find(fixture: &mut dyn Fixture) {
+    let store = &mut *fixture.open();
+    assert_eq!(store.look_ahead(&Wanted::default()).expect("a read"), Found::default());
+    // The first is over and has a log, the second is offered, the third is a job with a key, and of the fourth nobody knows.
+    let mut over = Life::submit(store, 1, &plain());
+    let ticket = over.start(store, FIRST, 1, 1);
+    over.end(store, ticket, 0);
+    let log =
+        LogAppend { first_seq: 1, last_seq: 0, blocks: Vec::new(), missing: 0, complete: true, attempt: attempt_id(1) };
+    commit(store, &Batch { logs: vec![log], ..Batch::default() });
+    Life::submit(store, 2, &plain()).offer(store, FIRST, 2, 2);
+    let (_, mut batch) = Life::draft(3, &plain(), after(3));
+    batch.idempotency.push(key("deploy", 3));
+    commit(store, &batch);
+
+    let token = key("deploy", 3).token;
+    let names = |names: &[&str]| names.iter().map(|name| (token, (*name).to_owned())).collect();
+    store.set_meta("word", "said").expect("a write");
+    let (keys, attempts) = (names(&["deploy", "other"]), [1, 2, 4].map(attempt_id).into());
+    let wanted = Wanted { keys, attempts, record: Some(&["word", "unsaid"]) };
+    let found = store.look_ahead(&wanted).expect("a read");
+    let reader = store.reader();
+    let (last_event, servers) = (reader.last_event().expect("a read"), reader.servers().expect("a read"));
+    assert!(last_event > 0);
+    assert_eq!(found.record, Some(Record { last_event, servers, settings: [("word", "said".to_owned())].into() }));
+    assert_eq!(found.keys.into_values().collect::<Vec<_>>(), [key("deploy", 3)]);
+    let places = [(attempt_id(1), (job_id(1), FIRST)), (attempt_id(2), (job_id(2), FIRST))];
+    assert_eq!(found.places, places.into());
+    let whole = LogState { complete: true, ..LogState::default() };
+    let none = LogState::default();
+    assert_eq!(found.logs, [(attempt_id(1), whole), (attempt_id(2), none), (attempt_id(4), none)].into());
+    let keys = Wanted { keys: names(&["deploy"]), ..Wanted::default() };
+    let found = store.look_ahead(&keys).expect("a read");
+    assert_eq!((found.keys.len(), found.logs.len(), found.record), (1, 0, None), "only what was asked for");
 }

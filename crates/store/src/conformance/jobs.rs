@@ -87,6 +87,19 @@ pub fn what_is_not_there_is_none(fixture: &mut dyn Fixture) {
     assert!(committed.conflicts.is_empty() && committed.event_ids.is_empty());
 }
 
+pub fn many_are_read_as_each_of_them_is(fixture: &mut dyn Fixture) {
+    let store = &mut *fixture.open();
+    assert_eq!(store.load_jobs(&[]).expect("a read"), []);
+    Life::submit(store, 1, &plain());
+    Life::submit(store, 2, &task("wide", vec![step("a"), step("b")])).start(store, FIRST, 1, 1);
+    job_in(store, 3, JobState::Success);
+    let mut many = store.load_jobs(&[3, 1, 9, 2].map(job_id)).expect("a read");
+    many.sort_by_key(|stored| stored.job.id);
+    let each: Vec<_> = (1..=3).filter_map(|n| store.load_job(job_id(n)).expect("a read")).collect();
+    assert_eq!(many, each);
+    assert_eq!(each.iter().map(|stored| stored.steps.len()).collect::<Vec<_>>(), [1, 2, 1]);
+}
+
 pub fn a_new_job_never_replaces_one(fixture: &mut dyn Fixture) {
     let store = &mut *fixture.open();
     let mut life = Life::submit(store, 1, &plain());
@@ -458,7 +471,7 @@ fn outbox(n: u64, job: u64) -> OutboxRow {
     OutboxRow { id: id(n), job: job_id(job), kind: "webhook", body: "{}".to_owned(), created_at: after(1) }
 }
 
-fn key(name: &str, job: u64) -> IdempotencyRow {
+pub(super) fn key(name: &str, job: u64) -> IdempotencyRow {
     let (key, token) = (name.to_owned(), id(900));
     IdempotencyRow { key, token, request_hash: [9; 32], job: job_id(job), created_at: after(job) }
 }

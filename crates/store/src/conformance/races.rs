@@ -11,12 +11,19 @@ use engine::{Epoch, Event, Heard, JobId, Time};
 use super::Fixture;
 use super::access::{enrolled, hello, new_worker, token};
 use super::leases::{claim, claims, tenure};
-use super::scene::{FIRST, Life, T0, after, attempt_id, grouped, id, job_id, plain, worker_id};
+use super::retention::version;
+use super::scene::{FIRST, Life, T0, after, attempt_id, definition_row, grouped, id, job_id, plain, worker_id};
 use super::servers::server;
 use super::triggers::{trigger, written};
 use crate::read::LogState;
-use crate::rows::{HearingRow, IdempotencyRow, LineageRow, ServerId, WorkerHello};
-use crate::{Admission, Batch, Enrolled, Lease, LogAppend, Mark, Store, StoreError, TriggerWrite};
+use crate::rows::{
+    HearingRow, IdempotencyRow, LateOutcome, LineageRow, OutboxMove, OutboxRow, SecretRow, ServerId, TaskRow,
+    WorkerHello,
+};
+use crate::{
+    Admission, Batch, Cleared, Enrolled, Lease, LogAppend, LogClose, LogDeadline, Mark, Piece, Store, StoreError,
+    TriggerWrite,
+};
 
 const ROUNDS: u64 = 12;
 
@@ -348,4 +355,198 @@ pub fn who_follows_the_numbers_misses_nothing(fixture: &mut dyn Fixture) {
     assert_eq!(seen, servers.one().changed_since(0, 10_000).expect("a read"));
     let jobs: BTreeSet<JobId> = seen.iter().map(|(_, job)| *job).collect();
     assert_eq!(jobs.len() as u64, 2 * ROUNDS);
+}
+
+pub fn of_two_who_deliver_a_word_one_wins(fixture: &mut dyn Fixture) {
+    let Some(mut servers) = Servers::open(fixture) else { return };
+    for n in 1..=ROUNDS {
+        let (job, body, created_at) = (job_id(1), String::new(), after(n));
+        let word = OutboxRow { id: id(n), job, kind: "webhook", body, created_at };
+        servers.one().commit(&Batch { outbox: vec![word], ..Batch::default() }).expect("a write");
+        let outcomes = servers.commit(|who| {
+            let (tries, next_at) = (1, Some(after(100 + who)));
+            let claim = OutboxMove { id: id(n), expected: 0, tries, next_at, delivered_at: None, error: None };
+            Batch { outbox_moves: vec![claim], ..Batch::default() }
+        });
+        let left_out = outcomes.map(|outcome| outcome.expect("a race is no error").outbox_moved.len());
+        assert_eq!(left_out.iter().sum::<usize>(), 1);
+        let won = left_out.iter().position(|left_out| *left_out == 0).expect("one of them") as u64;
+        let row = servers.one().reader().outbox(id(n)).expect("a read").expect("the word");
+        assert_eq!((row.tries, row.next_at), (1, Some(after(100 + won))));
+    }
+}
+
+/// What was given up is said to have ended twice, by different servers: the first word stays.
+pub fn of_two_late_ends_one_stays(fixture: &mut dyn Fixture) {
+    let Some(mut servers) = Servers::open(fixture) else { return };
+    for n in 1..=ROUNDS {
+        let mut life = Life::submit(servers.one(), n, &plain());
+        let ticket = life.start(servers.one(), FIRST, n, 1);
+        life.lose(servers.one(), ticket);
+        let outcomes = servers.commit(|who| {
+            let late = LateOutcome { attempt: attempt_id(n), outcome: format!("{{\"who\":{who}}}"), at: after(n) };
+            Batch { late_outcomes: vec![late], ..Batch::default() }
+        });
+        assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+        let end = || servers.stores[0].reader().attempts(job_id(n)).expect("a read")[0].late_outcome.clone();
+        let first = end();
+        assert!(first.as_deref().is_some_and(|text| text.contains("who")), "{first:?}");
+    }
+}
+
+/// One closes a log whose time is over while the other brings its last lines: they count.
+pub fn who_closes_a_log_and_who_brings_its_end_are_both_heard(fixture: &mut dyn Fixture) {
+    let Some(mut servers) = Servers::open(fixture) else { return };
+    for n in 1..=ROUNDS {
+        let attempt = attempt_id(n);
+        let append = |first_seq: u64, last_seq: u64, complete| {
+            let blocks = vec![7; usize::try_from(last_seq + 1 - first_seq).expect("few")];
+            LogAppend { attempt, first_seq, last_seq, blocks, missing: 0, complete }
+        };
+        let begun = LogDeadline { attempt, close_at: after(n), end_seq: Some(4) };
+        let begun =
+            Batch { logs: vec![append(1, 2, false)], log_deadlines: vec![begun], now: after(n), ..Batch::default() };
+        servers.one().commit(&begun).expect("a write");
+        let outcomes = servers.commit(|who| match who {
+            0 => Batch { logs: vec![append(3, 4, true)], now: after(n), ..Batch::default() },
+            _ => {
+                let close =
+                    LogClose { attempt, after_seq: 2, text: Some("--- 2 log lines are missing ---".to_owned()) };
+                Batch { log_closes: vec![close], now: after(n), ..Batch::default() }
+            }
+        });
+        assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+        let reader = servers.one().reader();
+        let state = reader.log_state(attempt).expect("a read");
+        assert_eq!((state.last_seq, state.complete, state.closed), (4, true, false));
+        assert_eq!(reader.log_marks(attempt, 0, 99, 99).expect("a read"), [], "nothing is missing");
+    }
+}
+
+pub fn of_two_who_delete_a_job_one_does(fixture: &mut dyn Fixture) {
+    let Some(mut servers) = Servers::open(fixture) else { return };
+    for n in 1..=ROUNDS {
+        let mut life = Life::submit(servers.one(), n, &plain());
+        life.run_to_end(servers.one(), n, 0);
+        let (old, weight) = ([version(&life)], servers.one().reader().weight(life.job.id).expect("a look"));
+        let gone = servers.race(|store, _| store.doom(&old, after(100), None).expect("a race is no error").len());
+        assert_eq!(gone.iter().sum::<usize>(), 1);
+        // And what is left of it goes once, however many clear it away.
+        let cleared = servers.race(|store, _| {
+            let mut all = store.clear_doomed(LITTLE, None).expect("a race is no error");
+            while all.more {
+                all.add(store.clear_doomed(LITTLE, None).expect("a race is no error"));
+            }
+            all
+        });
+        let [mut all, other] = cleared;
+        all.add(other);
+        assert_eq!((all.steps, all.attempts, all.events), (weight.steps, weight.attempts, weight.events));
+        assert_eq!(servers.one().reader().weight(life.job.id).expect("a look"), Cleared::default());
+    }
+}
+
+/// A few rows at a time, so that both have something to do.
+const LITTLE: Piece = Piece { rows: 2, log_bytes: 1_000_000 };
+
+/// A definition that no job had until now is deleted while somebody submits one that has it.
+pub fn who_submits_and_who_deletes_its_definition_wait_for_each_other(fixture: &mut dyn Fixture) {
+    let Some(mut servers) = Servers::open(fixture) else { return };
+    for n in 1..=ROUNDS {
+        let row = definition_row(&plain());
+        servers.one().commit(&Batch { definitions: vec![row], ..Batch::default() }).expect("a write");
+        let outcomes = servers.race(|store, who| match who {
+            0 => store.prune_definitions(None, 10, None).map(drop),
+            _ => store.commit(&Life::draft(n, &plain(), after(n)).1).map(drop),
+        });
+        assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+        let mut life = Life::read(servers.one(), n, &plain());
+        life.assert_stored(servers.one());
+        life.apply(servers.one(), &cancel());
+        servers.one().doom(&[version(&life)], after(100), None).expect("a write");
+    }
+}
+
+pub fn two_who_drop_a_log_leave_one_word(fixture: &mut dyn Fixture) {
+    let Some(mut servers) = Servers::open(fixture) else { return };
+    for n in 1..=ROUNDS {
+        let mut life = Life::submit(servers.one(), n, &plain());
+        life.run_to_end(servers.one(), n, 0);
+        for seq in 1..=4 {
+            let (attempt, blocks, complete) = (attempt_id(n), vec![7], seq == 4);
+            let append = LogAppend { attempt, first_seq: seq, last_seq: seq, blocks, missing: 0, complete };
+            servers.one().commit(&Batch { logs: vec![append], ..Batch::default() }).expect("a write");
+        }
+        let dropped = servers.race(|store, _| {
+            let drop_some =
+                |store: &mut dyn Store| store.drop_log(attempt_id(n), after(n), LITTLE, None).expect("a write");
+            let mut all = drop_some(store);
+            while all.more {
+                all.add(drop_some(store));
+            }
+            all.log_lines
+        });
+        assert_eq!(dropped.iter().sum::<u64>(), 4);
+        let marks = servers.one().reader().log_marks(attempt_id(n), 0, 99, 99).expect("a read");
+        assert_eq!(marks.iter().map(|mark| mark.missing).collect::<Vec<_>>(), [4]);
+    }
+}
+
+/// It comes back after a month in the moment in which it is deleted: it is one or the other.
+pub fn who_greets_a_worker_and_who_deletes_it_wait_for_each_other(fixture: &mut dyn Fixture) {
+    let Some(mut servers) = Servers::open(fixture) else { return };
+    for n in 1..=ROUNDS {
+        enrolled(servers.one(), n);
+        let outcomes = servers.race(|store, who| match who {
+            0 => store.depart(worker_id(n), after(800), after(900), None).map(|gone| !gone),
+            _ => {
+                let (hellos, now) = (vec![WorkerHello { epoch: Epoch(1), ..hello(n) }], after(900));
+                store.commit(&Batch { hellos, now, ..Batch::default() }).map(|_| true)
+            }
+        });
+        let stays = *outcomes[0].as_ref().expect("a race is no error");
+        assert_eq!(outcomes[1].is_ok(), stays, "{outcomes:?}");
+        assert_eq!(servers.one().worker(worker_id(n)).expect("a read").is_some(), stays);
+        let departed = servers.one().reader().departed(worker_id(n)).expect("a read");
+        assert_eq!(departed.is_none(), stays);
+    }
+}
+
+pub fn of_two_who_revoke_or_remove_one_does(fixture: &mut dyn Fixture) {
+    let Some(mut servers) = Servers::open(fixture) else { return };
+    for n in 1..=ROUNDS {
+        let token = token(n, "api");
+        servers.one().put_token(&token).expect("a token");
+        let revoked = servers.race(|store, _| store.revoke_token(token.id, after(n)).expect("a race is no error"));
+        assert_eq!(revoked.iter().filter(|revoked| **revoked).count(), 1);
+        let name = format!("KEY_{n}");
+        let secret =
+            |who: u64| SecretRow { name: name.clone(), sealed: vec![7], set_at: after(who), set_by: "ann".to_owned() };
+        servers.race(|store, who| store.put_secret(&secret(who)).expect("a race is no error"));
+        let removed = servers.race(|store, _| store.remove_secret(&name).expect("a race is no error"));
+        assert_eq!(removed.iter().filter(|removed| **removed).count(), 1);
+    }
+}
+
+/// Whoever comes last has the last word, and there is one row.
+pub fn of_two_who_say_something_the_last_word_stays(fixture: &mut dyn Fixture) {
+    let Some(mut servers) = Servers::open(fixture) else { return };
+    for n in 1..=ROUNDS {
+        let name = format!("task {n}");
+        let task = |who: u64| TaskRow {
+            name: name.clone(),
+            source: format!("by {who}"),
+            pushed_at: after(who),
+            pushed_by: "ann".to_owned(),
+        };
+        servers.race(|store, who| {
+            store.put_task(&task(who)).expect("a race is no error");
+            store.set_meta("word", &format!("{n} by {who}")).expect("a race is no error");
+        });
+        let reader = servers.one().reader();
+        let tasks: Vec<TaskRow> = reader.tasks().expect("a read").into_iter().filter(|row| row.name == name).collect();
+        assert!(tasks == [task(0)] || tasks == [task(1)], "{tasks:?}");
+        let word = reader.meta("word").expect("a read").expect("a word");
+        assert!([0, 1].iter().any(|who| word == format!("{n} by {who}")), "{word}");
+    }
 }

@@ -10,5 +10,7 @@ mod database;
 mod failover;
 mod kills;
 mod siblings;
+mod singletons;
 mod talk;
+mod upgrades;
 mod verdicts;

@@ -76,3 +76,41 @@ fn a_drain_at_one_server_is_heard_by_the_worker_of_another() {
     assert_eq!(house.end(&next)["state"], "success");
     drop(worker);
 }
+
+/// What is pushed is a row: every server has it soon, with what starts it.
+#[test]
+fn a_task_that_was_pushed_at_one_server_is_known_to_the_others_with_its_triggers() {
+    let (mut town, _roles) = two();
+    let push = |town: &Town, word: &str| {
+        let text = format!(
+            "name: greet\nsteps: {{ a: {{ run: echo {word} }} }}\ntriggers:\n  - {{ webhook: greet, secret: GREET }}\n  - {{ cron: '0 0 1 1 *' }}\n"
+        );
+        let file = town.house.write("greet.yaml", &text).display().to_string();
+        town.house.bowline(&["tasks", "push", &file]).ok();
+    };
+    let await_word = |town: &Town, word: &str| {
+        await_that(&format!("it says {word}"), || {
+            let id = town.house.bowline(&["run", "--detach", "greet"]);
+            let id = (id.code == 0).then(|| id.out.trim().to_owned())?;
+            town.house.end(&id);
+            (town.house.log(&id, "a") == format!("{word}\n")).then_some(())
+        });
+    };
+    push(&town, "hello");
+    town.ask("b");
+    await_word(&town, "hello");
+    let triggers = town.house.bowline(&["triggers", "--json"]).ok().json();
+    let next =
+        |kind: &str| triggers["items"].as_array().expect("a list").iter().find(|one| one["kind"] == kind).cloned();
+    assert!(next("cron").is_some_and(|cron| cron["next"].get(0).is_some()), "{triggers:#}");
+    for name in ["a", "b"] {
+        assert_ne!(
+            town.post(name, "/hooks/nobody"),
+            town.post(name, "/hooks/greet"),
+            "it is there, and wants a signature"
+        );
+    }
+    push(&town, "goodbye");
+    town.ask("a");
+    await_word(&town, "goodbye");
+}

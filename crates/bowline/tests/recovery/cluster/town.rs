@@ -95,8 +95,18 @@ impl Town {
 
     /// The status and the body that a server answers with; asked without a token.
     pub(crate) fn get(&self, name: &str, path: &str) -> (u16, String) {
+        self.ask_for(name, &format!("GET {path}"))
+    }
+
+    /// The same for a call without a body; the status alone.
+    pub(crate) fn post(&self, name: &str, path: &str) -> u16 {
+        self.ask_for(name, &format!("POST {path}")).0
+    }
+
+    fn ask_for(&self, name: &str, what: &str) -> (u16, String) {
         let mut stream = TcpStream::connect(self.place(name)).expect("the server listens");
-        write!(stream, "GET {path} HTTP/1.1\r\nhost: bowline\r\nconnection: close\r\n\r\n").expect("asked");
+        write!(stream, "{what} HTTP/1.1\r\nhost: bowline\r\nconnection: close\r\ncontent-length: 0\r\n\r\n")
+            .expect("asked");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("an answer");
         let status = answer.split(' ').nth(1).and_then(|word| word.parse().ok()).expect("a status");

@@ -359,7 +359,7 @@ fn strangers_are_no_kin() {
 fn a_job_knows_for_whom_it_is_and_what_it_was_given() {
     let world = world("a[child:x]", "");
     let (birth, parent) = born("a[child:x]");
-    let (child, changes) = engine::bear(&birth, &world.ctx());
+    let (child, changes) = engine::bear(&birth, None, &world.ctx());
     assert_eq!(Some(child.id), parent.child_of(StepIx(0)));
     assert_eq!(child.parent, Some(Parent { job: parent.id, step: StepIx(0) }));
     assert_eq!((&*child.input, &child.submitted_by), (&json!("x"), &parent.submitted_by));

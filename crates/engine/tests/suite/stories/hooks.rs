@@ -125,7 +125,7 @@ fn nothing_follows_on_a_hook() {
     // Its own task has a hook too.
     let mut hook = world("a, on_error:x", "");
     let task = Arc::new(ChildTask { definition: hook.job.definition.clone(), ..child_task([8; 32]) });
-    let (job, _) = engine::bear(&Birth { task, ..birth.clone() }, &hook.ctx());
+    let (job, _) = engine::bear(&Birth { task, ..birth.clone() }, None, &hook.ctx());
     hook.job = job;
     for verb in ["offer", "accept"] {
         let event = event(&mut hook, &[verb, "a"]);

@@ -202,11 +202,25 @@ fn a_poison_event_without_a_step_kills_the_job() {
     );
 }
 
-/// Each change that is taken has a number of its own; a refusal has none.
+/// Each change that is taken has a number of its own; a refusal has none. Without chance they are counted.
 #[test]
-fn versions_count_changes() {
+fn versions_grow_with_changes() {
     let version = |story| world("a", story).job.header.version;
     assert_eq!(["", "offer a", "offer a; offer a", "offer a; accept a"].map(version), [1, 2, 2, 3]);
+}
+
+/// A database that lost commits lets a job go another way from where it was: nobody may take one way for the other.
+#[test]
+fn two_ways_of_one_job_have_different_versions() {
+    let mut world = world("a", "go a");
+    let cancel = Event::Cancel { by: "ann".to_owned(), force: false };
+    let mut next = |random| {
+        world.random = random;
+        world.ask(&cancel).expect("it runs").header.version
+    };
+    let versions = [next(0), next(1), next(0xfffff), next(0x10_0000), next(u64::MAX)];
+    let before = world.job.header.version;
+    assert_eq!(versions.map(|version| version - before), [1, 2, 1 << 20, 1, 1 << 20]);
 }
 
 /// The first place behind the last step is as wrong as any.

@@ -1,7 +1,7 @@
 //! Steps that others do: their items, a job of their own, or people who are asked first.
 
 use engine::why::{DoubtView, HolderView, LineView, why};
-use engine::{Continuation, JobId, carry_on};
+use engine::{Continuation, JobId, JobState, carry_on};
 use expect_test::expect;
 use uuid::Uuid;
 
@@ -99,6 +99,17 @@ fn a_job_does_it() {
           at 300s: call its job off: its timeout is over
     "#]],
     );
+}
+
+/// Whoever asks why nothing moves is sent to the job that knows.
+#[test]
+fn the_job_that_does_it_waits_itself() {
+    let world = world("a[child:x]", "pass 90s");
+    let reason = |child| why(&world.job, &Fleet { child, ..Fleet::default() }, &world.clocks()).steps[0].reason.clone();
+    let (id, plain) = ("00000000-0000-0000-ba7f-58127596bc87", reason(None));
+    assert_eq!(reason(Some(JobState::Running)), plain);
+    assert_eq!(reason(Some(JobState::Held)), format!("{plain}, and it waits for a person: see `bowline why {id}`"));
+    assert_eq!(reason(Some(JobState::Pending)), format!("{plain}, and it has not started: see `bowline why {id}`"));
 }
 
 #[test]

@@ -19,7 +19,7 @@ use engine::Time;
 use protocol::secret::{STEP_SECRETS_BYTES_MAX, SecretValue, SecretValues, UnfitSecret};
 use spec::task::{SERVER_KEY, is_secret_name};
 use store::rows::SecretRow;
-use store::{Reader, StoreError};
+use store::{Reader, Store, StoreError};
 
 use private::PrivateError;
 use seal::Keys;
@@ -197,20 +197,60 @@ impl Secrets {
         }
     }
 
-    /// Seals a value for the store. The first one makes the key.
-    pub fn seal(&self, name: &str, value: &SecretValue, set_at: Time, set_by: &str) -> Result<SecretRow, SecretError> {
+    /// Seals a value and puts it into the store. The first one makes the key. Of one server's only one may be under way at a time.
+    pub fn set(
+        &self,
+        store: &mut dyn Store,
+        name: &str,
+        value: &SecretValue,
+        set_at: Time,
+        set_by: &str,
+    ) -> Result<SecretRow, SecretError> {
+        let (row, made_key) = self.seal(name, value, set_at, set_by)?;
+        self.put(store, &row, made_key)?;
+        Ok(row)
+    }
+
+    /// And whether the key was made for it.
+    fn seal(
+        &self,
+        name: &str,
+        value: &SecretValue,
+        set_at: Time,
+        set_by: &str,
+    ) -> Result<(SecretRow, bool), SecretError> {
         let sealing = |source| SecretError::Sealed { name: name.to_owned(), source };
-        if !self.keys.any().map_err(sealing)? {
-            let stored =
-                self.reader.secrets().map_err(|source| SecretError::Store { name: name.to_owned(), source })?;
-            // Another server has sealed those: with a key of our own nobody could open all of them.
-            if let Some(row) = stored.first() {
-                self.keys.open(&row.name, &row.sealed).map_err(sealing)?;
-            }
+        let made_key = !self.keys.any().map_err(sealing)?;
+        if made_key {
+            self.opens_all(name)?;
             self.keys.create().map_err(sealing)?;
         }
         let sealed = self.keys.seal(name, value.expose().as_bytes()).map_err(sealing)?;
-        Ok(SecretRow { name: name.to_owned(), sealed, set_at, set_by: set_by.to_owned() })
+        Ok((SecretRow { name: name.to_owned(), sealed, set_at, set_by: set_by.to_owned() }, made_key))
+    }
+
+    /// Another server may have made a key at the same time, and put its first secret into the store before this one was there to be
+    /// seen. Each looks when its own is: whoever then finds the other's takes back what it wrote, and its key.
+    fn put(&self, store: &mut dyn Store, row: &SecretRow, made_key: bool) -> Result<(), SecretError> {
+        let stored = |source| SecretError::Store { name: row.name.clone(), source };
+        store.put_secret(row).map_err(stored)?;
+        let Some(other) = made_key.then(|| self.opens_all(&row.name).err()).flatten() else { return Ok(()) };
+        let is_ours = self.reader.secret(&row.name).map_err(stored)?.is_some_and(|found| found.sealed == row.sealed);
+        if is_ours {
+            store.remove_secret(&row.name).map_err(stored)?;
+        }
+        self.keys.discard().map_err(|source| SecretError::Sealed { name: row.name.clone(), source })?;
+        Err(other)
+    }
+
+    /// Not where another server has sealed some: with a key of our own nobody could open all of them.
+    fn opens_all(&self, name: &str) -> Result<(), SecretError> {
+        let stored = self.reader.secrets().map_err(|source| SecretError::Store { name: name.to_owned(), source })?;
+        for row in stored {
+            let opened = self.keys.open(&row.name, &row.sealed);
+            opened.map_err(|source| SecretError::Sealed { name: name.to_owned(), source })?;
+        }
+        Ok(())
     }
 
     /// Every name that can be had here, from where it is taken.
@@ -303,7 +343,6 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt as _;
 
-    use store::Store;
     use store_memory::MemoryDatabase;
 
     use super::*;
@@ -349,10 +388,25 @@ mod tests {
 
         fn set(&mut self, name: &str, value: &str) -> Result<(), SecretError> {
             let value = SecretValue::new(value.to_owned()).expect("fit");
-            let row = self.secrets.seal(name, &value, Time(7), "ada")?;
-            self.store.put_secret(&row).expect("a write");
-            Ok(())
+            self.secrets.set(&mut *self.store, name, &value, Time(7), "ada").map(drop)
         }
+    }
+
+    /// Both looked, and found nothing, before either had written.
+    #[test]
+    fn of_two_servers_that_make_a_key_at_once_one_takes_it_back() {
+        let database = MemoryDatabase::default();
+        let (mut one, mut other) = (Home::new(&database), Home::new(&database));
+        let value = SecretValue::new("s3cret".to_owned()).expect("fit");
+        let (row, made_key) = one.secrets.seal("ONE", &value, Time(7), "ada").expect("nothing is there yet");
+        assert!(made_key);
+        other.set("OTHER", "its own").expect("nothing is there yet");
+        let refused = one.secrets.put(&mut *one.store, &row, made_key).expect_err("nobody could open both");
+        assert!(matches!(refused, SecretError::Sealed { source: SealError::OtherKey { .. }, .. }), "{refused}");
+        assert!(matches!(other.secrets.get("ONE"), Err(SecretError::NotSet { .. })), "it was taken back");
+        assert_eq!(other.secrets.get("OTHER").expect("it stays"), b"its own");
+        assert!(!one.secrets.keys.any().expect("no file is no mistake"));
+        assert!(one.set("ONE", "s3cret").is_err(), "the next try is told at once");
     }
 
     #[test]

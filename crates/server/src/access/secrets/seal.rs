@@ -72,6 +72,16 @@ impl Keys {
         private::create(&self.file, &format!("{text}\n")).map_err(unusable)
     }
 
+    /// Takes back one that was just made, and has sealed nothing that is on record.
+    pub(super) fn discard(&self) -> Result<(), SealError> {
+        match std::fs::remove_file(&self.file) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                Err(SealError::KeyUnreadable { file: self.file.clone(), source })
+            }
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
     pub(super) fn seal(&self, name: &str, value: &[u8]) -> Result<Vec<u8>, SealError> {
         let keys = self.load()?;
         let key = keys.first().ok_or(SealError::BadKey { place: self.file.display().to_string() })?;

@@ -1,6 +1,8 @@
 //! Silence that is judged wrongly, states that last too long, and steps that run on.
 
-use store::rows::{ServerId, WorkerHello};
+use engine::Heard;
+use store::Mark;
+use store::rows::{HearingRow, ServerId, WorkerHello};
 
 use super::*;
 
@@ -12,6 +14,15 @@ impl Scene {
         for _ in 0..time.as_secs() / 2 {
             let state = self.after(2 * SECOND).step;
             self.turn(state, &more);
+        }
+        self
+    }
+
+    /// The same, by a server that makes marks.
+    fn take_turns(&mut self, time: Duration) -> &mut Scene {
+        for _ in 0..time.as_secs() / 2 {
+            self.after(2 * SECOND).checks.turn_begins(0);
+            self.turn("recovering", marked);
         }
         self
     }
@@ -35,6 +46,19 @@ impl Scene {
 fn cut_off(batch: &mut Batch) {
     batch.steps[0].disconnected_at = Some(Time(1));
     batch.steps[0].attempt = Some(attempt(1));
+}
+
+fn marked(batch: &mut Batch) {
+    cut_off(batch);
+    let row = HearingRow {
+        mark_at: batch.now,
+        deaf_us: 0,
+        stretch_from: Heard::MIN,
+        unsettled_since: None,
+        verdicts_from: Heard::MIN,
+        alarmed: false,
+    };
+    batch.hearing = Some(Mark { row, expected: None });
 }
 
 fn offered(batch: &mut Batch) {
@@ -132,6 +156,15 @@ fn a_window_may_last_for_longer_after_time_leapt() {
     scene.listen(2 * MINUTE, |_| {}).granted(1).cut().listen(4 * MINUTE, cut_off);
     scene.listen(100 * SECOND, leapt).is_well();
     scene.listen(10 * SECOND, leapt).is_found("dwell", "has been recovering");
+}
+
+/// A commit that takes long makes the next mark late, and hearing begins anew; but that is no excuse for ever, either.
+#[test]
+fn a_window_may_last_for_longer_after_a_slow_commit() {
+    let mut scene = Scene::new(|_| {});
+    scene.listen(2 * MINUTE, |_| {}).granted(1).cut().take_turns(3 * MINUTE).checks.turn_begins(0);
+    scene.after(5 * SECOND).turn("recovering", marked).take_turns(100 * SECOND).is_well();
+    scene.take_turns(10 * SECOND).is_found("dwell", "has been recovering");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use engine::{AttemptId, JobId, StepIx, Time};
 
 use super::Outcome;
 use crate::conformance::scene::{after, attempt_id, id, job_id, worker_id};
-use crate::{JobFilter, Store};
+use crate::{JobFilter, Store, Wanted};
 
 /// What there may be to ask for, and a little more.
 pub(super) struct Known {
@@ -13,6 +13,8 @@ pub(super) struct Known {
     pub(super) workers: u64,
     pub(super) now: Time,
 }
+
+const KEYS: [&str; 3] = ["a", "b", "none"];
 
 /// Asks both the same, and compares.
 macro_rules! same {
@@ -30,6 +32,7 @@ pub(super) fn assert_alike(one: &mut dyn Store, other: &mut dyn Store, known: &K
     for n in 0..=known.attempts + 1 {
         attempt(one, other, attempt_id(n));
     }
+    many(one, other, known);
     lists(one, other, known);
     groups(one, other, known);
     events(one, other, known);
@@ -99,6 +102,21 @@ fn attempt(one: &mut dyn Store, other: &mut dyn Store, id: AttemptId) {
         same!(one, other, log_marks(id, from, to, limit));
     }
     same!(one, other, beats(id));
+}
+
+/// What is asked for at once is what is asked for one by one.
+fn many(one: &mut dyn Store, other: &mut dyn Store, known: &Known) {
+    let jobs: Vec<JobId> = (0..=known.jobs + 1).map(job_id).collect();
+    let by_id = |store: &mut dyn Store| {
+        let mut found = store.load_jobs(&jobs)?;
+        found.sort_by_key(|stored| stored.job.id);
+        Ok(found)
+    };
+    assert_eq!(Outcome::of(by_id(one)), Outcome::of(by_id(other)), "{jobs:?}");
+    let keys = [900, 901].into_iter().flat_map(|token| KEYS.map(|key| (id(token), key.to_owned())));
+    let attempts = (0..=known.attempts + 1).map(attempt_id);
+    let wanted = Wanted { keys: keys.collect(), attempts: attempts.collect(), record: None };
+    same!(one, other, look_ahead(&wanted));
 }
 
 fn lists(one: &mut dyn Store, other: &mut dyn Store, known: &Known) {
@@ -185,7 +203,7 @@ fn access(one: &mut dyn Store, other: &mut dyn Store, known: &Known) {
         same!(one, other, departed(worker_id(u64::from(n))));
         same!(one, other, token_by_hash(&[n; 32]));
     }
-    for key in ["a", "b", "none"] {
+    for key in KEYS {
         same!(one, other, idempotency(id(900), key));
         same!(one, other, idempotency(id(901), key));
         same!(one, other, meta(key));

@@ -19,7 +19,7 @@ const GAP_MS: (u64, u64) = (150, 1_200);
 /// How often each was done. One that found nobody to do it to is not counted.
 pub(super) type Counts = BTreeMap<&'static str, usize>;
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fault {
     KillServer,
     FreezeServer,
@@ -63,7 +63,7 @@ impl Fault {
 }
 
 /// As the seed has it.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 struct Planned {
     at: Duration,
     fault: Fault,
@@ -254,4 +254,15 @@ fn heal(member: &mut Member, start: impl FnOnce(&'static str) -> Role) {
         Some(frozen) => frozen.thaw(),
         None => member.role = Some(start(member.name)),
     }
+}
+
+#[test]
+fn a_seed_repeats_its_plan_and_every_fault_has_its_turn() {
+    let hour = Duration::from_secs(3600);
+    let planned = plan(7, hour);
+    assert_eq!(planned, plan(7, hour));
+    assert_ne!(planned, plan(8, hour));
+    assert!(Fault::ALL.iter().all(|(fault, _)| planned.iter().any(|planned| planned.fault == *fault)));
+    let shorter = plan(7, hour / 60);
+    assert_eq!(shorter[..], planned[..shorter.len()], "a shorter run is the beginning of a longer one");
 }
