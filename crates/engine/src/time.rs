@@ -39,6 +39,7 @@ impl Time {
 
 impl Heard {
     pub const MIN: Heard = Heard(i64::MIN);
+    pub const MAX: Heard = Heard(i64::MAX);
 
     /// How much was heard after `earlier`; nothing if this is not after it.
     pub fn since(self, earlier: Heard) -> Duration {
@@ -118,6 +119,13 @@ impl Add<Duration> for Heard {
     type Output = Heard;
     fn add(self, d: Duration) -> Heard {
         Heard((Time(self.0) + d).0)
+    }
+}
+
+impl Sub<Duration> for Heard {
+    type Output = Heard;
+    fn sub(self, d: Duration) -> Heard {
+        Heard((Time(self.0) - d).0)
     }
 }
 

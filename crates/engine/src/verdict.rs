@@ -48,8 +48,11 @@ pub fn verdict(job: &Job, ticket: Ticket, held: Held, past: Option<Past>) -> Ver
         return of_current(&step.state, held);
     }
     match (held, past) {
-        // Without leave nothing was executed, whatever became of the step.
-        (Held::Waiting, _) => Verdict::Forget,
+        // Only offered, as far as the record goes: nobody waits for word of it.
+        (Held::Waiting, None) => Verdict::Forget,
+        // Its leave never came, and it must not come any more. That it is over is on record when the worker says so, not before.
+        (Held::Waiting, Some(_)) if planted::is(Bug::WaitingForgotten) => Verdict::Forget,
+        (Held::Waiting, Some(_)) => Verdict::Stop(StopMode::Kill),
         (Held::Ended, Some(Past { whole: true, .. })) => Verdict::Forget,
         (Held::Ended, _) => Verdict::SendResult,
         (Held::Running, Some(past)) => {
@@ -69,7 +72,9 @@ fn of_current(state: &State, held: Held) -> Verdict {
         (State::Cancelling(cancelling), Held::Waiting | Held::Running) => Verdict::Stop(cancelling.mode),
         (State::Running(_) | State::Recovering(_), Held::Waiting) => Verdict::Go,
         (State::Running(_) | State::Recovering(_) | State::Held(_), Held::Running) => Verdict::Continue,
-        // Only offered: the offer ended with the link that it was made on. Or put before a person, who has to say that it may start.
+        // Put before a person, who has to say that it may start: with this leave it must not any more.
+        (State::Held(_), Held::Waiting) => Verdict::Stop(StopMode::Kill),
+        // Only offered: the offer ended with the link that it was made on.
         (_, Held::Waiting) => Verdict::Forget,
         (_, Held::Running) => Verdict::Stop(StopMode::Kill),
     }

@@ -135,6 +135,8 @@ kept! {
     blamed_for_a_lost_link => "blamed-for-a-lost-link",
     a_hook_that_had_begun_a_job => "a-hook-that-had-begun-a-job",
     a_time_without_its_job => "a-time-without-its-job",
+    taken_back_without_a_word => "taken-back-without-a-word",
+    a_clock_that_leaped_over_an_absence => "a-clock-that-leaped-over-an-absence",
 }
 
 #[test]

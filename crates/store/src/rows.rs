@@ -287,6 +287,11 @@ impl HearingRow {
     pub fn clocks(&self, now: Time) -> Clocks {
         Clocks { now, heard: Heard(now.0.saturating_sub(self.deaf_us)), verdicts_from: self.verdicts_from }
     }
+
+    /// As of the last mark.
+    pub fn heard(&self) -> Heard {
+        self.clocks(self.mark_at).heard
+    }
 }
 
 /// The newest time that most workers were lost at once.

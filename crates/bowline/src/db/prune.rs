@@ -129,11 +129,13 @@ fn prune(
 ) -> Result<Progress, StoreError> {
     let reader = store.reader();
     // The installation's time never goes back, whatever this machine's clock says.
-    let mark = reader.hearing()?.map(|row| row.mark_at).unwrap_or_default();
+    let hearing = reader.hearing()?;
+    let mark = hearing.map(|row| row.mark_at).unwrap_or_default();
+    let heard = hearing.map(|row| row.heard()).unwrap_or_default();
     let clock = Clock::starting_at(mark);
     let now = store.clock()?.map_or_else(|| clock.now(), |common| common.max(mark));
     let age = args.older_than.as_deref().and_then(|text| spec::parse_duration(text).ok());
-    let cutoffs = rules.cutoffs(now);
+    let cutoffs = rules.cutoffs(now, heard);
     let cutoffs: Cutoffs = age.map_or(cutoffs, |age| cutoffs.older_than(now - age));
     if args.dry_run {
         let tally = estimate(&*reader, cutoffs, &|_| false)?;

@@ -77,22 +77,22 @@ fn on_an_attempt_that_was_given_up() {
         ],
         expect![[r#"
             a | offer a; drop a | queued: Forget, Stop(Kill), SendResult, SendResult
-            a | offer a; drop a; go a | running: Forget, Stop(Kill), SendResult, Forget
-            a | go a; lost a; next | failed: Forget, Finish, SendResult, Forget
-            a[stop] | go a; lost a; next | failed: Forget, Stop(Kill), SendResult, Forget
-            a | go a; lost a; cancel | cancelled: Forget, Stop(Graceful), SendResult, Forget
-            a | go a; lost a; force | cancelled: Forget, Stop(Kill), SendResult, Forget
-            a[timeout:60s] | go a; next; lost a; next | failed: Forget, Stop(Graceful), SendResult, Forget
-            a, timeout:60s | go a; lost a; next | cancelled: Forget, Stop(Graceful), SendResult, Forget
-            a[effects:none] | go a; lost a; next | queued: Forget, Stop(Kill), SendResult, Forget
-            a[effects:none] | go a; lost a; next; offer a | queued: Forget, Stop(Kill), SendResult, Forget
-            a[effects:none] | go a; lost a; next; go a | running: Forget, Stop(Kill), SendResult, Forget
-            a[effects:none] | go a; lost a; next; go a; end a 0 | success: Forget, Stop(Kill), SendResult, Forget
-            a[effects:none] | go a; lost a; next; go a; end a 1 | failed: Forget, Stop(Kill), SendResult, Forget
-            a[effects:none] | go a; lost a; next; go a; cancel | cancelling: Forget, Stop(Kill), SendResult, Forget
-            a[retry:2 delay:5s] | go a; end a 1 | waiting: Forget, Stop(Kill), SendResult, Forget
-            a | go a; end a 0 | success: Forget, Finish, SendResult, Forget
-            a | go a; end a 1 | failed: Forget, Finish, SendResult, Forget
+            a | offer a; drop a; go a | running: Stop(Kill), Stop(Kill), SendResult, Forget
+            a | go a; lost a; next | failed: Stop(Kill), Finish, SendResult, Forget
+            a[stop] | go a; lost a; next | failed: Stop(Kill), Stop(Kill), SendResult, Forget
+            a | go a; lost a; cancel | cancelled: Stop(Kill), Stop(Graceful), SendResult, Forget
+            a | go a; lost a; force | cancelled: Stop(Kill), Stop(Kill), SendResult, Forget
+            a[timeout:60s] | go a; next; lost a; next | failed: Stop(Kill), Stop(Graceful), SendResult, Forget
+            a, timeout:60s | go a; lost a; next | cancelled: Stop(Kill), Stop(Graceful), SendResult, Forget
+            a[effects:none] | go a; lost a; next | queued: Stop(Kill), Stop(Kill), SendResult, Forget
+            a[effects:none] | go a; lost a; next; offer a | queued: Stop(Kill), Stop(Kill), SendResult, Forget
+            a[effects:none] | go a; lost a; next; go a | running: Stop(Kill), Stop(Kill), SendResult, Forget
+            a[effects:none] | go a; lost a; next; go a; end a 0 | success: Stop(Kill), Stop(Kill), SendResult, Forget
+            a[effects:none] | go a; lost a; next; go a; end a 1 | failed: Stop(Kill), Stop(Kill), SendResult, Forget
+            a[effects:none] | go a; lost a; next; go a; cancel | cancelling: Stop(Kill), Stop(Kill), SendResult, Forget
+            a[retry:2 delay:5s] | go a; end a 1 | waiting: Stop(Kill), Stop(Kill), SendResult, Forget
+            a | go a; end a 0 | success: Stop(Kill), Finish, SendResult, Forget
+            a | go a; end a 1 | failed: Stop(Kill), Finish, SendResult, Forget
         "#]],
     );
 }

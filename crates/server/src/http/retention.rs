@@ -40,8 +40,8 @@ pub(super) async fn prune(
 }
 
 fn would_go(app: &App, older_than: Option<Duration>) -> Result<Tally, store::StoreError> {
-    let now = app.clock.now();
-    let by_rules = app.retention.cutoffs(now);
+    let (now, heard) = (app.clock.now(), app.clocks()?.heard);
+    let by_rules = app.retention.cutoffs(now, heard);
     let cutoffs = older_than.map_or(by_rules, |age| by_rules.older_than(now - age));
     retention::estimate(&*app.reader, cutoffs, &|_| false)
 }

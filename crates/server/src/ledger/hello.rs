@@ -266,12 +266,13 @@ impl<S: Store> Core<S> {
         let Some(cached) = self.cache.get(place.job) else { return VerdictKind::Finish };
         let verdict = engine::verdict(&cached.job, ticket, held_as(held.state), past);
         let with_secrets = place.step.get() < cached.job.steps.len() && !cached.job.def(place.step).secrets.is_empty();
-        let event = match cached.job.state(place.step) {
-            // It never started, and is put before a person: nothing of it is left.
-            State::Held(_) if held.state == HeldState::Waiting => Event::Gone { ticket, epoch, loss: Loss::Void },
-            _ => Event::Reattached { ticket, epoch },
-        };
-        if current && let Err(error) = self.apply(place.job, &event, round) {
+        // It never started, and is put before a person: its worker is about to say that nothing of it is left.
+        let is_over = held.state == HeldState::Waiting && matches!(cached.job.state(place.step), State::Held(_));
+        let event = Event::Reattached { ticket, epoch };
+        if current
+            && !is_over
+            && let Err(error) = self.apply(place.job, &event, round)
+        {
             tracing::debug!(job = %place.job, step = place.step.0, %error, "an attempt was not taken up again");
         }
         match verdict {

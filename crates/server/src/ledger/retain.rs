@@ -126,7 +126,7 @@ impl<S: Store> Core<S> {
     /// What is old goes now, whatever the time. Returns where that stands.
     pub(super) fn prune(&mut self, order: PruneOrder) -> Progress {
         let now = self.tick.now;
-        let by_rules = self.config.retention.cutoffs(now);
+        let by_rules = self.config.retention.cutoffs(now, self.hearing.clocks(now).heard);
         let cutoffs = order.older_than.map_or(by_rules, |age| by_rules.older_than(now - age));
         self.keeper.run = Some(Run::new(cutoffs));
         self.keeper.ordered = true;
@@ -149,7 +149,7 @@ impl<S: Store> Core<S> {
         } else if self.tenure(Lease::Retention).is_none() {
             self.keeper.next_run = now + rules.every;
         } else {
-            self.keeper.run = Some(Run::new(rules.cutoffs(now)));
+            self.keeper.run = Some(Run::new(rules.cutoffs(now, clocks.heard)));
             self.keeper.ordered = false;
             self.keeper.progress = Progress { started_at: Some(now), ..Progress::default() };
         }

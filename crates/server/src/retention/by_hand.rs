@@ -29,7 +29,7 @@ pub fn give_back(store: &mut dyn Store, tenure: Tenure) -> Result<(), StoreError
 
 /// As of the last mark.
 fn heard(store: &mut dyn Store) -> Result<Option<Heard>, StoreError> {
-    Ok(store.reader().hearing()?.map(|row| Heard(row.mark_at.0 - row.deaf_us)))
+    Ok(store.reader().hearing()?.map(|row| row.heard()))
 }
 
 /// An id that nobody else has. The standard library's hashers are made so that nobody can guess them.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use engine::{AttemptId, JobId};
 use store::{OldJob, Reader, StoreError};
 
-use super::run::{LOOK_JOBS, LOOK_LOGS, may_go, unseen_since};
+use super::run::{LOOK_JOBS, LOOK_LOGS, may_go, unseen};
 use super::{Cutoffs, Tally, add, plan};
 
 pub fn estimate(reader: &dyn Reader, cutoffs: Cutoffs, in_hand: &dyn Fn(JobId) -> bool) -> Result<Tally, StoreError> {
@@ -16,9 +16,9 @@ pub fn estimate(reader: &dyn Reader, cutoffs: Cutoffs, in_hand: &dyn Fn(JobId) -
         let strays = reader.strays(before)?;
         (tally.words, tally.quarantined) = (strays.words, strays.quarantined);
     }
-    if let Some(before) = cutoffs.workers {
+    if let Some(by) = cutoffs.workers {
         // As a rule those that were not seen for long have nothing; whether one does is found when it goes.
-        tally.workers = unseen_since(reader, before)?.len() as u64;
+        tally.workers = unseen(reader, by)?.len() as u64;
     }
     Ok(tally)
 }

@@ -15,7 +15,7 @@ mod run;
 use std::time::Duration;
 
 pub use api::{PruneKept as Kept, PruneTally as Tally};
-use engine::{JobId, Time};
+use engine::{Heard, JobId, Time};
 use serde::{Deserialize, Serialize};
 use store::check::RETENTION_KEY;
 use store::{Batch, Cleared, Reader, Store, StoreError, Tenure};
@@ -46,9 +46,10 @@ impl Default for RetentionRules {
 }
 
 impl RetentionRules {
-    pub fn cutoffs(&self, now: Time) -> Cutoffs {
+    pub fn cutoffs(&self, now: Time, heard: Heard) -> Cutoffs {
         let ago = |kept: Option<Duration>| kept.map(|kept| now - kept);
-        Cutoffs { jobs: ago(self.jobs), logs: ago(self.logs), workers: ago(self.workers) }
+        let workers = self.workers.map(|kept| Unseen { since: now - kept, left_before: heard - kept });
+        Cutoffs { jobs: ago(self.jobs), logs: ago(self.logs), workers }
     }
 
     pub fn keeps_all(&self) -> bool {
@@ -61,7 +62,15 @@ impl RetentionRules {
 pub struct Cutoffs {
     pub jobs: Option<Time>,
     pub logs: Option<Time>,
-    pub workers: Option<Time>,
+    pub workers: Option<Unseen>,
+}
+
+/// Who was last seen before a time, and has been gone in hearing time for as long: a clock that leaps, or servers that are not there,
+/// keep nobody away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unseen {
+    pub since: Time,
+    pub left_before: Heard,
 }
 
 impl Cutoffs {

@@ -2,12 +2,12 @@
 
 use std::collections::VecDeque;
 
-use engine::{AttemptId, JobId, Time, WorkerId};
+use engine::{AttemptId, Heard, JobId, Time, WorkerId};
 use planted::Bug;
 use store::rows::WorkerRow;
 use store::{OldJob, OldLog, Piece, Reader, Store, StoreError, Tenure};
 
-use super::{Cutoffs, Tally, above, add, below, plan, raise_mark};
+use super::{Cutoffs, Tally, Unseen, above, add, below, plan, raise_mark};
 
 /// Jobs that are looked at in one step. Each may have ten thousand attempts, whose logs are asked for.
 pub(super) const LOOK_JOBS: usize = 20;
@@ -236,18 +236,19 @@ impl Run {
         step: &mut Step,
     ) -> Result<(), StoreError> {
         let Phase::Workers(known) = &mut self.phase else { return Ok(()) };
-        let Some(before) = self.cutoffs.workers else {
+        let Some(by) = self.cutoffs.workers else {
             self.phase = Phase::Done;
             return Ok(());
         };
-        let before = if planted::is(Bug::WorkerDeletedTooSoon) { now } else { before };
+        let too_soon = Unseen { since: now, left_before: Heard::MAX };
+        let by = if planted::is(Bug::WorkerDeletedTooSoon) { too_soon } else { by };
         let unseen = match known.take() {
             Some(rest) => rest,
-            None => unseen_since(&*store.reader(), before)?,
+            None => unseen(&*store.reader(), by)?,
         };
         let some = unseen.len().min(WORKERS_PER_STEP);
         for worker in &unseen[..some] {
-            if store.depart(*worker, before, now, under)? {
+            if store.depart(*worker, by.since, now, under)? {
                 step.workers.push(*worker);
             }
         }
@@ -265,7 +266,9 @@ pub(super) fn may_go(log: &OldLog, before: Time) -> bool {
     }
 }
 
-pub(super) fn unseen_since(reader: &dyn Reader, before: Time) -> Result<Vec<WorkerId>, StoreError> {
-    let is_unseen = |row: &WorkerRow| row.last_seen_at.unwrap_or(row.created_at) < before;
+pub(super) fn unseen(reader: &dyn Reader, by: Unseen) -> Result<Vec<WorkerId>, StoreError> {
+    let is_unseen = |row: &WorkerRow| {
+        row.last_seen_at.unwrap_or(row.created_at) < by.since && row.left_heard.is_none_or(|left| left < by.left_before)
+    };
     Ok(reader.workers()?.iter().filter(|row| is_unseen(row)).map(|row| row.id).collect())
 }

@@ -213,6 +213,27 @@ fn word_of_an_end_confirms_what_was_given_up() {
     assert_eq!((attempt.state.as_str(), attempt.confirmed), ("lost", true));
 }
 
+/// The word that it may start never came. It is taken back when its worker returns, and nobody waits for its log, or doubts that it is over.
+#[test]
+fn what_was_given_up_before_its_leave_came_is_over_for_certain_when_its_worker_is_back() {
+    let mut desk = Desk::new();
+    let (w, job, spec) = started(&mut desk);
+    desk.hang_up(&w);
+    desk.pass(SECOND * 300);
+    desk.check(job, "failed: failed");
+    let attempt = engine::AttemptId(spec.ticket.attempt);
+    assert!(!desk.attempts(job)[0].confirmed && desk.reader.log_state(attempt).expect("a look").closed);
+    let mut w = desk.connect(w.worker, "w", "script", 1, vec![held(&spec, HeldState::Waiting)]);
+    assert_eq!(w.welcome.verdicts[0].verdict, VerdictKind::StopKill);
+    let (ticket, detail) = (spec.ticket, "taken back before it was started".to_owned());
+    desk.says(&w, vec![WorkerMessage::Lost { ticket, loss: Loss::Void, detail }]);
+    assert!(desk.attempts(job)[0].confirmed);
+    let log = desk.reader.log_state(attempt).expect("a look");
+    assert!(log.complete && !log.closed, "{log:?}");
+    let words = w.take();
+    assert!(words.iter().any(|word| matches!(word, ServerMessage::Forget { .. })), "{words:?}");
+}
+
 /// Its disk fails, and all that it can say is the attempt's name: that is enough to wait for it, and to believe its loss.
 #[test]
 fn a_worker_that_cannot_read_its_record_is_believed_by_the_attempts_name() {

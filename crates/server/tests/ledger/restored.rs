@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use engine::{Event, JobId, StepIx};
 use protocol::attempt::AttemptSpec;
-use protocol::link::{HeldAttempt, HeldState, Hello, VerdictKind};
+use protocol::link::{HeldAttempt, HeldState, Hello, Loss, VerdictKind, WorkerMessage};
 use server::ledger::{Again, AgainError, How, ResolveOrder, Restored, say_restored};
 use server::schedule::plan::{LATE_MAX, job_id};
 use store::Store;
@@ -102,7 +102,11 @@ fn one_that_never_began_it_is_told_to_let_go_of_it() {
     let spec = desk.start(&mut w);
     restored(&mut desk);
     let w = back(&mut desk, &w, vec![as_of(&spec, HeldState::Waiting)]);
-    assert_eq!(w.welcome.verdicts[0].verdict, VerdictKind::Forget);
+    assert_eq!(w.welcome.verdicts[0].verdict, VerdictKind::StopKill);
+    let event = Event::Approve { step: StepIx(0), by: "ann".to_owned(), comment: String::new() };
+    assert!(desk.event(job, event).is_err(), "its worker has not said yet that nothing of it is left");
+    let void = WorkerMessage::Lost { ticket: spec.ticket, loss: Loss::Void, detail: "taken back".to_owned() };
+    desk.says(&w, vec![void]);
     desk.check(job, "held: held");
     approve(&mut desk, job, 0);
     desk.check(job, "running: queued");

@@ -27,6 +27,8 @@ pub(crate) struct Logs {
     printed: BTreeMap<AttemptId, Vec<Line>>,
     /// Logs of which lines were committed and are gone.
     forgotten: BTreeSet<AttemptId>,
+    /// Those whose folders were put back to a time before.
+    older: BTreeSet<AttemptId>,
 }
 
 #[derive(Debug)]
@@ -51,6 +53,7 @@ impl Logs {
 
     /// The disk knows nothing of the lines after `kept` any more.
     pub(crate) fn rolled_back(&mut self, ticket: Ticket, kept: u64) {
+        self.older.insert(AttemptId(ticket.attempt));
         let kept = usize::try_from(kept).unwrap_or(usize::MAX);
         let printed = self.printed.get_mut(&AttemptId(ticket.attempt));
         printed.into_iter().flatten().skip(kept).for_each(|line| line.written = false);
@@ -85,7 +88,10 @@ impl Logs {
                     // What the server had whole its worker has put away, and sends no more: a lost end of it stays lost.
                     let cut_short = self.forgotten.contains(id) && lives.is_put_away(*id);
                     let left = if cut_short { stored.up_to_its_end(printed) } else { printed };
-                    stored.differs((printed, left), attempt, !folders.contains(id))
+                    // Who lets go of an attempt has sent all of it, unless it is on an older disk; whatever else became of its folder, nobody can.
+                    let sent = lives.is_put_away(*id) && !self.forgotten.contains(id) && !self.older.contains(id);
+                    let folder_lost = !folders.contains(id) && !sent;
+                    stored.differs((printed, left), attempt, folder_lost)
                 }
                 Err(error) => Some(format!("cannot be read: {error}")),
             };

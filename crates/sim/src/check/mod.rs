@@ -4,6 +4,7 @@
 //! Each checker is a file of its own that opens with what it promises. All of them work on what a batch or an event brings;
 //! what has to look at everything does so at a few moments, or at the end.
 
+mod doubts;
 mod dwell;
 mod ears;
 mod ends;
@@ -58,6 +59,7 @@ use crate::faults::Fault;
 use crate::model::{End, ProgramEnd};
 use crate::setup::Setup;
 use crate::workload::JobPlan;
+use doubts::Doubts;
 use dwell::Dwell;
 use ears::Ears;
 use ends::Ends;
@@ -127,6 +129,7 @@ pub(crate) struct Checks {
     lives: Lives,
     ears: Ears,
     silence: Silence,
+    doubts: Doubts,
     dwell: Dwell,
     supply: Supply,
     identities: Identities,
@@ -165,6 +168,7 @@ impl Checks {
             lives: Lives::new(setup),
             ears: Ears::new(setup),
             silence: Silence::new(setup),
+            doubts: Doubts::default(),
             dwell: Dwell::new(setup),
             supply: Supply::new(setup),
             identities: Identities::default(),
@@ -586,7 +590,10 @@ impl Checks {
         self.logs.at_the_end(rows, &self.lives, reader, (folders, &deleted), found);
         self.ends.at_the_end(rows, &self.plans, (&self.lives, &self.gates), found);
         self.post.at_the_end(rows, &self.plans, (reader, &deleted), found);
-        self.retention.at_the_end(self.now, rows, reader, !self.past.has_lost, found);
+        self.retention.at_the_end(self.now, (rows, &self.doubts), reader, !self.past.has_lost, found);
+        if !self.past.has_lost {
+            self.doubts.at_the_end(rows, &self.lives, &deleted, found);
+        }
         self.leases.at_the_end(reader, found);
         self.notices.at_the_end((rows, &self.plans), &self.post, found);
     }
@@ -607,6 +614,7 @@ impl Witness for Checks {
         submits::committed(rows, (batch, &accepted), |job| self.retention.is_deleted(job), found);
         self.identities.committed(batch, found);
         self.leases.committed(batch, committed, found);
+        self.doubts.committed(batch);
         self.retention.committed(*now, rows, (batch, &accepted), found);
         self.retention.heard_of_workers(&self.ears, batch, found);
         self.finals.committed(rows, batch, &accepted, found);
@@ -653,12 +661,13 @@ impl Witness for Checks {
     }
 
     fn deleted(&mut self, jobs: &[JobId]) {
-        self.retention.deleted(jobs, &self.rows, &mut self.found);
+        self.retention.deleted(jobs, &self.rows, &self.doubts, &mut self.found);
     }
 
     fn departed(&mut self, worker: WorkerId, unseen_since: Time) {
         let seen = (self.now, &self.ears, unseen_since);
-        self.retention.departed(worker, seen, (&self.rows, !self.past.has_lost), &mut self.found);
+        let known = (&self.rows, &self.doubts, !self.past.has_lost);
+        self.retention.departed(worker, seen, known, &mut self.found);
     }
 
     fn came_back(&mut self, is_there: &dyn Fn(JobId) -> bool) {

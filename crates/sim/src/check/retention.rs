@@ -13,6 +13,7 @@ use protocol::link::RefusedCode;
 use store::rows::FleetChange;
 use store::{Batch, Reader};
 
+use super::doubts::Doubts;
 use super::ears::Ears;
 use super::rows::{JobSeen, Rows};
 use super::{Accepted, FASTEST_CLOCK, Findings};
@@ -31,8 +32,6 @@ pub(crate) struct Retention {
     /// How long after its end a job is gone at the latest, while nothing goes wrong; none where jobs are kept.
     bound: Option<Duration>,
     deleted: BTreeSet<JobId>,
-    /// Attempts that are over for certain, though they were given up before.
-    confirmed: BTreeSet<AttemptId>,
     /// The last time that something was written of a job.
     touched: BTreeMap<JobId, Duration>,
     /// Inputs that a job was to be run with once more.
@@ -82,8 +81,6 @@ impl Retention {
         for job in written.filter(|job| self.deleted.contains(job)) {
             found.add(CHECKER, format!("job {job} was deleted, and is written again"));
         }
-        self.confirmed.extend(batch.confirmed.iter().map(|(attempt, _)| *attempt));
-        self.confirmed.extend(batch.late_outcomes.iter().map(|late| late.attempt));
         let told = batch.events.iter().map(|event| event.job).chain(accepted.jobs().map(|row| row.id));
         self.touched.extend(told.map(|job| (job, now)));
         for line in batch.lineage.iter().filter(|line| accepted.job(line.job)) {
@@ -102,30 +99,13 @@ impl Retention {
     }
 
     /// These are off the record.
-    pub(super) fn deleted(&mut self, jobs: &[JobId], rows: &Rows, found: &mut Findings) {
+    pub(super) fn deleted(&mut self, jobs: &[JobId], rows: &Rows, doubts: &Doubts, found: &mut Findings) {
         for id in jobs {
-            if let Some(wrong) = self.wrong(*id, rows) {
+            if let Some(wrong) = wrong(*id, rows, doubts) {
                 found.add(CHECKER, format!("job {id} was deleted, and {wrong}"));
             }
         }
         self.deleted.extend(jobs);
-    }
-
-    fn wrong(&self, id: JobId, rows: &Rows) -> Option<String> {
-        let kin = kin(id, rows);
-        if let Some((open, _)) = kin.iter().find(|(_, job)| !job.is_final) {
-            return Some(format!("{open} of its family is not over"));
-        }
-        if let Some(attempt) = self.doubtful(id, rows) {
-            return Some(format!("attempt {attempt} of it may still run"));
-        }
-        let next = rows.open_jobs().find(|(other, _)| *other != id && rows.root(*other) == rows.root(id));
-        next.map(|(next, _)| format!("{next}, which is in its line, is not over"))
-    }
-
-    fn doubtful(&self, job: JobId, rows: &Rows) -> Option<AttemptId> {
-        let of_job = rows.attempts.iter().filter(|(_, attempt)| attempt.place.job == job && attempt.in_doubt);
-        of_job.map(|(id, _)| *id).find(|id| !self.confirmed.contains(id))
     }
 
     /// `ears` have not heard this batch.
@@ -160,12 +140,12 @@ impl Retention {
         &mut self,
         worker: WorkerId,
         (now, ears, unseen_since): (Duration, &Ears, Time),
-        (rows, whole): (&Rows, bool),
+        (rows, doubts, whole): (&Rows, &Doubts, bool),
         found: &mut Findings,
     ) {
         let mut wrong = |what: String| found.add(CHECKER, format!("worker {worker} was deleted, and {what}"));
         let may_run = |(id, attempt): &(&AttemptId, &super::rows::AttemptSeen)| {
-            attempt.worker == worker && (!attempt.is_over() || attempt.in_doubt) && !self.confirmed.contains(id)
+            attempt.worker == worker && (!attempt.is_over() || attempt.in_doubt) && !doubts.is_certain(**id)
         };
         if let Some((attempt, _)) = rows.attempts.iter().find(may_run) {
             wrong(format!("attempt {attempt} may still run there"));
@@ -212,21 +192,27 @@ impl Retention {
     pub(super) fn at_the_end(
         &self,
         now: Duration,
-        rows: &Rows,
+        (rows, doubts): (&Rows, &Doubts),
         reader: &dyn Reader,
         whole: bool,
         found: &mut Findings,
     ) {
         let Some(bound) = self.bound.filter(|_| whole) else { return };
         for (id, _) in rows.jobs.iter().filter(|(id, _)| !self.deleted.contains(id)) {
-            if !self.may_stay(*id, now, bound, rows, reader) {
+            if !self.may_stay(*id, (now, bound), (rows, doubts), reader) {
                 found.add(CHECKER, format!("job {id} has been old for long, and is still there"));
             }
         }
     }
 
     /// It, or somebody that it goes with, has a reason.
-    fn may_stay(&self, id: JobId, now: Duration, bound: Duration, rows: &Rows, reader: &dyn Reader) -> bool {
+    fn may_stay(
+        &self,
+        id: JobId,
+        (now, bound): (Duration, Duration),
+        (rows, doubts): (&Rows, &Doubts),
+        reader: &dyn Reader,
+    ) -> bool {
         let line = rows.jobs.keys().filter(|other| rows.root(**other) == rows.root(id));
         let mut all: BTreeSet<JobId> = line.copied().collect();
         // Whoever is in the line of one of the family holds it up, too.
@@ -236,12 +222,29 @@ impl Retention {
         let whole: Vec<JobId> = all.iter().flat_map(|job| kin(*job, rows)).map(|(job, _)| job).collect();
         whole.iter().any(|job| {
             let is_young = self.touched.get(job).is_none_or(|at| now < *at + bound);
-            is_young || self.doubtful(*job, rows).is_some() || has_work(*job, rows, reader)
+            is_young || doubtful(*job, rows, doubts).is_some() || has_work(*job, rows, reader)
         })
     }
 }
 
 /// Something of it is under way.
+fn wrong(id: JobId, rows: &Rows, doubts: &Doubts) -> Option<String> {
+    let kin = kin(id, rows);
+    if let Some((open, _)) = kin.iter().find(|(_, job)| !job.is_final) {
+        return Some(format!("{open} of its family is not over"));
+    }
+    if let Some(attempt) = doubtful(id, rows, doubts) {
+        return Some(format!("attempt {attempt} of it may still run"));
+    }
+    let next = rows.open_jobs().find(|(other, _)| *other != id && rows.root(*other) == rows.root(id));
+    next.map(|(next, _)| format!("{next}, which is in its line, is not over"))
+}
+
+fn doubtful(job: JobId, rows: &Rows, doubts: &Doubts) -> Option<AttemptId> {
+    let of_job = rows.attempts.iter().filter(|(_, attempt)| attempt.place.job == job && attempt.in_doubt);
+    of_job.map(|(id, _)| *id).find(|id| !doubts.is_certain(*id))
+}
+
 fn has_work(job: JobId, rows: &Rows, reader: &dyn Reader) -> bool {
     let attempts = rows.attempts.iter().filter(|(_, attempt)| attempt.place.job == job);
     let is_open = |id: &AttemptId| {
