@@ -124,7 +124,7 @@ pub(crate) fn step_expects(step: &Step, def: &StepDef) -> Option<Time> {
     let expect = def.expect.filter(|_| step.late_at.is_none())?;
     let since = match &step.state {
         State::Running(live) => live.started_at,
-        State::Delegated(Delegated { since, to: Delegate::Child(_), called_off: None }) => *since,
+        State::Delegated(Delegated { since, to: Delegate::Child(_), called_off: None, .. }) => *since,
         _ => return None,
     };
     Some(since + expect)
@@ -184,7 +184,7 @@ fn due_of_step(state: &State, def: &StepDef, rules: &Rules, clocks: &Clocks) -> 
         State::Delegated(Delegated { to: Delegate::Child(_), called_off: Some(_), .. }) => {
             (Owner::Child, Some((now + CALLED_OFF_AGAIN, Action::LookAgain)))
         }
-        State::Delegated(Delegated { to: Delegate::Child(_), called_off: None, since }) => {
+        State::Delegated(Delegated { to: Delegate::Child(_), called_off: None, since, .. }) => {
             (Owner::Child, def.timeout.map(|limit| (*since + limit, Action::StopForTimeout)))
         }
         State::Recovering(r) => {

@@ -159,6 +159,12 @@ pub enum Event {
         /// Something of it may still run.
         strays: bool,
     },
+    /// The job that does what a step is to do waits for a person, or does not any more.
+    ChildHeld {
+        step: StepIx,
+        child: JobId,
+        held: bool,
+    },
     /// The job that does what a step is to do is not on record.
     ChildMissing {
         step: StepIx,
@@ -388,6 +394,8 @@ pub enum Rejection {
     NoSuchStep,
     #[error("the step waits for another job, or for none")]
     NotItsChild,
+    #[error("the step knows how its child job stands")]
+    KnownOfChild,
     #[error("the job does not wait for its concurrency group")]
     NotInLine,
     #[error("the job was told before that the database was restored")]

@@ -192,6 +192,8 @@ pub struct Counts {
     by_state: [u32; StateName::ALL.len()],
     /// Those of the running ones whose items stand for them.
     fanned_out: u32,
+    /// Those of the running ones that wait for a job that waits for a person.
+    held_children: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -334,12 +336,14 @@ impl Counts {
     pub(crate) fn moved(&mut self, from: &State, to: &State) {
         self.by_state[from.name() as usize] -= 1;
         self.fanned_out -= u32::from(from.is_fanned_out());
+        self.held_children -= u32::from(from.has_held_child());
         self.entered(to);
     }
 
     pub(crate) fn entered(&mut self, state: &State) {
         self.by_state[state.name() as usize] += 1;
         self.fanned_out += u32::from(state.is_fanned_out());
+        self.held_children += u32::from(state.has_held_child());
     }
 
     /// How many of the running steps are so only by their items.
@@ -349,6 +353,11 @@ impl Counts {
 
     pub fn set_fanned_out(&mut self, count: u32) {
         self.fanned_out = count;
+    }
+
+    /// As the steps say: no header has ever stored it.
+    pub fn take_held_children(&mut self, steps: &Counts) {
+        self.held_children = steps.held_children;
     }
 
     pub fn of(steps: &[Step]) -> Counts {
@@ -365,14 +374,14 @@ impl Counts {
     /// The state of a job with these counts that is not final.
     pub(crate) fn open_state(&self, cancelled: bool, started: bool) -> JobState {
         use StateName::{Cancelling, Queued, Recovering, Running, Waiting};
-        let moving =
-            self.get(Running) > self.fanned_out || [Queued, Waiting, Cancelling].into_iter().any(|s| self.get(s) > 0);
+        let still = self.fanned_out + self.held_children;
+        let moving = self.get(Running) > still || [Queued, Waiting, Cancelling].into_iter().any(|s| self.get(s) > 0);
         match (cancelled, moving, started) {
             (true, ..) => JobState::Cancelling,
             (false, true, true) => JobState::Running,
             (false, true, false) => JobState::Pending,
             (false, false, _) if self.get(Recovering) > 0 => JobState::Recovering,
-            // What is pending waits for a step that is not, so one of those is left: a held one.
+            // What is pending waits for a step that is not, so one of those is left: a held one, or one whose child job is.
             (false, false, _) => JobState::Held,
         }
     }

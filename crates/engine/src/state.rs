@@ -86,6 +86,8 @@ pub struct Delegated {
     pub to: Delegate,
     /// Why they were called off.
     pub called_off: Option<StopCause>,
+    /// The job that does it is held: only a person can move that on, and so this step.
+    pub held: bool,
 }
 
 /// Who does what a step is to do.
@@ -323,6 +325,11 @@ impl State {
     /// It runs only as its items do.
     pub fn is_fanned_out(&self) -> bool {
         matches!(self, State::Delegated(Delegated { to: Delegate::Items, called_off: None, .. }))
+    }
+
+    /// It waits for its child job, which waits for a person.
+    pub fn has_held_child(&self) -> bool {
+        matches!(self, State::Delegated(Delegated { held: true, called_off: None, .. }))
     }
 
     /// The job that does what the step is to do.

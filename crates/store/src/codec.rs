@@ -235,11 +235,13 @@ pub fn load(stored: &StoredJob, definition: Arc<Definition>) -> Result<(Job, Job
         }
         steps.push(step);
     }
-    let header: Header = header::decode(&stored.job).map_err(bad)?;
+    let mut header: Header = header::decode(&stored.job).map_err(bad)?;
     if header.state.word() != stored.job.state {
         return Err(bad(format!("its column says {} and its data {}", stored.job.state, header.state)));
     }
-    if header.counts != Counts::of(&steps) {
+    let counts = Counts::of(&steps);
+    header.counts.take_held_children(&counts);
+    if header.counts != counts {
         return Err(bad("its counts do not fit its steps".to_owned()));
     }
     let meta = JobMeta { definition: stored.definition.hash, input: Arc::from(stored.job.input.as_str()) };

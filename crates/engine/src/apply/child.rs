@@ -79,7 +79,7 @@ impl Draft<'_> {
         step.delegated_at = Some(now);
         let number = step.attempts;
         let id = self.job.id.child(ix, number);
-        let delegated = Delegated { since: now, to: Delegate::Child(id), called_off: None };
+        let delegated = Delegated { since: now, to: Delegate::Child(id), called_off: None, held: false };
         let reason = format!("job {id} of task `{}` does it", body.task);
         self.shift(ix, Verb::Start, State::Delegated(delegated), &reason)?;
         self.bear(id, ix, conceived);
@@ -132,6 +132,16 @@ impl Draft<'_> {
                 self.end(ix, Verb::Cancel, End::Cancelled, Some(failure), &reason)
             }
         }
+    }
+
+    /// Only a person can move the child job on, or the person has: so it is for this step, and for the job's clock.
+    pub(super) fn child_held(&mut self, ix: StepIx, child: JobId, held: bool) -> Result<(), Rejection> {
+        let delegated = self.awaits(ix, child)?;
+        if delegated.held == held {
+            return Err(Rejection::KnownOfChild);
+        }
+        self.put(ix, State::Delegated(Delegated { held, ..delegated }));
+        Ok(())
     }
 
     fn ended_called_off(
@@ -198,9 +208,10 @@ fn of_child(child: JobId, failure: &Failure) -> Failure {
 }
 
 impl Job {
-    /// What the job that began this one is to hear, once this one is over.
+    /// What the job that began this one is to hear: how this one ended, or whether it waits for a person.
     pub fn word_for_parent(&self) -> Option<(JobId, Event)> {
         let parent = self.parent?;
+        let (step, child, strays) = (parent.step, self.id, self.header.strays);
         let end = match self.header.state {
             JobState::Success => self.gathered(),
             JobState::Failed => ChildEnd::Failed(self.failure()),
@@ -209,9 +220,11 @@ impl Job {
                 failure if failure.kind == FailureKind::JobTimeout => ChildEnd::Failed(failure),
                 failure => ChildEnd::Cancelled(failure),
             },
-            _ => return None,
+            JobState::Held | JobState::Pending | JobState::Running | JobState::Recovering | JobState::Cancelling => {
+                let held = self.header.state == JobState::Held;
+                return Some((parent.job, Event::ChildHeld { step, child, held }));
+            }
         };
-        let (step, child, strays) = (parent.step, self.id, self.header.strays);
         Some((parent.job, Event::ChildEnded { step, child, end, strays }))
     }
 

@@ -110,16 +110,21 @@ impl<'a> Draft<'a> {
             self.header.started_at = Some(self.ctx.now);
         }
         self.header.recovered |= target == StateName::Recovering;
-        let step = self.steps.entry(ix).or_insert_with(|| self.job.step(ix).clone());
-        self.header.counts.moved(&step.state, &to);
-        step.state = to;
-        step.for_operator = false;
+        self.put(ix, to).for_operator = false;
         self.note(About::Step { step: ix, verb, from, to: target }, reason);
         if target.is_final() {
             self.tell_dependents(ix);
             return self.end_with_items(ix);
         }
         Ok(())
+    }
+
+    /// Also for what changes within one state, of which the table knows nothing.
+    pub(super) fn put(&mut self, ix: StepIx, to: State) -> &mut Step {
+        let step = self.steps.entry(ix).or_insert_with(|| self.job.step(ix).clone());
+        self.header.counts.moved(&step.state, &to);
+        step.state = to;
+        step
     }
 
     fn tell_dependents(&mut self, ix: StepIx) {

@@ -67,7 +67,7 @@ impl Draft<'_> {
             self.shift(ix, verb, State::Queued(queued), reason)?;
         }
         self.step_mut(ix).delegated_at = Some(self.ctx.now);
-        let delegated = Delegated { since: self.ctx.now, to: Delegate::Items, called_off: None };
+        let delegated = Delegated { since: self.ctx.now, to: Delegate::Items, called_off: None, held: false };
         self.shift(ix, Verb::Start, State::Delegated(delegated), "its items are to run")?;
         if let Some(items) = items {
             self.add_items(ix, items.into_iter().map(Arc::new));

@@ -192,6 +192,7 @@ pub fn apply(job: &Job, event: &Event, ctx: &Ctx<'_>) -> Result<Changes, Rejecti
         Event::Approve { step, by, comment } => draft.approve(*step, by, comment)?,
         Event::Reject { step, by, reason } => draft.reject(*step, by, reason)?,
         Event::ChildEnded { step, child, end, strays } => draft.child_ended(*step, *child, end, *strays)?,
+        Event::ChildHeld { step, child, held } => draft.child_held(*step, *child, *held)?,
         Event::ChildMissing { step, child } => draft.child_missing(*step, *child)?,
         Event::Restored { at } => draft.restored(*at)?,
         Event::Check { step } => draft.check(*step)?,
@@ -309,6 +310,7 @@ impl Event {
             | Event::Approve { .. }
             | Event::Reject { .. }
             | Event::ChildEnded { .. }
+            | Event::ChildHeld { .. }
             | Event::ChildMissing { .. }
             | Event::Restored { .. }
             | Event::Check { .. }

@@ -136,6 +136,7 @@ fn short(rejection: &Rejection) -> &'static str {
         Rejection::NoSuchStep => "no such step",
         Rejection::NotItsChild => "not its job",
         Rejection::NotInLine => "not in line",
+        Rejection::KnownOfChild => "known of child",
         Rejection::RestoredBefore => "restored before",
         Rejection::ApprovedBefore { .. } => "approved before",
         Rejection::OwnJob { .. } => "own job",
@@ -194,6 +195,8 @@ fn cases(world: &World, step: StepIx) -> Vec<Case> {
         of_child("its job ended well", world, step, "ok"),
         of_child("its job failed", world, step, "failed"),
         of_child("its job was cancelled", world, step, "cancelled"),
+        plain("its job is held", Event::ChildHeld { step, child: child_of(world, step), held: true }),
+        plain("its job goes on", Event::ChildHeld { step, child: child_of(world, step), held: false }),
         plain("its job is missing", Event::ChildMissing { step, child: child_of(world, step) }),
         linked("a secret is missing", ticket, epoch, old, |ticket, epoch| Event::SecretMissing {
             ticket,
@@ -269,7 +272,7 @@ fn old_fence(ticket: Ticket) -> Ticket {
     Ticket { fence: Fence(1), ..ticket }
 }
 
-const VARIANTS: [&str; 31] = [
+const VARIANTS: [&str; 32] = [
     "Offer",
     "Refused",
     "OfferLost",
@@ -301,6 +304,7 @@ const VARIANTS: [&str; 31] = [
     "Admit",
     "TurnAway",
     "Restored",
+    "ChildHeld",
 ];
 
 /// No wildcard: a new event does not compile until it has its column.
@@ -337,6 +341,7 @@ fn variant(event: &Event) -> &'static str {
         Event::Admit { .. } => 28,
         Event::TurnAway(_) => 29,
         Event::Restored { .. } => 30,
+        Event::ChildHeld { .. } => 31,
     };
     VARIANTS[index]
 }

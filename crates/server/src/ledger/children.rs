@@ -2,6 +2,7 @@
 //! to it: both are written, or neither is.
 
 use engine::event::{Birth, ChildOrder};
+use engine::state::{Delegate, State};
 use engine::{Changes, Event, JobId, StepIx};
 use planted::Bug;
 use store::Store;
@@ -13,7 +14,7 @@ use super::core::Core;
 use super::round::Round;
 
 impl<S: Store> Core<S> {
-    /// A child job is about to end: whoever waits for it must be there to hear of it, all the way up. Nothing has happened
+    /// A child job is about to end, or to wait for a person: whoever waits for it must be there to hear of it, all the way up. Nothing has happened
     /// yet, so if the database is away, nothing does.
     pub(super) fn find_ancestors(&mut self, parent: JobId, round: &mut Round) -> Result<(), EventError> {
         let mut next = Some(parent);
@@ -80,7 +81,7 @@ impl<S: Store> Core<S> {
         }
     }
 
-    /// A job is over: whoever began it hears of it in the same transaction. What it begins in its place may be over at once, and
+    /// A job is over, or waits for a person, or does not any more: whoever began it hears of it in the same transaction. What it begins in its place may be over at once, and
     /// so on for as many as a list has: they are told one after the other, not one inside the other.
     pub(super) fn tell_parent(&mut self, child: JobId, round: &mut Round) {
         if planted::is(Bug::ChildEndNotTold) {
@@ -104,20 +105,25 @@ impl<S: Store> Core<S> {
         match self.apply(parent, &word, round) {
             Ok(()) => {}
             Err(EventError::Rejected(_) | EventError::NoSuchJob) => {
-                tracing::debug!(%parent, job = %child, "nobody waits for a job that is over");
+                tracing::debug!(%parent, job = %child, "nobody waits for word of this job");
             }
             // The step that waits for it is looked at again, and finds it.
-            Err(error) => tracing::warn!(%parent, job = %child, %error, "the end of a child job could not be told"),
+            Err(error) => tracing::warn!(%parent, job = %child, %error, "word of a child job could not be told"),
         }
     }
 
     /// What a step that waits for a job is asked when its check time has come: the word of its end may be lost.
     pub(super) fn child_event(&mut self, parent: JobId, step: StepIx, round: &mut Round) -> Option<Event> {
         let cached = self.cache.load(parent, &mut self.store, &self.definitions).ok()?;
-        let child = cached.job.steps.get(step.get())?.state.child()?;
+        let State::Delegated(delegated) = cached.job.steps.get(step.get())?.state else { return None };
+        let Delegate::Child(child) = delegated.to else { return None };
+        let is_news = |word: &Event| !matches!(word, Event::ChildHeld { held, .. } if *held == delegated.held);
         self.doubt(child, round);
         match self.cache.load(child, &mut self.store, &self.definitions) {
-            Ok(cached) => cached.job.word_for_parent().filter(|(to, _)| *to == parent).map(|(_, word)| word),
+            Ok(cached) => {
+                let word = cached.job.word_for_parent().filter(|(to, _)| *to == parent);
+                word.map(|(_, word)| word).filter(is_news)
+            }
             Err(LoadError::NotFound) => {
                 tracing::error!(job = %parent, step = step.0, %child, "a child job is not on record; it is made again");
                 Some(Event::ChildMissing { step, child })

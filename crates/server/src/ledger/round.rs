@@ -405,8 +405,10 @@ impl<S: Store> Core<S> {
             Err(rejection) => return Err(rejection.into()),
         };
         let (ends, parent) = (changes.header.state.is_final(), cached.job.parent);
+        let is_held = |header: &engine::job::Header| header.state == engine::JobState::Held;
+        let is_news_for_parent = ends || is_held(&changes.header) != is_held(&cached.job.header);
         self.keep_what_is_certain(&mut changes);
-        if ends && let Some(parent) = parent {
+        if is_news_for_parent && let Some(parent) = parent {
             self.find_ancestors(parent.job, round)?;
         }
         let Some(cached) = self.cache.get_mut(id) else { return Err(EventError::NoSuchJob) };
@@ -434,7 +436,7 @@ impl<S: Store> Core<S> {
         }
         self.order_children(id, &changes, round);
         self.order_hooks(id, &changes, round);
-        if ends {
+        if is_news_for_parent {
             self.tell_parent(id, round);
         }
         Ok(())
@@ -588,7 +590,7 @@ impl<S: Store> Core<S> {
         self.cache.insert(made);
         self.order_children(id, changes, round);
         self.order_hooks(id, changes, round);
-        if changes.header.state.is_final() {
+        if changes.header.state.is_final() || changes.header.state == engine::JobState::Held {
             self.tell_parent(id, round);
         }
         self.join_group(id, round);

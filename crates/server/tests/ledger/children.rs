@@ -36,6 +36,49 @@ const CHILD: &str = "name: child\ninput: { what: { type: string, default: hello 
 const MIDDLE: &str = "name: middle\nsteps:\n  call: { task: child }\n";
 const OUTER: &str = "name: outer\nsteps:\n  call: { task: middle }\n";
 
+/// All the way up, in one transaction: the clock of none of them goes on while a person is waited for.
+#[test]
+fn who_waits_for_a_job_that_waits_for_a_person_is_held_with_it() {
+    const ASKS: &str =
+        "name: child\nsteps:\n  gate: { approve: { message: ok? } }\n  work: { needs: [gate], run: 'true' }\n";
+    let outer = format!("{OUTER}timeout: 60s\n");
+    let mut desk = Desk::new();
+    let mut w = desk.worker("w", "script", 1);
+    let outer = desk.submit_with(&outer, &[("middle", MIDDLE), ("child", ASKS)]);
+    let middle = desk.children(outer)[0];
+    let child = desk.children(middle)[0];
+    for job in [outer, middle] {
+        desk.check(job, "held: running");
+    }
+    desk.pass(SECOND * 600);
+    desk.check(outer, "held: running");
+    let approve = Event::Approve { step: StepIx(0), by: "ann".to_owned(), comment: String::new() };
+    desk.event(child, approve).expect("approved");
+    desk.check(child, "pending: success queued");
+    for job in [outer, middle] {
+        desk.check(job, "running: running");
+    }
+    let spec = start(&mut desk, &mut w);
+    desk.pass(SECOND * 50);
+    desk.check(outer, "running: running");
+    desk.ends(&w, spec.ticket, 0);
+    desk.check(outer, "success: success");
+}
+
+/// Written by a build that does not know of it, or told when the parent could not be read: the parent's own look finds out.
+#[test]
+fn a_parent_that_was_not_told_finds_out_that_its_child_is_held() {
+    const ASKS: &str = "name: child\nsteps:\n  gate: { approve: { message: ok? } }\n";
+    let mut desk = Desk::new();
+    let parent = desk.submit_with(CALLS, &[("child", ASKS)]);
+    let child = desk.children(parent)[0];
+    let told = Event::ChildHeld { step: StepIx(0), child, held: false };
+    desk.event(parent, told).expect("as if nobody had said so");
+    desk.check(parent, "running: running");
+    desk.pass(SECOND * 3_700);
+    desk.check(parent, "held: running");
+}
+
 fn cancel() -> Event {
     Event::Cancel { by: "ann".to_owned(), force: false }
 }

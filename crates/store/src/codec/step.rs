@@ -77,6 +77,8 @@ enum StoredState {
         since: i64,
         job: Uuid,
         called_off: Option<StoredCause>,
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        held: bool,
     },
     Recovering {
         live: StoredLive,
@@ -280,7 +282,8 @@ fn encode_state(state: &State) -> StoredState {
         State::Delegated(d) => match d.to {
             Delegate::Items => StoredState::FannedOut { since: d.since.0, called_off: d.called_off.map(encode_cause) },
             Delegate::Child(job) => {
-                StoredState::Child { since: d.since.0, job: job.0, called_off: d.called_off.map(encode_cause) }
+                let called_off = d.called_off.map(encode_cause);
+                StoredState::Child { since: d.since.0, job: job.0, called_off, held: d.held }
             }
         },
         State::Running(live) => StoredState::Running { live: encode_live(live) },
@@ -335,11 +338,13 @@ fn decode_state(stored: StoredState) -> State {
             since: Time(since),
             to: Delegate::Items,
             called_off: called_off.as_ref().map(decode_cause),
+            held: false,
         }),
-        StoredState::Child { since, job, called_off } => State::Delegated(Delegated {
+        StoredState::Child { since, job, called_off, held } => State::Delegated(Delegated {
             since: Time(since),
             to: Delegate::Child(JobId(job)),
             called_off: called_off.as_ref().map(decode_cause),
+            held,
         }),
         StoredState::Recovering { live, disconnected_at, deadline, extended } => State::Recovering(Recovering {
             live: decode_live(&live),

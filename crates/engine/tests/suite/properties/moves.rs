@@ -123,6 +123,9 @@ impl Move {
             17 if self.form < 40 => self.poison(step),
             18 if self.form > 240 => Event::ChildMissing { step, child: child_of(world, step) },
             18 if self.form > 200 => child_ended(world, step, self.pick(&CHILD_ENDS), self.form.is_multiple_of(2)),
+            18 if self.form > 160 && self.form <= 180 => {
+                Event::ChildHeld { step, child: child_of(world, step), held: self.form.is_multiple_of(2) }
+            }
             18 if self.form < 20 => Event::Check { step: StepIx(99) },
             18 if self.form > 190 => Event::Restored { at: world.now },
             18 if self.form > 180 => Event::SecretMissing { ticket, epoch, why: "it is not set".to_owned() },
@@ -143,6 +146,9 @@ impl Move {
                 Event::Reattached { ticket, epoch: self.hello(world, epoch) }
             }
             State::Held(_) => Event::Approve { step, by: "bob".to_owned(), comment: String::new() },
+            State::Delegated(delegated) if delegated.to != Delegate::Items && self.form.is_multiple_of(3) => {
+                Event::ChildHeld { step, child: child_of(world, step), held: !delegated.held }
+            }
             State::Delegated(delegated) if delegated.to != Delegate::Items => {
                 child_ended(world, step, self.pick(&CHILD_ENDS), self.form.is_multiple_of(8))
             }

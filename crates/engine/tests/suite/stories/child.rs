@@ -43,6 +43,58 @@ fn since_when_others_do_a_step_is_kept() {
     assert_eq!(since("a[each:1 unmatched:wait]", "go a[0]; pass 5s; end a[0] 0"), Some(0));
 }
 
+/// Who waits for a job that waits for a person waits for the person, too, and the clock stands still.
+#[test]
+fn a_job_whose_child_is_held_is_held() {
+    check(
+        "a[child:x], timeout:60s",
+        "pass 30s; child a held; child a held; pass 1000s; check job; child a moves; pass 20s; check job; next",
+        expect![[r#"
+            submit       | a: pending -start-> running; job: pending -> running; * begin a job for a with "x"
+            pass 30s
+            child a held | job: running -> held
+            child a held | refused: the step knows how its child job stands
+            pass 1000s
+            check job
+            child a moves | job: held -> running
+            pass 20s
+            check job
+            +10s check job | job: cancel the job's timeout is over; a: running -cancel_graceful-> cancelling; job: running -> cancelling; * call a job off
+            = job cancelling, a cancelling
+        "#]],
+    );
+    check(
+        "a[child:x], b[child:x], c",
+        "child a held; child b held; go c; end c 0; child a cancelled; child b moves; child b ok",
+        expect![[r#"
+            submit       | a: pending -start-> running; b: pending -start-> running; c: pending -enqueue-> queued; job: pending -> running; * begin a job for a with "x"; * begin a job for b with "x"
+            child a held
+            child b held
+            go c
+            end c 0      | c: running -succeed-> success; job: running -> held; c#1 is ended, confirmed; ! forget c
+            child a cancelled | a: running -cancel-> cancelled
+            child b moves | job: held -> running
+            child b ok   | b: running -succeed-> success; job: running -> cancelled
+            = job cancelled (cancelled), a cancelled (cancelled), b success, c success
+        "#]],
+    );
+    check(
+        "a[each:2 child:x]",
+        "child a[0] held; child a[1] held; child a[1] moves; cancel; child a[0] moves; child a[0] cancelled; child a[1] ok",
+        expect![[r#"
+            submit       | a: pending -start-> running; a[0]: pending -start-> running; a[1]: pending -start-> running; job: pending -> running; * begin a job for a[0] with "x"; * begin a job for a[1] with "x"
+            child a[0] held
+            child a[1] held | job: running -> held
+            child a[1] moves | job: held -> running
+            cancel       | job: cancel asked by ann; a: running -cancel_graceful-> cancelling; a[0]: running -cancel_graceful-> cancelling; a[1]: running -cancel_graceful-> cancelling; job: running -> cancelling; * call a job off; * call a job off
+            child a[0] moves
+            child a[0] cancelled | a[0]: cancelling -complete-> cancelled
+            child a[1] ok | a[1]: cancelling -succeed-> cancelled; a: cancelling -complete-> cancelled; job: cancelling -> cancelled
+            = job cancelled (cancelled), a cancelled (cancelled), a[0] cancelled (cancelled), a[1] cancelled (cancelled)
+        "#]],
+    );
+}
+
 #[test]
 fn what_cannot_begin_fails() {
     check(
@@ -386,13 +438,13 @@ fn word_after(graph: &str, story: &str) -> Option<ChildEnd> {
     child.parent = Some(Parent { job: JobId(Uuid::from_u128(9)), step: StepIx(0) });
     match child.word_for_parent() {
         Some((_, Event::ChildEnded { end, .. })) => Some(end),
-        Some((_, other)) => panic!("it is over: {other:?}"),
-        None => None,
+        Some((_, Event::ChildHeld { .. })) => None,
+        other => panic!("a child has word of its end, or of its being held: {other:?}"),
     }
 }
 
 #[test]
-fn a_parent_hears_of_the_end_and_of_nothing_before() {
+fn a_parent_hears_how_its_child_ends() {
     let kind = |graph: &str, story: &str| match word_after(graph, story) {
         Some(ChildEnd::Failed(failure)) => ("failed", failure.kind.code()),
         Some(ChildEnd::Cancelled(failure)) => ("cancelled", failure.kind.code()),

@@ -145,6 +145,9 @@ pub(crate) fn event(world: &mut World, words: &[&str]) -> Event {
             world.remove_worker_of(step);
             Event::WorkerRemoved { ticket, by: "ann".to_owned() }
         }
+        "child" if matches!(what, "held" | "moves") => {
+            Event::ChildHeld { step, child: child_of(world, step), held: what == "held" }
+        }
         "child" => child_ended(world, step, what, words.get(3) == Some(&"stray")),
         "missing" => Event::ChildMissing { step, child: child_of(world, step) },
         "unmatched" => Event::Unmatched { step, missing: "gpu".to_owned() },
