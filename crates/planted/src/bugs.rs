@@ -122,6 +122,7 @@ bugs! {
     WorkerDeletedTooSoon "worker-deleted-too-soon" 0 "a worker is deleted as soon as it is away, and not when it has been for long"
     DoubtForgotten "doubt-forgotten" 0 "the database was restored: what was waiting for a worker is held, and what comes after it starts by itself"
     WaitingForgotten "waiting-forgotten" 0 "a worker comes back with an attempt that was given up before its leave came; it lets go of it, and nobody hears that it is over"
+    HeldChildNotTold "held-child-not-told" 0 "a child job waits for a person, and the clock of the job that began it goes on"
 }
 
 impl Bug {

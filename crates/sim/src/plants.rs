@@ -197,6 +197,7 @@ fn provocation(bug: Bug) -> Provocation {
             Provocation { count: FAULTS, ..long(faults) }
         }
         Bug::DoubtForgotten => Provocation { count: LONG_FAULTS, ..plain(&["restore-and-say-so"]) },
+        Bug::HeldChildNotTold => plain(&["kill-worker"]),
         Bug::WaitingForgotten => plain(&["freeze-at-go", "long-cut"]),
         Bug::SilentRunnerBeats => long(&["long-freeze-runner"]),
         Bug::RetryRevivesCancelled | Bug::StopNotSent | Bug::EndedByEach => plain(&["cancel"]),

@@ -405,7 +405,9 @@ impl<S: Store> Core<S> {
             Err(rejection) => return Err(rejection.into()),
         };
         let (ends, parent) = (changes.header.state.is_final(), cached.job.parent);
-        let is_held = |header: &engine::job::Header| header.state == engine::JobState::Held;
+        let is_held = |header: &engine::job::Header| {
+            header.state == engine::JobState::Held && !planted::is(Bug::HeldChildNotTold)
+        };
         let is_news_for_parent = ends || is_held(&changes.header) != is_held(&cached.job.header);
         self.keep_what_is_certain(&mut changes);
         if is_news_for_parent && let Some(parent) = parent {
@@ -590,7 +592,8 @@ impl<S: Store> Core<S> {
         self.cache.insert(made);
         self.order_children(id, changes, round);
         self.order_hooks(id, changes, round);
-        if changes.header.state.is_final() || changes.header.state == engine::JobState::Held {
+        let is_held = changes.header.state == engine::JobState::Held && !planted::is(Bug::HeldChildNotTold);
+        if changes.header.state.is_final() || is_held {
             self.tell_parent(id, round);
         }
         self.join_group(id, round);

@@ -1,8 +1,9 @@
 //! Promise: a step and the job that does it stand and fall together. The job is there as soon as its step waits for it, and
 //! never two of them at once; its end and what follows for its step are one commit. It is given what its step says, and called
-//! off with it: in the same commit, or, where it could not be read then, soon after.
+//! off with it: in the same commit, or, where it could not be read then, soon after. Who waits for nothing but jobs that wait for a
+//! person is held with them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use engine::JobId;
@@ -84,6 +85,35 @@ pub(super) fn committed(rows: &Rows, plans: &Plans, before: &Before, accepted: &
             let told = format!("{} ended as {}, and step {} of {}", id, job.state, parent.step.0, parent.job);
             found.add(CHECKER, format!("job {told} still waits for it"));
         }
+    }
+    let touched = accepted.jobs().flat_map(|row| [Some(row.id), row.parent.map(|parent| parent.job)]);
+    for id in touched.flatten().collect::<BTreeSet<JobId>>() {
+        if let Some(wrong) = rows.job(id).and_then(|job| wrongly_held(id, job, rows)) {
+            found.add(CHECKER, format!("job {id} is {}, and {wrong}", rows.job(id).map_or("gone", |job| job.state)));
+        }
+    }
+}
+
+/// A job is held where nothing of it moves but by a person's word.
+fn wrongly_held(id: JobId, job: &JobSeen, rows: &Rows) -> Option<&'static str> {
+    if job.is_final || job.state == "cancelling" || job.in_line {
+        return None;
+    }
+    let mut open = job.steps.iter().filter(|(_, step)| !step.is_final);
+    let has_items = |name: &str| job.steps.values().any(|step| step.item_of() == Some(name));
+    let moves = open.any(|(ix, step)| match step.state {
+        "queued" | "waiting" | "cancelling" | "recovering" => true,
+        "running" if has_items(&step.name) => false,
+        "running" => {
+            let child = rows.children(Place { job: id, step: *ix }).last().map(|(_, job)| job.state);
+            child != Some("held")
+        }
+        _ => false,
+    });
+    match (job.state == "held", moves) {
+        (true, true) => Some("something of it moves by itself"),
+        (false, false) => Some("only a person can move it on"),
+        (true, false) | (false, true) => None,
     }
 }
 
