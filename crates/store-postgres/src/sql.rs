@@ -154,6 +154,7 @@ statements! {
     SOME_ATTEMPTS = "some_attempts";
     SOME_DEFINITIONS = "some_definitions";
     SOME_JOBS = "some_jobs";
+    OPEN_AMONG = "open_among";
     SPEND_ENROLL_TOKEN = "spend_enroll_token";
     STALE_ATTEMPTS = "stale_attempts";
     STEP = "step";

@@ -173,6 +173,11 @@ impl Store for PostgresStore {
         self.work(async |session| reader::stored_jobs(session, ids).await)
     }
 
+    fn open_among(&mut self, ids: &[JobId]) -> Result<Vec<JobId>, StoreError> {
+        let ids: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
+        self.list(sql::OPEN_AMONG, &[param(ids)], |row| values::job(row, 0))
+    }
+
     fn place_of(&mut self, attempt: AttemptId) -> Result<Option<(JobId, StepIx)>, StoreError> {
         Ok(self.list(sql::PLACE_OF, &[param(attempt.0)], step_place)?.pop())
     }

@@ -60,6 +60,19 @@ pub trait Store: Send {
         Ok(found)
     }
 
+    /// Those of these jobs that are on record and not over; also one that cannot be understood.
+    fn open_among(&mut self, ids: &[JobId]) -> Result<Vec<JobId>, StoreError> {
+        let mut open = Vec::new();
+        for id in ids {
+            match self.load_job(*id) {
+                Ok(stored) => open.extend(stored.filter(|stored| stored.job.is_open()).map(|stored| stored.job.id)),
+                Err(StoreError::Corrupt(_)) => open.push(*id),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(open)
+    }
+
     /// The job and step that this attempt, granted or only offered, belongs to.
     fn place_of(&mut self, attempt: AttemptId) -> Result<Option<(JobId, StepIx)>, StoreError>;
 

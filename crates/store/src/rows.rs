@@ -231,6 +231,13 @@ pub struct LoadedJob {
     pub data: String,
 }
 
+impl LoadedJob {
+    /// What is not over is looked at again.
+    pub fn is_open(&self) -> bool {
+        self.check_at.is_some()
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoadedStep {
     pub ix: StepIx,

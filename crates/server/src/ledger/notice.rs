@@ -130,14 +130,52 @@ impl<S: Store> Core<S> {
                 None => moved.push(job),
             }
         }
+        if moved.is_empty() {
+            return;
+        }
+        self.check_soon(round.now);
+        round.heeded.extend(&moved);
+        let mut told = self.told_here();
+        let moved = self.drop_what_is_over(moved, &told);
         // All of them first: what follows from one may be about another.
         self.cache.load_anew(&moved, &mut self.store, &self.definitions);
         for job in moved {
             self.index_anew(job);
-            self.heed(job, round);
-            self.check_soon(round.now);
-            round.heeded.insert(job);
+            self.heed(job, &told.remove(&job).unwrap_or_default(), round);
         }
+    }
+
+    /// What links here were told, by the jobs that it is about.
+    fn told_here(&self) -> BTreeMap<JobId, Vec<(LinkId, AttemptId, Word)>> {
+        let mut told: BTreeMap<JobId, Vec<(LinkId, AttemptId, Word)>> = BTreeMap::new();
+        for (link, known) in &self.links {
+            for (attempt, word) in &known.words {
+                told.entry(word.place.job).or_default().push((*link, *attempt, *word));
+            }
+        }
+        told
+    }
+
+    /// Most that another server moves is over when it is looked at, and nobody here has anything of it: to read all of that would cost
+    /// as much as to do it. Returns the others.
+    fn drop_what_is_over<T>(&mut self, moved: Vec<JobId>, told: &BTreeMap<JobId, T>) -> Vec<JobId> {
+        let (mut look_at, unknown): (Vec<JobId>, Vec<JobId>) =
+            moved.into_iter().partition(|job| told.contains_key(job));
+        let Ok(open) = self.store.open_among(&unknown) else {
+            // Each is read by itself, and says why it cannot be.
+            look_at.extend(unknown);
+            return look_at;
+        };
+        let open: BTreeSet<JobId> = open.into_iter().collect();
+        for job in unknown {
+            if open.contains(&job) {
+                look_at.push(job);
+            } else {
+                self.cache.drop_job(job);
+                self.unindex(job);
+            }
+        }
+        look_at
     }
 
     /// Who is alone looks as well: others may have come and gone between two marks.
@@ -182,17 +220,22 @@ impl<S: Store> Core<S> {
         if let Err(LoadError::Store(StoreError::Unavailable { .. })) = loaded {
             return self.noticed.look_at(job, self.tick.now + LOOK_EVERY);
         }
-        self.queue.remove_job(job);
-        for attempt in self.roster.release_job(job) {
-            self.queue.release(attempt);
-        }
-        let Ok(cached) = loaded else { return };
+        let is_there = loaded.is_ok();
+        self.unindex(job);
+        let Some(cached) = self.cache.get(job).filter(|_| is_there) else { return };
         let mut indexes = Indexes { queue: &mut self.queue, roster: &mut self.roster, noticed: &mut self.noticed };
         for (ix, step) in (0..).map(StepIx).zip(&cached.job.steps) {
             indexes.enter(&cached.job, ix, step, self.tick.now);
             if let Some((worker, attempt)) = effects::holder(&step.state) {
                 indexes.hold(&cached.job, ix, worker, attempt);
             }
+        }
+    }
+
+    fn unindex(&mut self, job: JobId) {
+        self.queue.remove_job(job);
+        for attempt in self.roster.release_job(job) {
+            self.queue.release(attempt);
         }
     }
 
@@ -226,15 +269,8 @@ impl<S: Store> Core<S> {
     }
 
     /// Does for this server's links what the job's rows demand.
-    fn heed(&mut self, job: JobId, round: &mut Round) {
-        let told: Vec<(LinkId, AttemptId, Word)> = self
-            .links
-            .iter()
-            .flat_map(|(link, known)| {
-                known.words.iter().filter(|(_, word)| word.place.job == job).map(|(id, word)| (*link, *id, *word))
-            })
-            .collect();
-        for (link, attempt, word) in &told {
+    fn heed(&mut self, job: JobId, told: &[(LinkId, AttemptId, Word)], round: &mut Round) {
+        for (link, attempt, word) in told {
             self.heed_word(*link, *attempt, *word, round);
         }
         for (link, attempt, place, epoch) in self.held_here(job) {

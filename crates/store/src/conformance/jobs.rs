@@ -98,6 +98,10 @@ pub fn many_are_read_as_each_of_them_is(fixture: &mut dyn Fixture) {
     let each: Vec<_> = (1..=3).filter_map(|n| store.load_job(job_id(n)).expect("a read")).collect();
     assert_eq!(many, each);
     assert_eq!(each.iter().map(|stored| stored.steps.len()).collect::<Vec<_>>(), [1, 2, 1]);
+    let mut open = store.open_among(&[3, 1, 9, 2].map(job_id)).expect("a read");
+    open.sort();
+    assert_eq!(open, [1, 2].map(job_id));
+    assert_eq!(store.open_among(&[]).expect("a read"), []);
 }
 
 pub fn a_new_job_never_replaces_one(fixture: &mut dyn Fixture) {

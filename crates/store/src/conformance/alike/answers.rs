@@ -113,6 +113,12 @@ fn many(one: &mut dyn Store, other: &mut dyn Store, known: &Known) {
         Ok(found)
     };
     assert_eq!(Outcome::of(by_id(one)), Outcome::of(by_id(other)), "{jobs:?}");
+    let open = |store: &mut dyn Store| {
+        let mut open = store.open_among(&jobs)?;
+        open.sort();
+        Ok(open)
+    };
+    assert_eq!(Outcome::of(open(one)), Outcome::of(open(other)), "{jobs:?}");
     let keys = [900, 901].into_iter().flat_map(|token| KEYS.map(|key| (id(token), key.to_owned())));
     let attempts = (0..=known.attempts + 1).map(attempt_id);
     let wanted = Wanted { keys: keys.collect(), attempts: attempts.collect(), record: None };
