@@ -312,6 +312,22 @@ impl<S: Store> Core<S> {
         }
     }
 
+    /// Their hellos are on record now: what they have is not forgotten again by whoever decides next.
+    pub(super) fn have_reported(&mut self, round: &Round) {
+        round.reported.iter().for_each(|(worker, epoch)| self.has_reported(*worker, *epoch));
+        let awaited = self.amnesia.as_ref().and_then(|amnesia| amnesia.awaited.as_ref());
+        if awaited.is_some_and(BTreeMap::is_empty) {
+            self.check_soon(round.now);
+        }
+    }
+
+    /// The hello that it came with is not on record, and its next one may hold less.
+    pub(super) fn has_not_come(&mut self, worker: WorkerId) {
+        if let Some(amnesia) = &mut self.amnesia {
+            amnesia.let_in.remove(&worker);
+        }
+    }
+
     /// Ends it when its time has come.
     pub(super) fn settle_amnesia(&mut self, round: &mut Round) {
         let over = self.amnesia.as_ref().is_some_and(|amnesia| {

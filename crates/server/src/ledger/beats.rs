@@ -81,6 +81,13 @@ impl Beats {
         }
     }
 
+    /// What was judged came to nothing: its silence is to be judged again.
+    pub(super) fn not_judged(&mut self, attempt: AttemptId) {
+        if let Some(heard) = self.runners.get(&attempt) {
+            self.by_age.insert((*heard, attempt));
+        }
+    }
+
     /// Runners could not be heard for so long.
     pub(super) fn grow_younger(&mut self, by: Duration) {
         self.runners.values_mut().for_each(|heard| *heard = *heard + by);

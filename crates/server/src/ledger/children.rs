@@ -102,7 +102,13 @@ impl<S: Store> Core<S> {
             return;
         };
         round.tie(parent, child);
-        match self.apply(parent, &word, round) {
+        let mut told = self.apply(parent, &word, round);
+        if matches!(told, Err(EventError::Rejected(_))) && round.first_doubt(parent) {
+            // It may remember this child's end from a commit that is lost, which nothing that is refused is compared with.
+            self.cache.drop_job(parent);
+            told = self.apply(parent, &word, round);
+        }
+        match told {
             Ok(()) => {}
             Err(EventError::Rejected(_) | EventError::NoSuchJob) => {
                 tracing::debug!(%parent, job = %child, "nobody waits for word of this job");

@@ -410,6 +410,7 @@ impl<S: Store> Core<S> {
             Err(error @ StoreError::Moved { .. }) => {
                 tracing::info!(%error, "a round is decided anew");
                 self.doubt_leases(&prepared.batch);
+                self.take_back_hellos(&prepared.round);
                 self.noticed.read_again(prepared.round.heeded);
                 self.forget_everything();
                 self.split.push_front(prepared.commands);
@@ -616,6 +617,7 @@ impl<S: Store> Core<S> {
     fn finish(&mut self, prepared: Prepared, committed: &store::Committed) {
         let Prepared { commands, round, batch, .. } = prepared;
         self.overtaken(&batch, committed);
+        self.take_back_ends(&round, committed);
         self.has_said(&batch);
         self.begun.written(&batch.begun);
         let checks = batch.jobs.iter().filter_map(|j| j.row.check_at);
@@ -638,6 +640,7 @@ impl<S: Store> Core<S> {
             self.next_check = round.look_again_at().into_iter().fold(next, Time::min);
         }
         self.heard(&round, committed);
+        self.have_reported(&round);
         self.post(&round, &batch, committed);
         self.metrics.committed(&batch, finished(&batch).count());
         self.publish(&batch, committed);
@@ -651,6 +654,8 @@ impl<S: Store> Core<S> {
 
     /// Fills the dispatcher's queue and the roster from rows, and treats as lost every link that no server has.
     pub(super) fn rebuild(&mut self) -> Result<(), StoreError> {
+        // A rebuild that failed half-way has read some of them, and others have moved them since.
+        self.cache.clear();
         // What made this necessary may be that commits were lost: then nothing is believed before workers are asked.
         self.compare_memory()?;
         self.hear_of_losses()?;

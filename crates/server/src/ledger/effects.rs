@@ -128,6 +128,10 @@ impl<S: Store> Core<S> {
     }
 
     fn unmatched_event(&mut self, job: JobId, step: StepIx, clocks: Clocks) -> Option<Event> {
+        // Who was here may be what is lost with commits: whoever was has its window to come back.
+        if self.amnesia.is_some() || self.forgotten.is_some() {
+            return None;
+        }
         let cached = self.cache.load(job, &mut self.store, &self.definitions).ok()?;
         let State::Queued(queued) = &cached.job.steps.get(step.get())?.state else { return None };
         let def = cached.job.def(step);
@@ -174,7 +178,11 @@ impl<S: Store> Core<S> {
                 Ok(cached) => {
                     let mut indexes =
                         Indexes { queue: &mut self.queue, roster: &mut self.roster, noticed: &mut self.noticed };
-                    indexes.enter(&cached.job, entry.ix, cached.job.step(entry.ix), self.tick.now);
+                    match cached.job.steps.get(entry.ix.get()) {
+                        Some(step) => indexes.enter(&cached.job, entry.ix, step, self.tick.now),
+                        // An item whose list was lost between the two reads.
+                        None => indexes.noticed.look_at(entry.job, self.tick.now),
+                    }
                 }
                 Err(error) => self.not_read(entry.job, &error),
             }

@@ -66,7 +66,7 @@ impl<S: Store> Core<S> {
 
         // One that could not look everywhere may have more than it says.
         if hello.scan_complete {
-            self.has_reported(worker, epoch);
+            round.reported.push((worker, epoch));
         }
         self.worker_is_back(worker, round);
         self.offers_gone(&believed, epoch, round);

@@ -11,9 +11,9 @@ use planted::Bug;
 use protocol::attempt::{CleanupCut as WireCut, CleanupEnd, End, EndResult, StopReason, Ticket};
 use protocol::link::{self as wire, Heartbeat, Hello, Renewal, ServerMessage, WorkerMessage};
 use serde_json::Value;
-use store::Store;
 use store::read::LogState;
 use store::rows::LateOutcome;
+use store::{Committed, Store};
 use uuid::Uuid;
 
 use crate::dispatch::{LinkId, Place};
@@ -361,9 +361,21 @@ impl<S: Store> Core<S> {
         }
     }
 
+    /// One that has said its end waits for nothing else: its job was deleted meanwhile, maybe by another server.
+    pub(super) fn ended_stranger_is_over(&mut self, link: LinkId, ticket: Ticket, round: &mut Round) {
+        let word = self.links.get(&link).and_then(|known| known.words.get(&AttemptId(ticket.attempt)));
+        if word.is_some_and(|word| word.held == Held::Ended) {
+            self.stranger_is_over(link, ticket, round);
+        }
+    }
+
     /// Nobody has ever heard of it, as far as the rows remember; a look that fails says nothing.
     pub(super) fn is_certainly_unknown(&mut self, attempt: AttemptId) -> bool {
-        self.roster.place(attempt).is_none() && matches!(self.store.place_of(attempt), Ok(None))
+        if self.roster.place(attempt).is_some() {
+            return false;
+        }
+        let found = self.store.place_of(attempt).inspect_err(|error| self.cache.missed(error));
+        matches!(found, Ok(None))
     }
 
     /// It is over, whatever its step has made of it: its slot is free, and its row may say so.
@@ -472,11 +484,25 @@ impl<S: Store> Core<S> {
         }
     }
 
+    /// Ends that others were faster than are not on record: they are decided again, or said again. Until then the rows are
+    /// asked for them.
+    pub(super) fn take_back_ends(&mut self, round: &Round, committed: &Committed) {
+        for (attempt, _) in round.ends.iter().filter(|(_, job)| committed.conflicts.contains(job)) {
+            for known in self.links.values_mut() {
+                known.ended.remove(attempt);
+            }
+        }
+    }
+
     pub(super) fn forget_if_whole(&mut self, link: LinkId, attempt: AttemptId, ticket: Ticket, round: &mut Round) {
-        let is_whole = self.log_position(link, attempt, round).is_some_and(|p| p.complete);
-        if is_whole
-            && self.has_end_of(link, attempt)
-            && self.is_whole_on_record(link, ticket, round)
+        if !self.log_position(link, attempt, round).is_some_and(|p| p.complete) {
+            return;
+        }
+        if !self.has_end_of(link, attempt) {
+            // Its row may have gone with its job, by another server: what was said of it is remembered all the same.
+            return self.ended_stranger_is_over(link, ticket, round);
+        }
+        if self.is_whole_on_record(link, ticket, round)
             && let Some(known) = self.links.get_mut(&link)
         {
             known.ended.remove(&attempt);

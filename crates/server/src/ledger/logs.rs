@@ -1,6 +1,5 @@
 //! Log blocks on their way to the store: continued where they left off, never twice, acknowledged after the commit.
 
-use engine::verdict::Held;
 use engine::{AttemptId, WorkerId};
 use planted::Bug;
 use protocol::attempt::Ticket;
@@ -111,9 +110,11 @@ impl<S: Store> Core<S> {
     /// the database did not like may be over. If that is the frame itself, the log's own deadline closes it.
     pub(super) fn log_refused(&mut self, frame: &LogFrame, round: &mut Round) {
         let LogFrame { link, header: LogHeader { ticket, .. }, .. } = frame;
-        let known = self.links.get_mut(link);
-        if known.is_some_and(|known| known.refused_logs.insert(AttemptId(ticket.attempt), *ticket).is_none()) {
-            self.log_dropped(*link, *ticket, round);
+        let Some(known) = self.links.get_mut(link) else { return };
+        match known.refused_logs.insert(AttemptId(ticket.attempt), *ticket) {
+            None => self.log_dropped(*link, *ticket, round),
+            // What this link knows of the log may be older than the end of its job: another server may have deleted that.
+            Some(_) => self.ended_stranger_is_over(*link, *ticket, round),
         }
     }
 
@@ -139,11 +140,7 @@ impl<S: Store> Core<S> {
     fn log_is_strange(&mut self, link: LinkId, ticket: Ticket, round: &mut Round) {
         let message = ServerMessage::StaleDispatch { ticket, about: "log".to_owned() };
         round.outgoing.push((None, link, message));
-        // One that has said its end waits for nothing else: its job was deleted meanwhile, maybe by another server.
-        let word = self.links.get(&link).and_then(|known| known.words.get(&AttemptId(ticket.attempt)));
-        if word.is_some_and(|word| word.held == Held::Ended) {
-            self.stranger_is_over(link, ticket, round);
-        }
+        self.ended_stranger_is_over(link, ticket, round);
     }
 
     fn acknowledge(&mut self, link: LinkId, ticket: Ticket, seq: u64, round: &mut Round) {

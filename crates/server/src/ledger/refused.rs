@@ -7,12 +7,14 @@ use store::{Store, StoreError};
 
 use super::command::{Command, LinkEvent, LogFrame};
 use super::core::{Core, Prepared};
+use super::round::Round;
 
 impl<S: Store> Core<S> {
     /// The batch was refused: nothing of it happened. Halve it, until the one event that cannot be written stands alone.
     pub(super) fn split(&mut self, prepared: Prepared, error: &StoreError) {
         let Prepared { mut commands, mut round, .. } = prepared;
         self.forget_everything();
+        self.take_back_hellos(&round);
         // Nothing of it happened, so nobody is told of it. What other servers' changes demand is said with another round.
         self.noticed.read_again(std::mem::take(&mut round.heeded));
         round.outgoing.clear();
@@ -51,6 +53,20 @@ impl<S: Store> Core<S> {
             link.ended.clear();
         }
         self.must_rebuild = true;
+    }
+
+    /// Hellos of a round of which nothing happens are decided again. Until then their links are none: their epochs may be those of
+    /// links elsewhere, and if one closes, nothing was lost with it. Nor have their workers come with all that they keep.
+    pub(super) fn take_back_hellos(&mut self, round: &Round) {
+        for (link, _) in &round.welcomes {
+            let Some(taken) = self.links.remove(link) else { continue };
+            self.has_not_come(taken.worker);
+            self.roster.update(taken.worker, |w| {
+                if let Some(w) = w.as_mut().filter(|w| w.link == Some(*link)) {
+                    w.link = None;
+                }
+            });
+        }
     }
 
     /// Answers the poison event with `internal`, keeps it, and fails the step that it was about: unless it came from an attempt that is

@@ -99,6 +99,8 @@ pub(super) struct Round {
     pub beats: store::Beats,
     pub seen: BTreeMap<WorkerId, Time>,
     pub hellos: Vec<WorkerHello>,
+    /// Those of them that came with all that they have, and their epochs.
+    pub reported: Vec<(WorkerId, Epoch)>,
     pub left: BTreeMap<WorkerId, (Epoch, Heard)>,
     pub unwilling: BTreeMap<WorkerId, (Epoch, bool)>,
     pub breaker: Option<BreakerRow>,
@@ -195,6 +197,7 @@ impl Round {
             triggers: BTreeMap::new(),
             meta: Vec::new(),
             hellos: Vec::new(),
+            reported: Vec::new(),
             left: BTreeMap::new(),
             unwilling: BTreeMap::new(),
             breaker: None,
@@ -724,6 +727,7 @@ impl<S: Store> Core<S> {
                 }
                 Command::Link(LinkEvent::Log(frame)) => self.log_taken(&frame),
                 Command::Link(event) => again.extend(self.link_again(event, &mut round, committed).map(Command::Link)),
+                Command::Swept(swept) if committed.conflicts.contains(&swept.place.job) => self.swept_in_vain(swept),
                 Command::WithStore(_)
                 | Command::Changed
                 | Command::Prune(..)
@@ -768,8 +772,13 @@ impl<S: Store> Core<S> {
             }
             LinkEvent::Messages { link, mut messages } => {
                 messages.retain(|message| {
-                    let place = super::links::ticket_of(message).and_then(|t| self.place(AttemptId(t.attempt)));
-                    place.is_some_and(|place| committed.conflicts.contains(&place.job))
+                    let Some(ticket) = super::links::ticket_of(message) else { return false };
+                    self.cache.take_missed();
+                    match self.place(AttemptId(ticket.attempt)) {
+                        Some(place) => committed.conflicts.contains(&place.job),
+                        // If it cannot be looked up it may be about them. Decided twice it is as if it was said twice.
+                        None => self.cache.take_missed().is_some(),
+                    }
                 });
                 (!messages.is_empty()).then_some(LinkEvent::Messages { link, messages })
             }

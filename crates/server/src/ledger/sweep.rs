@@ -260,6 +260,13 @@ impl<S: Store> Core<S> {
         }
     }
 
+    /// Another server wrote the job first. A verdict on a runner has its own time, and does not wait for the next sweep.
+    pub(super) fn swept_in_vain(&mut self, swept: Swept) {
+        if matches!(swept.what, Finding::Silent(_)) {
+            self.beats.not_judged(swept.attempt);
+        }
+    }
+
     pub(super) fn swept(&mut self, swept: Swept, round: &mut Round) {
         let Swept { place, attempt, what } = swept;
         if let Finding::CutOff(epoch) = what {

@@ -30,6 +30,7 @@ impl<S: Store> Core<S> {
     ) {
         self.forgotten = self.forgotten.or(forgotten);
         self.in_piece |= round.piece;
+        self.take_back_hellos(&round);
         self.noticed.read_again(round.heeded);
         self.wait_for_rows(commands, error);
     }

@@ -72,6 +72,7 @@ impl<S: Store> Core<S> {
     /// Whoever asked for a job is told that nobody knows what became of it. All else is decided anew, by the rows as they are.
     pub(super) fn leave_untold(&mut self, prepared: Prepared) {
         tracing::error!(jobs = prepared.batch.jobs.len(), "a batch is too old to be tried again: {UNTOLD}");
+        self.take_back_hellos(&prepared.round);
         self.noticed.read_again(prepared.round.heeded);
         self.forget_everything();
         let mut others = Vec::new();

@@ -845,3 +845,29 @@ fn who_was_asked_is_waited_for_though_another_server_says_the_same() {
     cluster.pass(SECOND * 5);
     other.none();
 }
+
+/// That it was here is not on record any more; whoever starts next does not even know its tags.
+#[test]
+fn nobody_is_missed_before_a_window_has_passed_since_a_loss() {
+    for restarts in [false, true] {
+        let mut cluster = Cluster::new(1);
+        let id = cluster.desk(0).enrol("w");
+        let before = cluster.database.commits();
+        let mut w = cluster.desk(0).connect(id, "w", "script", 1, Vec::new());
+        cluster.desk(0).submit(HELD);
+        forget_since(&cluster, before);
+        cluster.pass(SECOND * 3);
+        w.take();
+        assert!(w.closed, "it is asked to come again");
+        let mut place = 0;
+        if restarts {
+            cluster.kill(0);
+            place = cluster.start();
+        }
+        let job = cluster.desk(place).submit(ONE);
+        cluster.pass(SECOND * 105);
+        cluster.desk(place).check(job, "pending: queued");
+        cluster.pass(SECOND * 60);
+        cluster.desk(place).check(job, "failed: failed");
+    }
+}

@@ -144,6 +144,29 @@ fn an_end_is_forgotten_only_when_it_is_on_record() {
 }
 
 #[test]
+fn an_end_that_was_not_written_is_not_remembered() {
+    let mut cluster = Cluster::new(2);
+    let mut w = cluster.desk(0).worker("w", "script", 1);
+    let job = cluster.desk(0).submit(ONE);
+    let ticket = cluster.desk(0).start(&mut w).ticket;
+    let ended = || WorkerMessage::Ended { ticket, end: exited(0) };
+    let desk = cluster.desk(0);
+    let tick = desk.tick();
+    desk.core().begin(vec![Command::Link(LinkEvent::Messages { link: w.link, messages: vec![ended()] })], tick);
+    assert!(cluster.database.touch(job));
+    cluster.desk(0).core().commit();
+    // It is not decided again.
+    assert!(cluster.desk(0).core().take_split().is_some());
+    w.take();
+    let log = LogHeader { ticket, first_seq: 1, last_seq: 0, missing: 0, cause: MissingCause::Limit, complete: true };
+    cluster.desk(0).log(&w, log, Vec::new());
+    assert!(w.take().iter().all(|said| !matches!(said, ServerMessage::Forget { .. })));
+    cluster.desk(0).says(&w, vec![ended()]);
+    cluster.desk(0).check(job, "success: success");
+    assert!(w.take().iter().any(|said| matches!(said, ServerMessage::Forget { .. })));
+}
+
+#[test]
 fn a_no_is_what_the_rows_say_and_not_what_was_in_memory() {
     let gate = "name: gate\nsteps:\n  a: { run: 'true' }\n  b: { needs: [a], approve: { message: ok } }\n";
     let mut cluster = Cluster::new(2);

@@ -12,7 +12,7 @@ use protocol::link::{
 };
 use server::clock::Clock;
 use server::dispatch::Roster;
-use server::ledger::{self, Command, Commit, Ledger, LedgerDown, SubmitError, Submitted};
+use server::ledger::{self, Command, Commit, Ledger, LedgerDown, LinkEvent, SubmitError, Submitted};
 use store::read::OutboxView;
 use store::rows::{self, QueuedStep, ServerRow, StoredJob, WorkerRow};
 use store::{
@@ -741,6 +741,31 @@ fn an_attempt_is_forgotten_though_another_batch_was_refused_between_its_end_and_
     w.take();
     let (first_seq, last_seq, missing, cause) = (1, 0, 0, MissingCause::Limit);
     desk.log(&w, LogHeader { ticket, first_seq, last_seq, missing, cause, complete: true }, Vec::new());
+    let said = w.take();
+    assert!(said.iter().any(|said| matches!(said, ServerMessage::Forget { .. })), "{said:?}");
+}
+
+/// A refused batch empties the server's memory, and the row that tells of the end is deleted with its job by another server.
+#[test]
+fn an_attempt_of_a_deleted_job_is_forgotten_though_a_batch_was_refused_between_its_end_and_its_log() {
+    static MOODY: LazyLock<Arc<AtomicU32>> = LazyLock::new(Arc::default);
+    let mut cluster = Cluster::with(2, |inner| Faulty { moody: MOODY.clone(), ..Faulty::kind(inner) });
+    let mut w = cluster.desk(1).worker("w", "script", 1);
+    let job = cluster.desk(1).submit(ONE);
+    let ticket = cluster.desk(1).start(&mut w).ticket;
+    cluster.desk(1).ends(&w, ticket, 0);
+    MOODY.store(1, Ordering::Relaxed);
+    cluster.desk(1).submit("name: other\nsteps:\n  a: { run: 'true', unmatched: 1h, tags: [gpu] }\n");
+    assert_eq!(MOODY.load(Ordering::Relaxed), 0, "it was refused once");
+    // A frame finds no room: where the log stands is remembered again, and its end is not.
+    cluster.desk(1).round(vec![Command::Link(LinkEvent::LogDropped { link: w.link, ticket })]);
+    cluster.pass(SECOND * 200);
+    assert_eq!(cluster.desk(0).prune(Duration::ZERO).jobs, 1);
+    cluster.pass(SECOND * 60);
+    assert!(cluster.desk(1).reader.job(job).expect("a look").is_none());
+    w.take();
+    let (first_seq, last_seq, missing, cause) = (1, 0, 0, MissingCause::Limit);
+    cluster.desk(1).log(&w, LogHeader { ticket, first_seq, last_seq, missing, cause, complete: true }, Vec::new());
     let said = w.take();
     assert!(said.iter().any(|said| matches!(said, ServerMessage::Forget { .. })), "{said:?}");
 }

@@ -5,8 +5,10 @@ use std::time::Duration;
 use protocol::attempt::{AttemptSpec, Ticket};
 use protocol::link::{Heartbeat, RunnerBeat, ServerMessage, WorkerMessage};
 use server::ledger::CoreConfig;
+use store::Store;
 use store::rows::{BeatRole, BeatRow};
 
+use crate::cluster::Cluster;
 use crate::desk::{Desk, Mailbox, ONE};
 
 const NONE: &str = "name: none\nsteps:\n  a: { run: 'true', effects: none }\n";
@@ -21,7 +23,7 @@ fn secs(seconds: u64) -> Duration {
 }
 
 /// A heartbeat that holds these, and a beat of their runners that is so old.
-fn beat(desk: &mut Desk, w: &Mailbox, held: &[Ticket], runner_age: Option<u64>) {
+fn beat<S: Store>(desk: &mut Desk<S>, w: &Mailbox, held: &[Ticket], runner_age: Option<u64>) {
     let runners =
         held.iter().filter_map(|ticket| Some(RunnerBeat { ticket: *ticket, pid: 99, age_ms: runner_age? * 1_000 }));
     let beat =
@@ -165,4 +167,31 @@ fn sweeps_begin_at_once_and_do_not_spin() {
     assert!(first <= desk.now, "the first one comes at once");
     desk.pass(secs(1));
     assert!(desk.core().wake_at() > desk.now);
+}
+
+/// Another server moves the job in the same moment, and writes first.
+#[test]
+fn a_verdict_on_a_runner_that_came_second_is_passed_again_at_once() {
+    let mut cluster = Cluster::new(2);
+    let mut w = cluster.desk(0).worker("w", "script", 1);
+    let job = cluster.desk(0).submit(NONE);
+    let spec = cluster.desk(0).start(&mut w);
+    beat(cluster.desk(0), &w, &[spec.ticket], Some(0));
+    let last = cluster.now;
+    for _ in 0..9 {
+        cluster.pass(secs(30));
+        let age = cluster.now.since(last).as_secs();
+        beat(cluster.desk(0), &w, &[spec.ticket], Some(age));
+    }
+    cluster.pass(secs(29));
+    cluster.freeze(0);
+    cluster.pass(secs(1));
+    let tick = cluster.desk(0).tick();
+    cluster.desk(0).core().begin(Vec::new(), tick);
+    cluster.desk(1).event(job, engine::Event::CheckJob).expect("a look");
+    assert!(matches!(cluster.desk(0).core().commit(), server::ledger::Commit::Done));
+    cluster.desk(0).check(job, "running: running");
+    cluster.thaw(0);
+    cluster.pass(secs(1));
+    cluster.desk(0).check(job, "running: cancelling");
 }
