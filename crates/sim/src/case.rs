@@ -1,6 +1,7 @@
 //! A case: everything that makes a world, written down. A seed is one ([`Case::of`]); a kept file is one too, and stays the
 //! same world when the generators have changed. `main`, the tests and the shrinking run cases.
 
+use std::backtrace::{Backtrace, BacktraceStatus};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::io;
@@ -163,13 +164,15 @@ thread_local! {
     static LAST_PANIC: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Panics of a world are findings, and shown as such; shrinking would print hundreds.
+/// Panics of a world are findings, and shown as such, with RUST_BACKTRACE=1 where they come from; shrinking would print hundreds.
 fn quiet_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let loud = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
-            LAST_PANIC.set(info.to_string());
+            let trace = Backtrace::capture();
+            let is_there = trace.status() == BacktraceStatus::Captured;
+            LAST_PANIC.set(if is_there { format!("{info}\n{trace}") } else { info.to_string() });
             if !IN_A_WORLD.get() {
                 loud(info);
             }

@@ -23,7 +23,7 @@ use uuid::Uuid;
 
 use self::look::Look;
 use self::trouble::Fate;
-pub(crate) use self::trouble::{Falter, Poison, Trouble};
+pub(crate) use self::trouble::{Falter, Flaky, Poison, Trouble};
 use crate::setup::Backing;
 use crate::story::Story;
 

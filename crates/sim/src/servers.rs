@@ -496,7 +496,8 @@ impl World {
             Inbound::Hello(hello) => {
                 socket.greeted = true;
                 let sender = socket.sender.clone();
-                let worker = WorkerId(worker);
+                let (now, worker) = (self.agenda.now(), WorkerId(worker));
+                self.check(|checks| checks.worker_comes(now, worker));
                 for held in hello.held.iter().filter(|held| held.unsure) {
                     self.check(|checks| checks.cannot_know(held.ticket));
                 }

@@ -251,10 +251,10 @@ impl World {
             self.over_since = Some(now);
         }
         let settled = self.over_since.is_some_and(|since| now > since + SETTLE);
-        // What was given up and is let run to its end has it soon, and is told and put away then.
-        let lives =
-            || now < self.setup.length + LAST_END && self.checks.lock().expect("no checker panics").has_living();
-        if settled && lives() {
+        // What was given up and is let run to its end has it soon, and is told and put away then. So is what a worker has that
+        // was deleted for its absence.
+        let lives = || self.checks.lock().expect("no checker panics").has_living();
+        if settled && now < self.setup.length + LAST_END && (lives() || self.has_untold()) {
             self.over_since = Some(now);
             return false;
         }

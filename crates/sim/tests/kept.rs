@@ -33,6 +33,18 @@ macro_rules! kept {
 }
 
 kept! {
+    an_end_that_came_second => "an-end-that-came-second",
+    an_end_that_was_said_before_a_refusal => "an-end-that-was-said-before-a-refusal",
+    a_verdict_that_came_second => "a-verdict-that-came-second",
+    an_item_in_another_ones_place => "an-item-in-another-ones-place",
+    missed_after_its_hello_was_lost => "missed-after-its-hello-was-lost",
+    missed_by_one_who_started_after_a_loss => "missed-by-one-who-started-after-a-loss",
+    missed_by_another_server_after_a_loss => "missed-by-another-server-after-a-loss",
+    a_list_that_was_lost_between_two_reads => "a-list-that-was-lost-between-two-reads",
+    an_epoch_of_a_hello_that_came_to_nothing => "an-epoch-of-a-hello-that-came-to-nothing",
+    an_end_that_was_remembered_and_not_written => "an-end-that-was-remembered-and-not-written",
+    reported_in_a_round_that_came_to_nothing => "reported-in-a-round-that-came-to-nothing",
+    a_person_said_so_while_its_worker_was_gone => "a-person-said-so-while-its-worker-was-gone",
     two_pasts_of_one_job => "two-pasts-of-one-job",
     told_of_a_restore_later => "told-of-a-restore-later",
     remembered_by_one_server => "remembered-by-one-server",

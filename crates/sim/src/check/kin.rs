@@ -99,7 +99,8 @@ fn wrongly_held(id: JobId, job: &JobSeen, rows: &Rows) -> Option<&'static str> {
     if job.is_final || job.state == "cancelling" || job.in_line {
         return None;
     }
-    let mut open = job.steps.iter().filter(|(_, step)| !step.is_final);
+    let mut open = job.steps.iter().filter(|(_, step)| !step.is_final).peekable();
+    open.peek()?;
     let has_items = |name: &str| job.steps.values().any(|step| step.item_of() == Some(name));
     let moves = open.any(|(ix, step)| match step.state {
         "queued" | "waiting" | "cancelling" | "recovering" => true,

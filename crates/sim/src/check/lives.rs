@@ -12,7 +12,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use engine::{AttemptId, WorkerId};
+use engine::{AttemptId, JobId, WorkerId};
 use protocol::attempt::Ticket;
 use store::rows::AttemptRow;
 
@@ -36,11 +36,15 @@ const AFTER_WAKE: Duration = Duration::from_secs(1);
 /// From leave to exec, beyond the time for which leave is good.
 const EXEC: Duration = Duration::from_secs(1);
 
+/// A step by its name, in the first job of its line: an item stands wherever its list came up, and after a loss another one may
+/// stand there.
+type Line = (JobId, String);
+
 pub(crate) struct Lives {
     children: Vec<Child>,
     by_ticket: BTreeMap<Ticket, usize>,
     /// The children of a step, and of the same step in jobs that went on from it.
-    by_step: BTreeMap<Place, Vec<usize>>,
+    by_step: BTreeMap<Line, Vec<usize>>,
     budgets: BTreeMap<Place, Budget>,
     /// Steps that a person wanted to run once more.
     reruns: BTreeSet<Place>,
@@ -64,6 +68,8 @@ pub(crate) struct Lives {
 /// An attempt whose start is not on record any more.
 struct Unrecorded {
     attempt: AttemptSeen,
+    /// The name of its step.
+    step: String,
     since: Duration,
     /// Some server was up that had seen the commit.
     remembered: bool,
@@ -74,6 +80,7 @@ struct Child {
     ticket: Ticket,
     host: usize,
     place: Place,
+    line: Line,
     /// It is bound by a lease. What keeps may run beside its successor until it is told.
     leased: bool,
     /// How the step's own program ended.
@@ -142,9 +149,16 @@ impl Lives {
         self.unrecorded.values_mut().filter(|lost| lost.since >= lost_at).for_each(|lost| lost.remembered = false);
     }
 
-    /// The commit of this attempt's start is gone. `remembered`: some server was up that had seen it.
-    pub(super) fn start_is_forgotten(&mut self, now: Duration, id: AttemptId, attempt: &AttemptSeen, remembered: bool) {
-        self.unrecorded.insert(id, Unrecorded { attempt: attempt.clone(), since: now, remembered });
+    /// The commit of this attempt's start is gone, of the step of this name. `remembered`: some server was up that had seen it.
+    pub(super) fn start_is_forgotten(
+        &mut self,
+        now: Duration,
+        id: AttemptId,
+        (attempt, step): (&AttemptSeen, &str),
+        remembered: bool,
+    ) {
+        let (attempt, step) = (attempt.clone(), step.to_owned());
+        self.unrecorded.insert(id, Unrecorded { attempt, step, since: now, remembered });
     }
 
     pub(super) fn put_away(&mut self, ticket: Ticket) {
@@ -217,8 +231,10 @@ impl Lives {
             None => drop(self.budgets.insert(place, Budget { executions: 1, losses: 0 })),
         }
         let ticket = Ticket { attempt: row.id.0, fence: row.fence.0 };
-        let wrong = self.second_copy(now, ticket, place, rows, plan);
-        let ran_before = || self.ran_before(now, row.id, place, rows, plan).filter(|_| !vouched);
+        // An item has a plan only where it is on record.
+        let line = (rows.root(place.job), rows.step(place).map_or(&plan.name, |step| &step.name).clone());
+        let wrong = self.second_copy(now, ticket, (place, &line), rows, plan);
+        let ran_before = || self.ran_before(now, row.id, (place, &line), rows, plan).filter(|_| !vouched);
         if let Some(wrong) = wrong.or_else(ran_before) {
             found.add(CHECKER, format!("{}, and {wrong}", name()));
         }
@@ -226,8 +242,15 @@ impl Lives {
 
     /// A step that must not be repeated has run, and the record of that was lost: its worker knows better, and was to be
     /// asked. What it was told to put away it brings back, if it is still kept.
-    fn ran_before(&self, now: Duration, new: AttemptId, place: Place, rows: &Rows, plan: &StepPlan) -> Option<String> {
-        let all = self.by_step.get(&rows.origin(place)).filter(|_| !plan.may_repeat())?;
+    fn ran_before(
+        &self,
+        now: Duration,
+        new: AttemptId,
+        (place, line): (Place, &Line),
+        rows: &Rows,
+        plan: &StepPlan,
+    ) -> Option<String> {
+        let all = self.by_step.get(line).filter(|_| !plan.may_repeat())?;
         // Of several that are not on record the newest is brought back, and stands for those before it.
         let newest = rows.before(place).map_or(0, |before| before.fence.0);
         let children = all.iter().map(|at| &self.children[*at]).filter(|child| child.place.job == place.job);
@@ -328,21 +351,24 @@ impl Lives {
         if let Some(over) = over_at.filter(|at| *at + self.leave_good_for + EXEC < now) {
             found.add(CHECKER, format!("{}, and was given up {:?} before", name(), now - over));
         }
+        let name_on_record = || rows.step(place).map(|step| step.name.clone()).unwrap_or_default();
+        let line = (rows.root(place.job), lost.map_or_else(name_on_record, |lost| lost.step.clone()));
         let plan = plans.step(rows, place);
         let excused = |plan: &StepPlan| lost.is_some_and(|lost| self.may_be_unknown(now, lost, plan));
         if let Some(plan) = plan
             && !excused(plan)
-            && let Some(wrong) = self.second_copy(now, ticket, place, rows, plan)
+            && let Some(wrong) = self.second_copy(now, ticket, (place, &line), rows, plan)
         {
             found.add(CHECKER, format!("{}, and {wrong}", name()));
         }
         self.by_ticket.insert(ticket, self.children.len());
-        self.by_step.entry(rows.origin(place)).or_default().push(self.children.len());
+        self.by_step.entry(line.clone()).or_default().push(self.children.len());
         let leased = plan.is_some_and(StepPlan::stops);
         self.children.push(Child {
             ticket,
             host,
             place,
+            line,
             leased,
             program: None,
             ended: None,
@@ -373,11 +399,11 @@ impl Lives {
         if let Some(why) = unfit {
             found.add(CHECKER, format!("{name}, and {why}"));
         }
-        let place = child.place;
-        let later = self.by_step.get(&rows.origin(place)).into_iter().flatten().map(|at| &self.children[*at]);
+        let (place, line) = (child.place, child.line.clone());
+        let later = self.by_step.get(&line).into_iter().flatten().map(|at| &self.children[*at]);
         let later = later.filter(|other| other.ended.is_none() && other.ticket.fence > ticket.fence);
         if let (Some(later), Some(plan)) = (later.map(|other| other.ticket).max(), plans.step(rows, place))
-            && let Some(wrong) = self.second_copy(now, later, place, rows, plan)
+            && let Some(wrong) = self.second_copy(now, later, (place, &line), rows, plan)
         {
             found.add(CHECKER, format!("{name} beside a later attempt: {wrong}"));
         }
@@ -458,8 +484,15 @@ impl Lives {
     }
 
     /// What is wrong with a new copy of this step at this moment, with regard to those that still live.
-    fn second_copy(&self, now: Duration, new: Ticket, place: Place, rows: &Rows, plan: &StepPlan) -> Option<String> {
-        let all = self.by_step.get(&rows.origin(place))?;
+    fn second_copy(
+        &self,
+        now: Duration,
+        new: Ticket,
+        (place, line): (Place, &Line),
+        rows: &Rows,
+        plan: &StepPlan,
+    ) -> Option<String> {
+        let all = self.by_step.get(line)?;
         let alive = all.iter().map(|at| &self.children[*at]).filter(|child| child.ended.is_none());
         let mut others = alive.filter(|child| child.ticket != new);
         others.find_map(|old| {

@@ -394,6 +394,11 @@ impl Checks {
         self.found.add("forget", format!("attempt {id} of {} is put away, and nobody has {lacks}", attempt.place.job));
     }
 
+    /// This worker says hello, or is welcomed: it can be told what to end.
+    pub(crate) fn worker_comes(&mut self, now: Duration, worker: WorkerId) {
+        self.orphans.comes(now, worker);
+    }
+
     /// This worker says in its hello that it will not come back.
     pub(crate) fn will_not_come_back(&mut self, worker: WorkerId) {
         self.lives.will_not_come_back(worker);
@@ -729,7 +734,8 @@ impl Checks {
         self.logs.forget(&before.logs);
         for (id, _) in before.attempts.iter().filter(|(_, seen)| seen.is_none()) {
             if let Some(attempt) = self.rows.attempts.get(id) {
-                self.lives.start_is_forgotten(self.now, *id, attempt, self.remembers);
+                let step = self.rows.step(attempt.place).map_or("", |step| step.name.as_str());
+                self.lives.start_is_forgotten(self.now, *id, (attempt, step), self.remembers);
             }
         }
         // A cancel, or a step that was told to stop for its runner's silence: its report cannot tell the two apart.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use engine::JobId;
+use engine::{JobId, WorkerId};
 use store::Batch;
 
 use super::Findings;
@@ -28,9 +28,15 @@ const LEFT_ALONE: Duration = Duration::from_secs(60);
 pub(crate) struct Orphans {
     next: Duration,
     refused: BTreeMap<JobId, Duration>,
+    /// When each worker last came to be told. One that was removed is told without an epoch, which no commit says.
+    came: BTreeMap<WorkerId, Duration>,
 }
 
 impl Orphans {
+    pub(crate) fn comes(&mut self, now: Duration, worker: WorkerId) {
+        self.came.insert(worker, now);
+    }
+
     pub(crate) fn refused(&mut self, now: Duration, batch: &Batch) {
         self.refused.extend(batch.jobs.iter().map(|write| (write.row.id, now)));
     }
@@ -62,7 +68,8 @@ impl Orphans {
             let thawed = ears.freeze(id).map_or(Duration::ZERO, |freeze| freeze.until);
             let grace = plans.step(rows, attempt.place).map(|plan| plan.end_time()).unwrap_or_default();
             let left_alone = self.refused.get(&attempt.place.job).map_or(Duration::ZERO, |at| *at + LEFT_ALONE);
-            let gone_by = over.max(voice.hello).max(thawed).max(readable).max(left_alone) + grace + MARGIN;
+            let came = self.came.get(&attempt.worker).copied().unwrap_or_default().max(voice.hello);
+            let gone_by = over.max(came).max(thawed).max(readable).max(left_alone) + grace + MARGIN;
             if voice.seen > gone_by {
                 let why = if replaced { "was replaced" } else { "was told to stop" };
                 let (job, late) = (attempt.place.job, now - gone_by);

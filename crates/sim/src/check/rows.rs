@@ -36,6 +36,9 @@ pub(crate) struct Rows {
 /// What the record says of a step whose worker is cut off because its server is.
 const WITH_ITS_SERVER: &str = "gone with its server";
 
+/// A person wants a step to run again.
+const RERUN_BY_HAND: &str = "resolved as rerun by";
+
 #[derive(Debug, Clone)]
 pub(crate) struct JobSeen {
     pub task: String,
@@ -245,7 +248,7 @@ impl Rows {
     /// A job is told that the database was restored, or a person wants one of its steps to run.
     fn take_word(&mut self, now: Duration, row: &EventRow) {
         let Some(job) = self.jobs.get_mut(&row.job) else { return };
-        let is_yes = row.kind == "approved" || row.verb == Some("approve");
+        let is_yes = row.kind == "approved" || row.verb == Some("approve") || row.reason.contains(RERUN_BY_HAND);
         match row.ix.and_then(|ix| job.steps.get_mut(&ix)) {
             Some(step) if is_yes => step.yeses = step.yeses.map(|yeses| yeses + 1),
             Some(_) => {}

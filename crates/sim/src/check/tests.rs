@@ -73,7 +73,7 @@ impl Scene {
             batch.events.push(event(Some(STEP), "step", self.step, to));
         }
         self.step = to;
-        let job = if is_final(to) { to } else { "running" };
+        let job = if is_final(to) || to == "held" { to } else { "running" };
         if is_final(job) && self.job != job {
             batch.events.push(event(None, "job", self.job, job));
         }
@@ -370,6 +370,43 @@ fn an_attempt_that_executes_twice_is_found() {
 fn a_start_long_after_the_attempt_was_given_up_is_found() {
     let mut scene = Scene::new(|step| step.effects = "none");
     scene.granted(1).over(1, "lost", "worker_lost").after(30 * SECOND).runs(1).is_found("successor", "was given up");
+}
+
+/// Items stand in the order in which their lists came up, and after a loss that may be another one.
+#[test]
+fn an_item_has_not_run_for_the_one_that_stood_in_its_place() {
+    let granted_again = |name: &'static str, ix: u32| {
+        let mut scene = Scene::new(|_| {});
+        scene.checks.past.expected = true;
+        let item = |scene: &mut Scene, state: &'static str, name: &'static str, ix: u32, started: Option<u32>| {
+            scene.version += 1;
+            let before = if started.is_some() { "queued" } else { "pending" };
+            let step = StepRow { ix: StepIx(ix), name: name.to_owned(), state, ..scene.step_row() };
+            let batch = Batch {
+                now: scene.time(),
+                jobs: vec![JobWrite { row: scene.job_row(), expected: Some(scene.version - 1) }],
+                steps: vec![step],
+                events: vec![event(Some(StepIx(ix)), "step", before, state)],
+                attempts: started
+                    .map(|number| AttemptRow { ix: StepIx(ix), number: 1, ..attempt_row(number, "running") })
+                    .into_iter()
+                    .collect(),
+                ..Batch::default()
+            };
+            scene.commit(&batch);
+        };
+        item(&mut scene, "queued", "s0[0]", 1, None);
+        item(&mut scene, "running", "s0[0]", 1, Some(1));
+        scene.runs(1).is_gone(1);
+        scene.checks.will_forget([0].into());
+        scene.checks.forgotten(2);
+        item(&mut scene, "queued", name, ix, None);
+        item(&mut scene, "running", name, ix, Some(2));
+        scene
+    };
+    granted_again("s0[1]", 1).is_well();
+    granted_again("s0[0]", 1).is_found("successor", "not on record has run");
+    granted_again("s0[0]", 2).is_found("successor", "not on record has run");
 }
 
 #[test]

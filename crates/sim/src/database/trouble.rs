@@ -7,12 +7,15 @@ use std::time::Duration;
 use engine::JobId;
 use store::Batch;
 
+use crate::dice::Dice;
+
 /// Orders for one server. They stay until they are carried out or taken back.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Trouble {
     /// Nothing can be read or written.
     pub away: bool,
     pub falter: Option<Falter>,
+    pub flaky: Option<Flaky>,
     /// The next commits do not happen, and the server is told so as if the database were away.
     pub errors: u32,
     /// The next commits happen, and their answers are lost.
@@ -33,6 +36,7 @@ pub(crate) struct Trouble {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Struck {
     pub falters: u64,
+    pub flukes: u64,
     pub errors: u64,
     pub answers_lost: u64,
     pub refusals: u64,
@@ -46,6 +50,19 @@ pub(crate) struct Struck {
 pub(crate) struct Falter {
     pub after: u32,
     pub calls: u32,
+}
+
+/// Calls fail now and then, each by itself: whatever is asked for may be what cannot be read.
+#[derive(Debug, Clone)]
+pub(crate) struct Flaky {
+    one_in: u64,
+    dice: Dice,
+}
+
+impl Flaky {
+    pub(crate) fn new(one_in: u64, salt: u64) -> Flaky {
+        Flaky { one_in, dice: Dice::new(salt, "flaky") }
+    }
 }
 
 /// An event that the database can never take, alone or with others.
@@ -75,6 +92,12 @@ impl Trouble {
     /// Whether the database can be reached by the call that is made now.
     pub(crate) fn lets_through(&mut self) -> bool {
         if self.away {
+            return false;
+        }
+        if let Some(flaky) = &mut self.flaky
+            && flaky.dice.between(1, flaky.one_in) == 1
+        {
+            self.struck.flukes += 1;
             return false;
         }
         match &mut self.falter {
@@ -158,6 +181,18 @@ mod tests {
         assert_eq!(through, [true, true, false, false, false, true, true, true]);
         trouble.away = true;
         assert!(!trouble.lets_through());
+    }
+
+    #[test]
+    fn it_fails_now_and_then_until_it_is_steady_again() {
+        let through = |salt| -> Vec<bool> {
+            let mut trouble = Trouble { flaky: Some(Flaky::new(5, salt)), ..Trouble::default() };
+            (0..100).map(|_| trouble.lets_through()).collect()
+        };
+        let failed = through(7).iter().filter(|through| !**through).count();
+        assert!((5..50).contains(&failed), "{failed}");
+        assert_eq!(through(7), through(7));
+        assert_ne!(through(7), through(8));
     }
 
     #[test]

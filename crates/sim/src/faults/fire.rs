@@ -7,7 +7,7 @@ use worker::agent::StopLevel;
 
 use super::{Fault, FaultKind, Scene, Ways};
 use crate::check::Checks;
-use crate::database::{Falter, Poison, Trouble};
+use crate::database::{Falter, Flaky, Poison, Trouble};
 use crate::hosts::{Emptied, HostEvent};
 use crate::net::{Line, Parcel, Way};
 use crate::runners::RunnerEvent;
@@ -25,6 +25,9 @@ pub(crate) enum FaultEvent {
     },
     DatabaseBack {
         server: Option<usize>,
+    },
+    DatabaseSteady {
+        server: usize,
     },
     DiskHasRoom {
         host: usize,
@@ -96,6 +99,7 @@ impl FaultEvent {
             FaultEvent::Fire(_)
             | FaultEvent::StartServer(_)
             | FaultEvent::DatabaseBack { .. }
+            | FaultEvent::DatabaseSteady { .. }
             | FaultEvent::DiskHasRoom { .. }
             | FaultEvent::DiskWorks { .. }
             | FaultEvent::TakesLogs { .. }
@@ -146,6 +150,9 @@ impl World {
                     self.database.trouble(at, |trouble| trouble.away = false);
                 }
             }
+            FaultEvent::DatabaseSteady { server } => {
+                self.database.trouble(server, |trouble| trouble.flaky = None);
+            }
             FaultEvent::DiskHasRoom { host } => self.hosts[host].disk.full = false,
             FaultEvent::DiskWorks { host } => self.disk_works(host),
             FaultEvent::TakesLogs { server } => self.servers[server].drops_logs = false,
@@ -192,6 +199,7 @@ impl World {
                 ("poison", struck.poisoned),
                 ("conflicts", struck.conflicts),
                 ("falter", struck.falters),
+                ("flaky", struck.flukes),
                 ("slow-commit", struck.pauses),
             ];
             for (name, times) in all.into_iter().filter(|(_, times)| *times > 0) {
@@ -214,6 +222,10 @@ impl World {
             FaultKind::Conflicts { server, count } => order(server, &|trouble| trouble.conflicts = count),
             FaultKind::Falter { server, after, calls } => {
                 order(server, &|trouble| trouble.falter = Some(Falter { after, calls }));
+            }
+            FaultKind::Flaky { server, one_in, salt, time } => {
+                order(server, &|trouble| trouble.flaky = Some(Flaky::new(one_in, salt)));
+                self.fault_later(time, FaultEvent::DatabaseSteady { server });
             }
             FaultKind::SlowCommit { server, time } => order(server, &|trouble| trouble.pause = Some(time)),
             _ => return false,

@@ -119,6 +119,14 @@ pub enum FaultKind {
         after: u32,
         calls: u32,
     },
+    /// One in so many calls of the database fails, by dice of its own.
+    Flaky {
+        server: usize,
+        one_in: u64,
+        salt: u64,
+        #[serde(with = "millis")]
+        time: Duration,
+    },
     /// The next commit takes so long.
     SlowCommit {
         server: usize,
@@ -327,6 +335,7 @@ impl FaultKind {
             FaultKind::Poison { .. } => "poison",
             FaultKind::Conflicts { .. } => "conflicts",
             FaultKind::Falter { .. } => "falter",
+            FaultKind::Flaky { .. } => "flaky",
             FaultKind::SlowCommit { .. } => "slow-commit",
             FaultKind::LoseCommits { .. } => "lose-commits",
             FaultKind::RestoreOlder { .. } => "restore-older",
@@ -383,6 +392,7 @@ impl FaultKind {
                 | FaultKind::Poison { .. }
                 | FaultKind::Conflicts { .. }
                 | FaultKind::Falter { .. }
+                | FaultKind::Flaky { .. }
         );
         fails || self.forgets()
     }
@@ -405,6 +415,7 @@ impl FaultKind {
             | FaultKind::FreezeServer { time, .. }
             | FaultKind::SuspendServer { time, .. }
             | FaultKind::DatabaseAway { time, .. }
+            | FaultKind::Flaky { time, .. }
             | FaultKind::Drift { time, .. }
             | FaultKind::FreezeWorker { time, .. }
             | FaultKind::FreezeRunner { time, .. }

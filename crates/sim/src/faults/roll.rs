@@ -180,7 +180,13 @@ const LATER: [Kind; 9] = [
 const LATER_SHARE: f64 = 0.12;
 
 /// What takes away from what is promised otherwise, and is not explained in full yet: worlds have it where it is asked for.
-const RARE: [Kind; 2] = [
+const RARE: [Kind; 3] = [
+    timed("flaky", 6, |roll| FaultKind::Flaky {
+        server: roll.server(),
+        one_in: roll.dice.between(3, 60),
+        salt: roll.dice.bits() >> 32,
+        time: roll.time(),
+    }),
     timed("restore-older", 2, Roll::restore_older),
     Kind {
         name: "lose-commits-at-message",

@@ -135,6 +135,14 @@ impl World {
         matches!(self.database.reader().departed(WorkerId(self.hosts[at].worker)), Ok(Some(_)))
     }
 
+    /// Some worker was deleted for its absence, and does not know it yet. It is told with its next try, and puts away what it has.
+    pub(crate) fn has_untold(&self) -> bool {
+        (0..self.hosts.len()).any(|at| {
+            let host = &self.hosts[at];
+            host.copy_of.is_none() && (host.process.is_some() || host.disk.enrolled) && self.is_departed(at)
+        })
+    }
+
     /// The commit of its enrolment was lost: somebody enrols the folder again, but not a copy of one.
     pub(super) fn enrolment_is_gone(&mut self, at: usize) {
         let host = &mut self.hosts[at];

@@ -86,6 +86,8 @@ impl World {
             }
             Action::Welcomed { epoch, .. } => {
                 self.tell(|| format!("host {at}: welcomed on epoch {epoch}"));
+                let (now, worker) = (self.agenda.now(), WorkerId(self.hosts[at].worker));
+                self.check(|checks| checks.worker_comes(now, worker));
                 self.stage(at, Moment::Welcomed);
                 if self.hosts[at].process.is_some() {
                     self.hosts[at].disk.last_epoch = epoch;

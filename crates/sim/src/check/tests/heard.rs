@@ -41,6 +41,16 @@ impl Scene {
         let at = self.time();
         self.listen(time, move |batch| batch.seen.push((WORKER, at)))
     }
+
+    /// The worker is heard for so long, and nothing happens to the step.
+    fn speak(&mut self, time: Duration) -> &mut Scene {
+        for _ in 0..time.as_secs() / 2 {
+            let mut batch = Batch { now: self.time(), ..Batch::default() };
+            batch.seen.push((WORKER, self.time()));
+            self.after(2 * SECOND).commit(&batch);
+        }
+        self
+    }
 }
 
 fn cut_off(batch: &mut Batch) {
@@ -195,10 +205,19 @@ fn what_runs_on_after_a_cancel_is_found() {
     scene.turn("cancelled", |batch| {
         batch.attempts.push(AttemptRow { error_code: Some("cancelled"), ..over_row(1, "lost") });
     });
-    for _ in 0..30 {
-        let mut batch = Batch { now: scene.time(), ..Batch::default() };
-        batch.seen.push((WORKER, scene.time()));
-        scene.after(2 * SECOND).commit(&batch);
-    }
-    scene.is_found("orphan", "was told to stop and runs on");
+    scene.speak(MINUTE).is_found("orphan", "was told to stop and runs on");
+}
+
+/// Nothing that is committed says when it came.
+#[test]
+fn what_a_removed_worker_brings_back_has_its_time_to_end() {
+    let mut scene = Scene::new(|_| {});
+    scene.granted(1).turn("running", hello).runs(1).hear(10 * SECOND);
+    scene.turn("cancelled", |batch| {
+        batch.attempts.push(AttemptRow { error_code: Some("cancelled"), ..over_row(1, "lost") });
+    });
+    let now = scene.after(4 * MINUTE).now;
+    scene.checks.worker_comes(now, WORKER);
+    scene.speak(20 * SECOND).is_well();
+    scene.speak(40 * SECOND).is_found("orphan", "was told to stop and runs on");
 }

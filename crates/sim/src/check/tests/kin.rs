@@ -101,6 +101,23 @@ fn a_job_that_is_given_something_else() {
 }
 
 #[test]
+fn a_job_whose_child_waits_for_a_person_and_that_is_not_held() {
+    let mut scene = waiting(|_| {});
+    scene.begins(1);
+    let child = scene.child_row(1, 2, "held");
+    scene.alone(child).is_found("kin", "only a person can move it on");
+}
+
+#[test]
+fn a_job_that_is_held_though_its_child_goes_on() {
+    let mut scene = waiting(|_| {});
+    scene.begins(1).is_well();
+    let version = scene.version + 1;
+    let held = JobRow { state: "held", version, ..scene.job_row() };
+    scene.alone(held).is_found("kin", "something of it moves by itself");
+}
+
+#[test]
 fn both_are_of_one_family() {
     let mut scene = waiting(|step| step.retry = retry(2, &["failure"]));
     scene.begins(1).child_ends(1, "failed", "waiting").begins(2);
