@@ -33,6 +33,7 @@ macro_rules! kept {
 }
 
 kept! {
+    a_hello_of_an_idle_worker_that_was_lost => "a-hello-of-an-idle-worker-that-was-lost",
     an_end_that_came_second => "an-end-that-came-second",
     an_end_that_was_said_before_a_refusal => "an-end-that-was-said-before-a-refusal",
     a_verdict_that_came_second => "a-verdict-that-came-second",

@@ -14,7 +14,7 @@ use store::{Due, Store, StoreError};
 
 use crate::dispatch::LinkId;
 
-use super::amnesia::{EVENTS_GONE, MARK_BEHIND, ROW_BEHIND};
+use super::amnesia::{EVENTS_GONE, HELLO_GONE, MARK_BEHIND, ROW_BEHIND};
 use super::core::Core;
 use super::hearing::HearingRules;
 use super::knock::refuse;
@@ -334,6 +334,10 @@ impl<S: Store> Core<S> {
                     self.note_absent(&row, round);
                 }
                 Some(link) if row.removed_at.is_some() => self.dismiss_removed(link, row.id, round),
+                // It is here, and by its row it is away: nobody else would know.
+                Some(link) if self.links.get(&link).is_some_and(|known| row.epoch < known.epoch) => {
+                    self.forgotten = Some(HELLO_GONE);
+                }
                 Some(_) => {}
                 None => self.note_absent(&row, round),
             }

@@ -871,3 +871,16 @@ fn nobody_is_missed_before_a_window_has_passed_since_a_loss() {
         cluster.desk(place).check(job, "failed: failed");
     }
 }
+
+/// Neither an event nor a mark is lost with it, and it has nothing that anybody would ask about.
+#[test]
+fn a_lost_hello_of_an_idle_worker_is_noticed() {
+    let mut cluster = Cluster::new(2);
+    let id = cluster.desk(0).enrol("w");
+    let before = cluster.database.commits();
+    let mut w = cluster.desk(0).connect(id, "w", "script", 1, Vec::new());
+    forget_since(&cluster, before);
+    cluster.pass(SECOND * 3);
+    w.take();
+    assert!(w.closed, "it is asked to come again");
+}
