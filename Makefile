@@ -71,6 +71,8 @@ sim-coverage: ## Which regions of what decides COVERAGE_SEEDS worlds reach; SIM=
 		--seed 1 --count $(COVERAGE_SEEDS) --jobs 2 --keep-going --shrink 0
 	-LLVM_PROFILE_FILE=target/coverage/profiles/lost.profraw ./target/coverage/release/sim --with lose-commits \
 		--seed 1 --count $(COVERAGE_SEEDS) --jobs 2 --keep-going --shrink 0
+	-LLVM_PROFILE_FILE=target/coverage/profiles/flaky.profraw ./target/coverage/release/sim --with flaky \
+		--seed 1 --count $(COVERAGE_SEEDS) --jobs 2 --keep-going --shrink 0
 	$(CARGO) run --release --locked --manifest-path coverage/Cargo.toml --target-dir target/coverage/reader -- \
 		target/coverage/release/sim target/coverage/profiles $(SIM)
 

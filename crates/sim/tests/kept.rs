@@ -33,6 +33,8 @@ macro_rules! kept {
 }
 
 kept! {
+    given_up_while_it_fetched => "given-up-while-it-fetched",
+    a_freeze_that_a_clock_hid => "a-freeze-that-a-clock-hid",
     a_hello_of_an_idle_worker_that_was_lost => "a-hello-of-an-idle-worker-that-was-lost",
     an_end_that_came_second => "an-end-that-came-second",
     an_end_that_was_said_before_a_refusal => "an-end-that-was-said-before-a-refusal",

@@ -178,7 +178,7 @@ impl Draft<'_> {
         match self.conceive(ix, body) {
             Ok(conceived) => {
                 self.bear(child, ix, conceived);
-                self.step_mut(ix);
+                self.put(ix, State::Delegated(Delegated { held: false, ..delegated }));
                 Ok(())
             }
             Err(failure) => self.not_begun(ix, Verb::Enqueue, failure),

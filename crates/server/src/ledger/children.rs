@@ -123,7 +123,8 @@ impl<S: Store> Core<S> {
         let cached = self.cache.load(parent, &mut self.store, &self.definitions).ok()?;
         let State::Delegated(delegated) = cached.job.steps.get(step.get())?.state else { return None };
         let Delegate::Child(child) = delegated.to else { return None };
-        let is_news = |word: &Event| !matches!(word, Event::ChildHeld { held, .. } if *held == delegated.held);
+        let is_known = |held: bool| held == delegated.held || delegated.called_off.is_some();
+        let is_news = |word: &Event| !matches!(word, Event::ChildHeld { held, .. } if is_known(*held));
         self.doubt(child, round);
         match self.cache.load(child, &mut self.store, &self.definitions) {
             Ok(cached) => {

@@ -320,7 +320,10 @@ impl<S: Store> Core<S> {
                 return self.decide_anew(commands, round, forgotten, error);
             }
         }
-        self.settle_amnesia(&mut round);
+        // Not before all is decided again that a conflict left out: what is unsure is adopted only while it lasts.
+        if !self.in_piece {
+            self.settle_amnesia(&mut round);
+        }
         round.hung_up = commands.iter().filter_map(hung_up).collect();
         self.look_ahead(&commands);
         let mut kept = Vec::with_capacity(commands.len());

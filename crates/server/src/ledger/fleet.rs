@@ -110,6 +110,9 @@ impl<S: Store> Core<S> {
     fn remove(&mut self, worker: WorkerId, by: &str, round: &mut Round) -> Result<FleetAnswer, FleetError> {
         let known = self.member(worker)?;
         let (name, host, link, held) = (known.name.clone(), known.hostname.clone(), known.link, known.held.clone());
+        // A round that came to nothing may have taken its link from it.
+        let of_worker = || self.links.iter().find(|(_, known)| known.worker == worker).map(|(id, _)| *id);
+        let link = link.or_else(of_worker);
         // First, so that what the engine says of its attempts says that it is gone.
         self.roster.update(worker, |w| {
             if let Some(w) = w {

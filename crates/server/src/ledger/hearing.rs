@@ -282,9 +282,11 @@ fn between(then: Time, passed: Duration, tick: Tick, rules: &HearingRules) -> Du
     let gap = tick.now.since(then);
     // The clock was set, or the machine slept: the two clocks do not agree.
     let jump = Some(gap.saturating_sub(passed)).filter(|jump| *jump > DRIFT_MAX).unwrap_or_default();
-    let real = gap - jump;
+    // One that was set back is waited for, and may have stood almost still while this server did.
+    let real = (gap - jump).max(passed);
     let late = if real > rules.mark_every + rules.late { real - rules.mark_every } else { Duration::ZERO };
-    jump + late
+    // Hearing time does not go back.
+    (jump + late).min(gap)
 }
 
 #[cfg(test)]
@@ -405,6 +407,23 @@ mod tests {
         server.tick.now = server.tick.now + HOUR;
         assert_eq!(server.listen(), HOUR);
         assert_eq!(server.heard(), before);
+    }
+
+    #[test]
+    fn a_server_that_was_frozen_while_its_clock_was_caught_up_with_judges_nobody_for_it() {
+        let mut server = Server::new();
+        server.run(MINUTE);
+        let before = server.heard();
+        // Its clock was set back by a quarter of a minute, and by the end of this true time has got as far.
+        server.tick.mono += 16 * SECOND;
+        server.tick.now = server.tick.now + SECOND;
+        assert_eq!(server.listen(), SECOND, "no more than has passed by the installation's time");
+        assert_eq!(server.heard(), before);
+        assert!(!server.judges());
+        server.run(89 * SECOND);
+        assert!(!server.judges());
+        server.run(SECOND);
+        assert!(server.judges());
     }
 
     #[test]

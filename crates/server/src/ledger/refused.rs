@@ -1,7 +1,7 @@
 //! What the database does not take: a batch that is refused is halved until one event stands alone, and that one goes to
 //! quarantine. A round calls [`Core::split`]; the pieces come back through [`Core::take_split`].
 
-use engine::{AttemptId, Event, JobId, StepIx};
+use engine::{AttemptId, Epoch, Event, JobId, StepIx};
 use store::rows::QuarantineRow;
 use store::{Store, StoreError};
 
@@ -51,6 +51,8 @@ impl<S: Store> Core<S> {
         for link in self.links.values_mut() {
             link.logs.clear();
             link.ended.clear();
+            // That it was used may not be on record.
+            link.used = false;
         }
         self.must_rebuild = true;
     }
@@ -64,6 +66,8 @@ impl<S: Store> Core<S> {
             self.roster.update(taken.worker, |w| {
                 if let Some(w) = w.as_mut().filter(|w| w.link == Some(*link)) {
                     w.link = None;
+                    // Nor is the epoch its own: its row says which was the last, and is read before anything else is decided.
+                    w.epoch = Epoch::default();
                 }
             });
         }

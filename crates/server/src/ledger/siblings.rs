@@ -338,13 +338,22 @@ impl<S: Store> Core<S> {
                 Some(link) if self.links.get(&link).is_some_and(|known| row.epoch < known.epoch) => {
                     self.forgotten = Some(HELLO_GONE);
                 }
-                Some(_) => {}
+                Some(_) => self.say_willingness(&row, round),
                 None => self.note_absent(&row, round),
             }
         }
         self.let_strangers_go(&on_record);
         self.links_gone(round);
         Ok(())
+    }
+
+    /// What a worker here said of new work may have come to nothing with the round in which it did.
+    fn say_willingness(&self, row: &WorkerRow, round: &mut Round) {
+        let Some(drain) = self.roster.get(row.id).map(|worker| worker.drain) else { return };
+        let unwilling = drain.own || drain.caretaker;
+        if unwilling != row.unwilling {
+            round.unwilling.insert(row.id, (row.epoch, unwilling));
+        }
     }
 
     /// Links of workers that another server has deleted, which had not heard of them for long: this one has not been heard itself. They

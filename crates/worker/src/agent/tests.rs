@@ -404,7 +404,7 @@ fn the_question_is_repeated_until_it_is_answered() {
 #[test]
 fn what_is_taken_back_before_go_leaves_nothing() {
     let withdraw = ServerMessage::Withdraw { ticket: ticket(1) };
-    for message in [withdraw, stale(1), forget(1)] {
+    for message in [withdraw, forget(1)] {
         let mut story = Story::waiting();
         assert_eq!(story.hear(message.clone()), [taken_back(1)], "{message:?}");
         assert_eq!(story.hear(go(1)), [], "a go after {message:?}");
@@ -430,6 +430,25 @@ fn a_stop_before_go_is_answered_with_a_proof() {
     let proof = said_lost(Loss::Void, "taken back before it was started");
     assert_eq!(actions, [Action::SendAway { ticket: ticket(1) }, proof]);
     assert_eq!(story.hear(forget(1)), [Action::Discard { ticket: ticket(1) }]);
+}
+
+/// Its leave may be on record, and be given up since.
+#[test]
+fn a_question_that_is_stale_is_taken_back_with_a_proof() {
+    for answer in [stale(1), forget(1)] {
+        let mut story = Story::waiting();
+        assert_eq!(story.hear(stale(1)), [taken_back(1)]);
+        assert_eq!(story.hear(go(1)), []);
+        let actions = story.give(Input::Claimed { ticket: ticket(1), claim: Claim::Void });
+        let proof = said_lost(Loss::Void, "taken back before it was started");
+        assert_eq!(actions, [Action::SendAway { ticket: ticket(1) }, proof]);
+        assert_eq!(story.agent.free_slots(), 2);
+        assert_eq!(story.hear(answer), [Action::Discard { ticket: ticket(1) }]);
+    }
+    let mut story = Story::linked(1);
+    story.hear(offer(1));
+    assert_eq!(story.hear(stale(1)), []);
+    assert_eq!(story.runner(1, ready()), [taken_back(1)]);
 }
 
 /// Its runner may be stopped itself, and hear the order only after the leave that came before it.

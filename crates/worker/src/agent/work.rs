@@ -152,7 +152,8 @@ impl Agent {
             return;
         }
         match &held.phase {
-            Phase::Preparing { .. } | Phase::Waiting => self.make_void(ticket, AfterVoid::Discard),
+            // It may have been granted, and given up since: that it is over is on record when this says so, not before.
+            Phase::Preparing { .. } | Phase::Waiting => self.make_void(ticket, AfterVoid::Report),
             // It never started and nobody wants to know: there is no evidence to keep.
             Phase::Lost { loss: Loss::Void, .. } => self.let_go(ticket, Action::Discard { ticket }),
             // The evidence is on record; `forget` comes when the log is, too.
