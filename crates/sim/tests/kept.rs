@@ -33,6 +33,7 @@ macro_rules! kept {
 }
 
 kept! {
+    an_offer_that_was_said_again => "an-offer-that-was-said-again",
     given_up_while_it_fetched => "given-up-while-it-fetched",
     a_freeze_that_a_clock_hid => "a-freeze-that-a-clock-hid",
     a_hello_of_an_idle_worker_that_was_lost => "a-hello-of-an-idle-worker-that-was-lost",

@@ -319,6 +319,12 @@ impl<S: Store> Core<S> {
         let Some(cached) = self.cache.get(place.job) else { return };
         let Some(offer) = cached.job.state(place.step).offer().copied() else { return self.ask_again(link, round) };
         let spec = super::attempt_spec::build(&cached.job, place.step, &offer, &self.config);
+        // Or it was said, and has run and was forgotten, and the rows have gone back: its worker would take it for new, and what
+        // it keeps of it would not come up.
+        let compared = self.compare_memory();
+        if compared.is_err() || self.forgotten.is_some() {
+            return self.noticed.look_at(place.job, self.tick.now + LOOK_EVERY);
+        }
         round.outgoing.push((Some(place.job), link, ServerMessage::Offer { number: 0, spec: Box::new(spec) }));
     }
 
