@@ -87,7 +87,11 @@ fn named(text: &str) -> Result<Database, Failed> {
     }
     match text.strip_prefix("sqlite:") {
         Some(path) if !path.is_empty() => Ok(Database::Sqlite(Some(path.to_owned()))),
-        Some(_) | None => Err(Failed::usage(format!("`{text}` is neither `postgres://…` nor `sqlite:PATH`"))),
+        Some(_) | None => {
+            // What comes after the scheme may hold a password.
+            let shown = text.split_once("://").map_or_else(|| text.to_owned(), |(scheme, _)| format!("{scheme}://…"));
+            Err(Failed::usage(format!("`{shown}` is neither `postgres://…` nor `sqlite:PATH`")))
+        }
     }
 }
 

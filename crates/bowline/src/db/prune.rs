@@ -1,4 +1,4 @@
-//! `bowline db prune`: a server that runs is asked to do it; where none does it is done here.
+//! `bowline db prune`: a server is asked to do it; a database that is named, and that no server has, is done here.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -32,10 +32,11 @@ pub(crate) async fn run(args: &PruneArgs, before: &ConnectArgs) -> ExitCode {
     }
     match by_hand(args) {
         Ok(Some(progress)) => cli::show_pruned(&::server::http::shown(progress, args.dry_run), args.json).into(),
-        Ok(None) => {
-            eprintln!("a server runs on this database; it is asked to do it");
-            cli::prune(args, before).await.into()
-        }
+        // Which server would be asked is said elsewhere, and it may be that of another installation.
+        Ok(None) => Failed::usage(
+            "a server runs on this database: ask that one, with `--server` and without `--data`, `--config` and `--database`",
+        )
+        .tell(),
         Err(failed) => failed.tell(),
     }
 }
@@ -85,7 +86,7 @@ fn shared(url: &str, place: &Place, config: &ServerConfig, args: &PruneArgs) -> 
         Ok(progress) => Ok(Some(progress)),
         Err(StoreError::Moved { .. }) => {
             let what = "a server was started on this database meanwhile; it deletes what is old by itself";
-            Err(Failed::other(format!("{place}: {what}, and is asked for the rest by the same command")))
+            Err(Failed::other(format!("{place}: {what}")))
         }
         Err(error) => Err(Failed::other(error)),
     }

@@ -49,7 +49,7 @@ fn the_database_of_a_stopped_server_is_pruned_and_compacted_by_hand() {
     let id = house.bowline(&["run", "--detach", &file]).ok().out.trim().to_owned();
     house.end(&id);
     let data = house.path("data").display().to_string();
-    let asked = house.bowline(&["db", "prune", "--dry-run", "--data", &data]).ok();
+    let asked = house.bowline(&["db", "prune", "--dry-run", "--data", &data]).code(2);
     assert!(asked.err.contains("a server runs on this database"), "{}", asked.err);
     would_go(&house, 1);
     up.stop();
@@ -76,9 +76,8 @@ fn a_postgresql_is_pruned_by_hand_where_no_server_runs_and_by_one_that_does() {
     let up = house.start_up(&[]);
     house.bowline(&["run", &file]).ok();
     would_go(&house, 1);
-    let asked = prune(&house, &["--dry-run"]).ok();
+    let asked = prune(&house, &["--dry-run"]).code(2);
     assert!(asked.err.contains("a server runs on this database"), "{}", asked.err);
-    assert!(asked.out.starts_with("would delete 1 job "), "{}", asked.out);
     up.stop();
     let would = prune(&house, &["--dry-run"]).ok();
     assert!(would.out.starts_with("would delete 1 job with 1 attempt, 1 log line ("), "{} {}", would.out, would.err);

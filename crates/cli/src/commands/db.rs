@@ -57,7 +57,7 @@ pub enum DbCommand {
 ///
 /// Jobs that are over, with their logs and all else that is theirs, logs, and workers that were not seen for long: what
 /// `retention` in the server's config says, or what `--older-than` says. A server does this by itself once an hour. It is
-/// asked to do it if one runs; with `--data`, `--config` or `--database` it is done here, where no server runs on that database.
+/// asked to do it if one runs; with `--data`, `--config` or `--database` it is done here, and refused where a server runs on that database.
 ///
 /// Jobs that are not over, that may still run somewhere, or that another one needs, stay.
 #[derive(Debug, Args)]

@@ -481,7 +481,10 @@ impl<S: Store> Core<S> {
     fn first_mark(&mut self, started: Listened) -> Result<(), StoreError> {
         let mut round = Round::new(started.hearing.clocks(self.tick.now));
         self.put_mark(started, &mut round);
-        self.commit_alone(&mut round)
+        self.commit_alone(&mut round)?;
+        // It remembers nothing yet: where another server was faster with the mark, that one is older by a moment, and none was lost.
+        self.forgotten = None;
+        Ok(())
     }
 
     /// A change that concerns no job, or a look: done at once, outside the batch.
