@@ -7,7 +7,7 @@ use store::rows::BreakerRow;
 
 use crate::dispatch::Place;
 
-use super::breaker::Found;
+use super::breaker::{Breaker, Found};
 use super::core::Core;
 use super::losses::Seen;
 use super::round::Round;
@@ -46,35 +46,53 @@ impl<S: Store> Core<S> {
 
     /// One more worker is lost: are these so many that the fault may be ours?
     pub(super) fn suspect_ourselves(&mut self, worker: WorkerId, round: &mut Round) {
-        match self.breaker.lost(worker, round.clocks.heard, self.roster.connected_static()) {
+        let left = self.roster.connected_static();
+        let found = self.breaker_in(round).lost(worker, round.clocks.heard, left);
+        match found {
             Found::Nothing => {}
             Found::OneMore => self.more_time(worker, round),
-            Found::Tripped { lost, of } => {
-                self.metrics.mass_losses.inc();
-                tracing::error!(
-                    lost = lost.len(),
-                    of,
-                    "most workers were lost at once; the server suspects itself, and waits for them twice as long"
-                );
-                let count = u32::try_from(lost.len()).unwrap_or(u32::MAX);
-                let connected = u32::try_from(of).unwrap_or(u32::MAX);
-                round.breaker = Some(BreakerRow { tripped_at: round.now, lost: count, connected, ended_at: None });
-                for worker in lost {
-                    self.more_time(worker, round);
-                }
-            }
+            Found::Tripped { lost, of } => self.waits_longer(lost, of, round),
+        }
+    }
+
+    /// Before this round changes what is thought of ourselves: it may come to nothing.
+    fn breaker_in(&mut self, round: &mut Round) -> &mut Breaker {
+        round.breaker_before.get_or_insert_with(|| Box::new(self.breaker.clone()));
+        &mut self.breaker
+    }
+
+    fn waits_longer(&mut self, lost: Vec<WorkerId>, of: usize, round: &mut Round) {
+        self.metrics.mass_losses.inc();
+        tracing::error!(
+            lost = lost.len(),
+            of,
+            "most workers were lost at once; the server suspects itself, and waits for them twice as long"
+        );
+        let count = u32::try_from(lost.len()).unwrap_or(u32::MAX);
+        let connected = u32::try_from(of).unwrap_or(u32::MAX);
+        round.breaker = Some(BreakerRow { tripped_at: round.now, lost: count, connected, ended_at: None });
+        for worker in lost {
+            self.more_time(worker, round);
         }
     }
 
     pub(super) fn worker_is_back(&mut self, worker: WorkerId, round: &mut Round) {
-        if self.breaker.back(worker) {
+        if self.breaker_in(round).back(worker) {
             tracing::info!("half of the workers that were lost at once are back");
             round.breaker_ended = Some(round.now);
         }
     }
 
     pub(super) fn settle_breaker(&mut self, round: &mut Round) {
-        if self.breaker.settles(round.clocks.heard, self.config.rules.recovery_window) {
+        let left = self.roster.connected_static();
+        if self.breaker.has_unjudged()
+            && let Found::Tripped { lost, of } = self.breaker_in(round).judge(round.clocks.heard, left)
+        {
+            self.waits_longer(lost, of, round);
+        }
+        let window = self.config.rules.recovery_window;
+        if self.breaker.is_due(round.clocks.heard, window) && self.breaker_in(round).settles(round.clocks.heard, window)
+        {
             tracing::warn!("most of the workers that were lost at once did not come back");
             round.breaker_ended = Some(round.now);
         }

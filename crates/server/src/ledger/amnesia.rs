@@ -159,7 +159,9 @@ impl<S: Store> Core<S> {
         let rows = self.store.reader().workers().ok();
         let mut awaited: Option<BTreeMap<WorkerId, Epoch>> = rows.map(|rows| {
             let remembered = loss.remembered.iter().map(|(worker, epoch)| (WorkerId(*worker), Epoch(*epoch)));
-            let here = rows.iter().filter(|row| self.is_awaited(row, clocks)).map(|row| (row.id, row.epoch));
+            // A hello of the round in which the loss is noticed is no answer to it, and not in the rows yet.
+            let epoch = |row: &WorkerRow| self.roster.get(row.id).map_or(row.epoch, |known| known.epoch.max(row.epoch));
+            let here = rows.iter().filter(|row| self.is_awaited(row, clocks)).map(|row| (row.id, epoch(row)));
             remembered.chain(self.remembered_here(clocks)).chain(here).collect()
         });
         let (mut until, mut withheld) = (Heard(loss.until), BTreeSet::new());
@@ -232,6 +234,11 @@ impl<S: Store> Core<S> {
         self.noticed.start(self.store.reader().last_event()?);
         self.cache.clear();
         self.rebuild_index()
+    }
+
+    /// Tells one loss from the next.
+    pub(super) fn last_known_loss(&self) -> Option<u64> {
+        self.known_loss.as_ref().map(|loss| loss.nonce)
     }
 
     /// The last loss that is on record, if there is one.
@@ -312,9 +319,13 @@ impl<S: Store> Core<S> {
         }
     }
 
-    /// Their hellos are on record now: what they have is not forgotten again by whoever decides next.
+    /// Their hellos are on record now: what they have is not forgotten again by whoever decides next. Who said hello before the
+    /// loss was noticed did not know that it was to bring all that it keeps, and is asked.
     pub(super) fn have_reported(&mut self, round: &Round) {
-        round.reported.iter().for_each(|(worker, epoch)| self.has_reported(*worker, *epoch));
+        let known = self.last_known_loss();
+        for report in round.reported.iter().filter(|report| report.after == known) {
+            self.has_reported(report.worker, report.epoch);
+        }
         let awaited = self.amnesia.as_ref().and_then(|amnesia| amnesia.awaited.as_ref());
         if awaited.is_some_and(BTreeMap::is_empty) {
             self.check_soon(round.now);

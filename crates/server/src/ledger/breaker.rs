@@ -16,15 +16,17 @@ pub struct MassLoss {
     pub within: Duration,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Breaker {
     rules: MassLoss,
     /// Losses of the last moments.
     recent: VecDeque<(Heard, WorkerId)>,
     tripped: Option<Trip>,
+    /// What was made of the last of them came to nothing.
+    unjudged: bool,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Trip {
     last_loss: Heard,
     lost: BTreeSet<WorkerId>,
@@ -46,7 +48,7 @@ pub(super) enum Found {
 
 impl Breaker {
     pub(super) fn new(rules: MassLoss) -> Breaker {
-        Breaker { rules, recent: VecDeque::new(), tripped: None }
+        Breaker { rules, recent: VecDeque::new(), tripped: None, unjudged: false }
     }
 
     /// `left`: how many static workers are connected after this loss.
@@ -57,8 +59,15 @@ impl Breaker {
             trip.lost.insert(worker);
             return Found::OneMore;
         }
-        self.recent.retain(|(at, id)| *id != worker && *at + self.rules.within > heard);
+        self.recent.retain(|(_, id)| *id != worker);
         self.recent.push_back((heard, worker));
+        self.judge(heard, left)
+    }
+
+    /// Whether the losses of the last moments are too many.
+    pub(super) fn judge(&mut self, heard: Heard, left: usize) -> Found {
+        self.unjudged = false;
+        self.recent.retain(|(at, _)| *at + self.rules.within > heard);
         let (lost, of) = (self.recent.len(), self.recent.len() + left);
         if lost < self.rules.min_workers || (lost as f64) <= self.rules.fraction * (of as f64) {
             return Found::Nothing;
@@ -66,6 +75,25 @@ impl Breaker {
         let lost: Vec<WorkerId> = self.recent.drain(..).map(|(_, id)| id).collect();
         self.tripped = Some(Trip { last_loss: heard, lost: lost.iter().copied().collect(), back: BTreeSet::new() });
         Found::Tripped { lost, of }
+    }
+
+    /// This is how it was before something that came to nothing. The workers that were lost `since` are lost all the same.
+    pub(super) fn take_over_losses(&mut self, since: Breaker) {
+        let tripped =
+            since.tripped.into_iter().flat_map(|trip| trip.lost.into_iter().map(move |id| (trip.last_loss, id)));
+        for (at, worker) in tripped.chain(since.recent) {
+            if let Some(trip) = &mut self.tripped {
+                trip.last_loss = trip.last_loss.max(at);
+                trip.lost.insert(worker);
+            } else if self.recent.iter().all(|(_, id)| *id != worker) {
+                self.recent.push_back((at, worker));
+                self.unjudged = true;
+            }
+        }
+    }
+
+    pub(super) fn has_unjudged(&self) -> bool {
+        self.unjudged && self.tripped.is_none()
     }
 
     /// A worker is here again. Returns whether that ends it: half of those that were lost are back.
@@ -82,9 +110,13 @@ impl Breaker {
         over
     }
 
+    pub(super) fn is_due(&self, heard: Heard, window: Duration) -> bool {
+        self.tripped.as_ref().is_some_and(|trip| trip.last_loss + window <= heard)
+    }
+
     /// Returns whether it ends by itself: a window has passed since the last loss.
     pub(super) fn settles(&mut self, heard: Heard, window: Duration) -> bool {
-        let over = self.tripped.as_ref().is_some_and(|trip| trip.last_loss + window <= heard);
+        let over = self.is_due(heard, window);
         if over {
             self.tripped = None;
         }
@@ -132,6 +164,26 @@ mod tests {
         let ends: Vec<bool> = [0, 99, 1, 2, 3].map(|n| breaker.back(id(n))).into();
         assert_eq!(ends, [false, false, false, false, true]);
         assert!(!breaker.back(id(4)), "once");
+    }
+
+    #[test]
+    fn what_came_to_nothing_is_judged_again() {
+        let mut breaker = Breaker::new(RULES);
+        lose(&mut breaker, &[0; 4], 5);
+        let before = breaker.clone();
+        assert!(matches!(breaker.lost(id(4), Heard(1), 0), Found::Tripped { .. }));
+        let mut again = before.clone();
+        again.take_over_losses(breaker);
+        assert!(again.has_unjudged());
+        assert_eq!(again.judge(Heard(1), 0), Found::Tripped { lost: (0..5).map(id).collect(), of: 5 });
+        assert!(!again.has_unjudged(), "once");
+        // One that comes back in what came to nothing is lost until it comes again.
+        let mut back = before.clone();
+        back.back(id(0));
+        let mut again = before;
+        again.take_over_losses(back);
+        assert!(!again.has_unjudged());
+        assert!(matches!(again.lost(id(4), Heard(1), 0), Found::Tripped { lost, .. } if lost.len() == 5));
     }
 
     #[test]

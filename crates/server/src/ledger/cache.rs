@@ -17,8 +17,12 @@ use crate::tasks::{self, Bound};
 /// far longer than the turn.
 const CACHED_STEPS_MAX: usize = 1_500_000;
 
-/// Jobs that are read together.
+/// Jobs that are read together, and how many at first, when nobody knows yet how large they are.
 const LOADED_AT_ONCE: usize = 200;
+const LOADED_FIRST: usize = 20;
+
+/// Steps that are read together, as far as the jobs before let one guess.
+const LOADED_STEPS: usize = 20_000;
 
 /// Definitions kept for jobs that share a text.
 const CACHED_DEFINITIONS_MAX: usize = 10_000;
@@ -65,12 +69,18 @@ impl Cache {
     /// Reads jobs anew, many at once. What cannot be read so is read when it is needed, and says why it cannot.
     pub(super) fn load_anew(&mut self, ids: &[JobId], store: &mut dyn Store, definitions: &Definitions) {
         ids.iter().for_each(|id| self.drop_job(*id));
-        for some in ids.chunks(LOADED_AT_ONCE) {
+        let (mut rest, mut at_once) = (ids, LOADED_FIRST);
+        // Beyond that nothing is kept that is not needed yet.
+        while !rest.is_empty() && self.steps < CACHED_STEPS_MAX {
+            let (some, later) = rest.split_at(at_once.min(rest.len()));
             let Ok(found) = store.load_jobs(some) else { return };
+            let steps: usize = found.iter().map(|stored| stored.steps.len()).sum();
+            at_once = (some.len() * LOADED_STEPS / steps.max(1)).clamp(1, LOADED_AT_ONCE);
             for stored in found {
                 // One that cannot be understood is looked at again by itself.
                 let _ = self.take_in(&stored, definitions);
             }
+            rest = later;
         }
     }
 

@@ -253,6 +253,7 @@ impl<S: Store> Core<S> {
         core.find_siblings()?;
         core.inherit_amnesia()?;
         core.rebuild()?;
+        core.is_there_now()?;
         Ok(core)
     }
 
@@ -324,7 +325,8 @@ impl<S: Store> Core<S> {
         if !self.in_piece {
             self.settle_amnesia(&mut round);
         }
-        round.hung_up = commands.iter().filter_map(hung_up).collect();
+        // Also what is in a later piece of the same batch.
+        round.hung_up = commands.iter().chain(self.split.iter().flatten()).filter_map(hung_up).collect();
         self.look_ahead(&commands);
         let mut kept = Vec::with_capacity(commands.len());
         for command in commands {
@@ -411,10 +413,10 @@ impl<S: Store> Core<S> {
                 Commit::Retry(error)
             }
             Err(error @ StoreError::Moved { .. }) => {
+                let mut prepared = prepared;
                 tracing::info!(%error, "a round is decided anew");
                 self.doubt_leases(&prepared.batch);
-                self.take_back_hellos(&prepared.round);
-                self.noticed.read_again(prepared.round.heeded);
+                self.take_back(&mut prepared.round);
                 self.forget_everything();
                 self.split.push_front(prepared.commands);
                 Commit::Split
@@ -717,6 +719,10 @@ impl<S: Store> Core<S> {
             let committed = self.store.commit(&batch)?;
             self.overtaken(&batch, &committed);
             self.heard(round, &committed);
+            self.publish(&batch, &committed);
+            self.has_news |= !batch.events.is_empty();
+            // What follows for links here is said with the next round, which looks at what the rows demand of them.
+            self.noticed.read_again(round.jobs().collect());
             self.cache.trim(finished(&batch));
         }
         Ok(())

@@ -2,7 +2,7 @@
 //! committed together, so that a crash leaves neither half.
 
 use engine::event::Ticket;
-use engine::{Epoch, Event, Time, WorkerId};
+use engine::{Epoch, Event, Heard, Time, WorkerId};
 use protocol::link::{Hello, PROTOCOL_VERSION, RefusedCode, ServerMessage, Verdict, VerdictKind, Welcome};
 use serde::{Deserialize, Serialize};
 use store::rows::{FleetChange, WorkerRow};
@@ -160,9 +160,7 @@ impl<S: Store> Core<S> {
     /// The last word to a removed worker. One that still has attempts ends them and reports that, which is the proof
     /// that they are over; it closes the link itself then.
     fn dismiss(&mut self, link: LinkId, close: bool, round: &mut Round) {
-        let message = "this worker was removed by an operator, or was not seen for too long; enrol it again to use it";
-        let message = message.to_owned();
-        round.outgoing.push((None, link, ServerMessage::Refused { code: RefusedCode::Removed, message }));
+        round.outgoing.push((None, link, last_word()));
         if let Some(known) = self.links.get_mut(&link) {
             known.dismissed = true;
         }
@@ -238,21 +236,33 @@ impl<S: Store> Core<S> {
         link
     }
 
-    /// Another server was told to remove a worker that hangs on this one.
-    pub(super) fn dismiss_removed(&mut self, link: LinkId, worker: WorkerId, round: &mut Round) {
+    /// Another server was told to remove a worker that hangs on this one. That is on record already, and said at once: the round
+    /// in which it is seen may come to nothing, and it is seen once.
+    pub(super) fn dismiss_removed(&mut self, link: LinkId, worker: WorkerId, heard: Heard) {
         let mut holds_nothing = true;
         self.roster.update(worker, |w| {
             if let Some(w) = w {
                 w.link = None;
-                w.left = Some(round.clocks.heard);
+                w.left = Some(heard);
                 holds_nothing = w.held.is_empty();
             }
         });
         self.count_connected();
-        self.dismiss(link, holds_nothing, round);
+        self.send(link, last_word());
+        if let Some(known) = self.links.get_mut(&link) {
+            known.dismissed = true;
+            if holds_nothing {
+                known.sender.close();
+            }
+        }
     }
 
     pub(super) fn count_connected(&self) {
         self.metrics.connected.set(i64::try_from(self.roster.connected()).unwrap_or(i64::MAX));
     }
+}
+
+fn last_word() -> ServerMessage {
+    let message = "this worker was removed by an operator, or was not seen for too long; enrol it again to use it";
+    ServerMessage::Refused { code: RefusedCode::Removed, message: message.to_owned() }
 }

@@ -24,7 +24,7 @@ use super::links::Link;
 use super::losses::Seen;
 use super::marks::Outage;
 use super::notice::Word;
-use super::round::Round;
+use super::round::{Report, Round};
 
 /// What a build can do beyond the first one's is a short list.
 const FEATURES_MAX: usize = 32;
@@ -66,7 +66,7 @@ impl<S: Store> Core<S> {
 
         // One that could not look everywhere may have more than it says.
         if hello.scan_complete {
-            round.reported.push((worker, epoch));
+            round.reported.push(Report { worker, epoch, after: self.last_known_loss() });
         }
         self.worker_is_back(worker, round);
         self.offers_gone(&believed, epoch, round);

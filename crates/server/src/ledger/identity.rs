@@ -15,6 +15,8 @@ pub(super) enum Judgement {
     Admit,
     /// Another process of this worker has a link: it is asked whether it is still there.
     AskTheOther,
+    /// The same process has said another hello since, and its link was used: this one waited here for long.
+    Past,
     Duplicate(Difference),
 }
 
@@ -40,6 +42,10 @@ pub(super) fn judge(row: &WorkerRow, linked: Option<Uuid>, hello: &Hello) -> Jud
     }
     if known_here && !row.machine.is_empty() && row.machine != hello.machine {
         return Judgement::Duplicate(Difference::Machine);
+    }
+    let last_was_its_own = row.session == Some(hello.session) && row.used_epoch == row.epoch;
+    if last_was_its_own && hello.last_epoch < row.epoch.0 {
+        return Judgement::Past;
     }
     // A welcome may be lost on its way, so only an epoch that the worker has used is one that it must know.
     // Zero says that it keeps none.
@@ -153,6 +159,19 @@ mod tests {
             (None, at(12), Judgement::Admit),
         ] {
             assert_eq!(judge(&row(), linked, &hello), expected, "{linked:?} {hello:?}");
+        }
+        let used = WorkerRow { used_epoch: Epoch(9), ..row() };
+        let other_process = |last_epoch| Hello { session: Uuid::from_u128(99), ..at(last_epoch) };
+        for (hello, expected) in [
+            (at(9), Judgement::Admit),
+            // It has used the link after these.
+            (at(8), Judgement::Past),
+            (at(0), Judgement::Past),
+            // A new process may have lost what the one before it kept.
+            (other_process(0), Judgement::Admit),
+            (other_process(8), duplicate(Difference::OlderEpoch)),
+        ] {
+            assert_eq!(judge(&used, None, &hello), expected, "{hello:?}");
         }
         let new = WorkerRow { epoch: Epoch(0), used_epoch: Epoch(0), machine: String::new(), ..row() };
         assert_eq!(judge(&new, None, &copied()), Judgement::Admit, "the first hello says who it is");

@@ -81,6 +81,10 @@ impl<S: Store> Core<S> {
             None => row.session.filter(|_| elsewhere),
         };
         match (judge(&row, session, hello), linked) {
+            // What it says is older than what is known of it.
+            (Judgement::Past, _) => {
+                refuse(&sender, RefusedCode::GoingAway, "the same worker has connected again since");
+            }
             (Judgement::Duplicate(difference), _) => self.duplicate(&row, hello, &sender, difference),
             (Judgement::AskTheOther, Some(old)) => self.ask_the_other(link, worker, hello, sender, old, round),
             (Judgement::AskTheOther, None) => self.ask_the_row(link, &row, hello, sender, round),
@@ -174,6 +178,13 @@ impl<S: Store> Core<S> {
     /// Who did not answer for long enough has no link any more.
     pub(super) fn settle_knocks(&mut self, round: &mut Round) {
         let heard = round.clocks.heard;
+        // A loss of commits, or a round that came to nothing, ends links without a word.
+        let asked_nobody = self
+            .knocks
+            .iter()
+            .filter(|(_, knock)| knock.asked_link().is_some_and(|asked| !self.links.contains_key(&asked)));
+        let asked_nobody: Vec<WorkerId> = asked_nobody.map(|(worker, _)| *worker).collect();
+        asked_nobody.into_iter().for_each(|worker| self.open_to(worker));
         let over = self.knocks.values().filter(|knock| self.until(knock) <= heard);
         let silent: Vec<LinkId> = over.filter_map(Knock::asked_link).collect();
         for link in silent {

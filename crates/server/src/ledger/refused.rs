@@ -14,9 +14,8 @@ impl<S: Store> Core<S> {
     pub(super) fn split(&mut self, prepared: Prepared, error: &StoreError) {
         let Prepared { mut commands, mut round, .. } = prepared;
         self.forget_everything();
-        self.take_back_hellos(&round);
-        // Nothing of it happened, so nobody is told of it. What other servers' changes demand is said with another round.
-        self.noticed.read_again(std::mem::take(&mut round.heeded));
+        self.take_back(&mut round);
+        // Nothing of it happened, so nobody is told of it.
         round.outgoing.clear();
         round.told.clear();
         round.notices.clear();
@@ -57,9 +56,20 @@ impl<S: Store> Core<S> {
         self.must_rebuild = true;
     }
 
+    /// Nothing of this round happens. What it took in besides rows is as it was before.
+    pub(super) fn take_back(&mut self, round: &mut Round) {
+        self.take_back_hellos(round);
+        // What other servers' changes demand is said with another round.
+        self.noticed.read_again(std::mem::take(&mut round.heeded));
+        if let Some(before) = round.breaker_before.take() {
+            let since = std::mem::replace(&mut self.breaker, *before);
+            self.breaker.take_over_losses(since);
+        }
+    }
+
     /// Hellos of a round of which nothing happens are decided again. Until then their links are none: their epochs may be those of
     /// links elsewhere, and if one closes, nothing was lost with it. Nor have their workers come with all that they keep.
-    pub(super) fn take_back_hellos(&mut self, round: &Round) {
+    fn take_back_hellos(&mut self, round: &Round) {
         for (link, _) in &round.welcomes {
             let Some(taken) = self.links.remove(link) else { continue };
             self.has_not_come(taken.worker);

@@ -27,6 +27,7 @@ use store::{
 use crate::dispatch::{self, LinkId, Place};
 
 use super::again::{AgainError, Settled};
+use super::breaker::Breaker;
 use super::cache::{Cache, Cached, LoadError};
 use super::command::{Command, EventError, LinkEvent, Submit, SubmitError, Submitted};
 use super::core::Core;
@@ -99,12 +100,14 @@ pub(super) struct Round {
     pub beats: store::Beats,
     pub seen: BTreeMap<WorkerId, Time>,
     pub hellos: Vec<WorkerHello>,
-    /// Those of them that came with all that they have, and their epochs.
-    pub reported: Vec<(WorkerId, Epoch)>,
+    /// Those of them that came with all that they have.
+    pub reported: Vec<Report>,
     pub left: BTreeMap<WorkerId, (Epoch, Heard)>,
     pub unwilling: BTreeMap<WorkerId, (Epoch, bool)>,
     pub breaker: Option<BreakerRow>,
     pub breaker_ended: Option<Time>,
+    /// What was thought of ourselves before this round, if that has changed.
+    pub breaker_before: Option<Box<Breaker>>,
     pub used_epochs: BTreeMap<WorkerId, Epoch>,
     pub confirmed: Vec<(AttemptId, Fence)>,
     pub begun: Vec<(AttemptId, Fence)>,
@@ -143,6 +146,15 @@ pub(super) struct Round {
     pub piece: bool,
     /// Every command of this round is answered with this.
     pub poisoned: Option<String>,
+}
+
+/// A worker has said all that it has.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Report {
+    pub worker: WorkerId,
+    pub epoch: Epoch,
+    /// The last loss of commits that was known then. One that is noticed later in the same round is not answered by it.
+    pub after: Option<u64>,
 }
 
 struct Touched {
@@ -202,6 +214,7 @@ impl Round {
             unwilling: BTreeMap::new(),
             breaker: None,
             breaker_ended: None,
+            breaker_before: None,
             used_epochs: BTreeMap::new(),
             welcomes: Vec::new(),
             outgoing: Vec::new(),

@@ -10,7 +10,7 @@ use engine::state::Queued;
 use engine::{AttemptId, Clocks, Epoch, Heard, JobId, State, WorkerId};
 use protocol::link::RefusedCode;
 use store::rows::{HearingRow, ServerId, ServerRow, WorkerRow};
-use store::{Due, Store, StoreError};
+use store::{Due, Lease, Store, StoreError};
 
 use crate::dispatch::LinkId;
 
@@ -140,7 +140,8 @@ pub(super) fn marked_to_the_end(row: &ServerRow, mark: &HearingRow, rules: &Hear
     row.left_at.is_none() && is_there(row, mark.clocks(mark.mark_at).heard, rules)
 }
 
-/// A new row for a server that starts.
+/// A new row for a server that starts. Nobody takes it for there before its start has come to its end: many that fail half-way
+/// are no server that hears.
 pub(super) fn register<S: Store>(
     store: &mut S,
     id: ServerId,
@@ -154,13 +155,22 @@ pub(super) fn register<S: Store>(
         started_at: clocks.now,
         beat_at: clocks.now,
         beat_heard: clocks.heard,
-        left_at: None,
+        left_at: Some(clocks.now),
     };
     let generation = store.register_server(&row, clocks.now - FORGOTTEN_AFTER)?;
     Ok(ServerRow { generation, ..row })
 }
 
 impl<S: Store> Core<S> {
+    /// The start has come to its end.
+    pub(super) fn is_there_now(&mut self) -> Result<(), StoreError> {
+        self.siblings.me.left_at = None;
+        Lease::ALL.into_iter().for_each(|lease| self.leases.hurry(lease));
+        let mut round = self.listen()?;
+        round.server.get_or_insert_with(|| self.siblings.me.clone());
+        self.commit_alone(&mut round)
+    }
+
     /// The others at the start.
     pub(super) fn find_siblings(&mut self) -> Result<(), StoreError> {
         let rules = self.hearing_rules;
@@ -333,7 +343,7 @@ impl<S: Store> Core<S> {
                     self.let_go(link, &row);
                     self.note_absent(&row, round);
                 }
-                Some(link) if row.removed_at.is_some() => self.dismiss_removed(link, row.id, round),
+                Some(link) if row.removed_at.is_some() => self.dismiss_removed(link, row.id, round.clocks.heard),
                 // It is here, and by its row it is away: nobody else would know.
                 Some(link) if self.links.get(&link).is_some_and(|known| row.epoch < known.epoch) => {
                     self.forgotten = Some(HELLO_GONE);

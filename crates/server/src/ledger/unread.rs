@@ -24,14 +24,13 @@ impl<S: Store> Core<S> {
     pub(super) fn decide_anew(
         &mut self,
         commands: Vec<Command>,
-        round: Box<Round>,
+        mut round: Box<Round>,
         forgotten: Option<Evidence>,
         error: StoreError,
     ) {
         self.forgotten = self.forgotten.or(forgotten);
         self.in_piece |= round.piece;
-        self.take_back_hellos(&round);
-        self.noticed.read_again(round.heeded);
+        self.take_back(&mut round);
         self.wait_for_rows(commands, error);
     }
 

@@ -72,11 +72,11 @@ impl<S: Store> Core<S> {
     /// Whoever asked for a job is told that nobody knows what became of it. All else is decided anew, by the rows as they are.
     pub(super) fn leave_untold(&mut self, prepared: Prepared) {
         tracing::error!(jobs = prepared.batch.jobs.len(), "a batch is too old to be tried again: {UNTOLD}");
-        self.take_back_hellos(&prepared.round);
-        self.noticed.read_again(prepared.round.heeded);
+        let Prepared { commands, mut round, .. } = prepared;
+        self.take_back(&mut round);
         self.forget_everything();
         let mut others = Vec::new();
-        for command in prepared.commands {
+        for command in commands {
             match command {
                 Command::Submit(_, reply) => drop(reply.send(Err(SubmitError::Internal(UNTOLD.to_owned())))),
                 Command::Again(_, reply) => {

@@ -21,6 +21,8 @@ pub(crate) struct Hand {
     worker: WorkerId,
     ledger: Ledger,
     link: LinkId,
+    /// Of its welcome.
+    epoch: u64,
     queue: mpsc::Receiver<LinkOut>,
 }
 
@@ -53,9 +55,10 @@ impl Hand {
     async fn connect(site: &Site, worker: WorkerId, hello: Hello) -> Hand {
         let (sender, queue) = LinkSender::channel();
         let link = LinkId(site.next_link());
-        let mut hand = Hand { worker, ledger: site.app.ledger.clone(), link, queue };
+        let mut hand = Hand { worker, ledger: site.app.ledger.clone(), link, epoch: 0, queue };
         hand.send(LinkEvent::Hello { link, worker, hello: Box::new(hello), sender }).await;
-        assert!(matches!(hand.message().await, ServerMessage::Welcome(_)));
+        let ServerMessage::Welcome(welcome) = hand.message().await else { panic!("a welcome comes first") };
+        hand.epoch = welcome.epoch;
         hand
     }
 
@@ -76,7 +79,7 @@ impl Hand {
             events: 0,
             unsure: false,
         };
-        let hello = Hello { held: vec![held], offline_ms, ..hello("w", 1) };
+        let hello = Hello { held: vec![held], offline_ms, last_epoch: self.epoch, ..hello("w", 1) };
         Hand::connect(site, self.worker, hello).await
     }
 

@@ -330,7 +330,8 @@ impl<S: Store> Desk<S> {
         held: Vec<HeldAttempt>,
     ) -> Mailbox {
         let session = Uuid::from_u128(self.session);
-        self.knock(id, Hello { session, ..hello(name, tags, slots, held) }).welcomed()
+        let last_epoch = self.core().store_mut().worker(id).expect("readable").expect("enrolled").epoch.0;
+        self.knock(id, Hello { session, last_epoch, ..hello(name, tags, slots, held) }).welcomed()
     }
 
     /// Says hello; whether the door opens is another matter.

@@ -57,6 +57,11 @@ impl<S> Faulty<S> {
         Faulty { inner, away, mute, blind, moody, shy, kinless, absent, shared: false }
     }
 
+    /// Refuses so many of the next batches.
+    pub(crate) fn moody(inner: S, moody: Arc<AtomicU32>) -> Faulty<S> {
+        Faulty { moody, ..Faulty::kind(inner) }
+    }
+
     /// Commits what is next, and does not say so, whenever this is set.
     pub(crate) fn mute(inner: S, mute: Arc<AtomicBool>) -> Faulty<S> {
         Faulty { mute, ..Faulty::kind(inner) }

@@ -81,7 +81,7 @@ fn copies_and_old_folders_are_refused() {
         Hello { machine: "elsewhere".to_owned(), hostname: "there".to_owned(), ..own() },
         Hello { state_id: Uuid::from_u128(5), ..own() },
         // It was further than that: it has spoken on the second link.
-        Hello { last_epoch: first, ..own() },
+        Hello { last_epoch: first, session: Uuid::from_u128(9), ..own() },
     ] {
         let (code, message) = desk.knock(w.worker, stranger).refused().expect("refused at once");
         assert_eq!(code, RefusedCode::DuplicateIdentity, "{message}");

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use protocol::attempt::{AttemptSpec, End, Ticket};
-use protocol::link::{HeldAttempt, HeldState, LogHeader, Loss, MissingCause, ServerMessage, WorkerMessage};
+use protocol::link::{HeldAttempt, HeldState, Hello, LogHeader, Loss, MissingCause, ServerMessage, WorkerMessage};
 use protocol::log::{BlockEncoder, LineEnd, Stream};
 use server::dispatch::LinkId;
 use server::ledger::{Command, LinkEvent, LinkSender};
@@ -373,8 +373,8 @@ fn what_is_missing_is_counted_once_however_many_hellos_come_at_a_time() {
     send(&mut desk, &mut w, spec.ticket, 1, 3, false);
     let held = HeldAttempt { log_first_seq: 8, log_last_seq: 9, ..running(&spec) };
     let greeting = |link| {
-        let hello = Box::new(hello("w", "script", 1, vec![held.clone()]));
-        let (sender, _) = LinkSender::channel();
+        let hello = Hello { last_epoch: w.welcome.epoch, ..hello("w", "script", 1, vec![held.clone()]) };
+        let (hello, (sender, _)) = (Box::new(hello), LinkSender::channel());
         Command::Link(LinkEvent::Hello { link: LinkId(link), worker: w.worker, hello, sender })
     };
     desk.round(vec![greeting(77), greeting(78)]);

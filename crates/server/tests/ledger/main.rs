@@ -13,6 +13,7 @@ mod cleanups;
 mod crossing;
 mod crowds;
 mod dispatch;
+mod dropped;
 mod faults;
 mod fleet;
 mod groups;

@@ -81,7 +81,8 @@ fn a_worker_that_could_not_read_all_it_has_proves_nothing() {
     let mut desk = Desk::new();
     let (w, job, _) = started(&mut desk);
     // Its old link was not even seen to end.
-    let partial = Hello { scan_complete: false, ..hello("w", "script", 1, Vec::new()) };
+    let last_epoch = w.welcome.epoch;
+    let partial = Hello { last_epoch, scan_complete: false, ..hello("w", "script", 1, Vec::new()) };
     let w = desk.knock(w.worker, partial).welcomed();
     desk.check(job, "recovering: recovering");
     desk.pass(SECOND * 60);
