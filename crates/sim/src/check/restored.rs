@@ -133,7 +133,7 @@ impl Restored {
             let place = Place { job: row.job, step: row.ix };
             let Some(step) = rows.step(place) else { continue };
             let begins = row.state == "queued" || (row.state == "running" && row.attempt.is_none());
-            if !begins || step.since != now {
+            if !begins || !step.moved {
                 continue;
             }
             if let Some(wrong) = self.forbids(ears, (rows, plans), place) {

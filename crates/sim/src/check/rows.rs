@@ -79,6 +79,8 @@ pub(crate) struct StepSeen {
     pub attempts: Vec<AttemptId>,
     /// Since when it is in this state.
     pub since: Duration,
+    /// The last batch that wrote it has changed that.
+    pub moved: bool,
     /// Since when the row says that its worker is cut off.
     pub cut_since: Option<Duration>,
     /// Its job was told that the database was restored, before this was over.
@@ -316,7 +318,7 @@ impl Rows {
     fn take_step(&mut self, now: Duration, row: &StepRow) {
         let Some(job) = self.jobs.get_mut(&row.job) else { return };
         let before = job.steps.remove(&row.ix);
-        let since = before.as_ref().filter(|step| step.state == row.state).map_or(now, |step| step.since);
+        let unmoved = before.as_ref().filter(|step| step.state == row.state).map(|step| step.since);
         let cut_since = before.as_ref().and_then(|step| step.cut_since);
         let begins = row.state == "running" && before.as_ref().is_some_and(|step| step.state == "queued");
         let yeses = before.as_ref().and_then(|step| step.yeses).filter(|_| !begins && row.check_at.is_some());
@@ -325,7 +327,8 @@ impl Rows {
             state: row.state,
             is_final: row.check_at.is_none(),
             error_code: row.error_code,
-            since,
+            since: unmoved.unwrap_or(now),
+            moved: unmoved.is_none(),
             cut_since: row.disconnected_at.map(|_| cut_since.unwrap_or(now)),
             was_doubted: before.as_ref().is_some_and(|step| step.was_doubted),
             yeses,

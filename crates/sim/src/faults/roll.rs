@@ -159,7 +159,7 @@ const KINDS: [Kind; 49] = [
 ];
 
 /// Kinds that came later, with dice of their own: what else a seed has stays as it is. New ones go to the end.
-const LATER: [Kind; 9] = [
+const LATER: [Kind; 11] = [
     timed("rolling-upgrade", 4, |roll| FaultKind::RollingUpgrade { down: roll.down(), pause: roll.pause() }),
     timed("pull-plug", 12, |roll| FaultKind::PullPlug { host: roll.host(), time: roll.time() }),
     Kind {
@@ -174,13 +174,6 @@ const LATER: [Kind; 9] = [
     timed("lose-commits", 4, |roll| FaultKind::LoseCommits { count: roll.commits() }),
     timed("cut-holder", 8, Roll::cut_holder),
     timed("fail-over", 2, |roll| FaultKind::FailOver { count: roll.commits(), after: roll.pause() }),
-];
-
-/// Each of them comes in so many worlds: three in ten have none of them, and few have more than two.
-const LATER_SHARE: f64 = 0.12;
-
-/// What takes away from what is promised otherwise, and is not explained in full yet: worlds have it where it is asked for.
-const RARE: [Kind; 3] = [
     timed("flaky", 6, |roll| FaultKind::Flaky {
         server: roll.server(),
         one_in: roll.dice.between(3, 60),
@@ -188,13 +181,18 @@ const RARE: [Kind; 3] = [
         time: roll.time(),
     }),
     timed("restore-older", 2, Roll::restore_older),
-    Kind {
-        name: "lose-commits-at-message",
-        most: 4,
-        make: |roll| FaultKind::LoseCommits { count: roll.commits() },
-        moments: &MESSAGES,
-    },
 ];
+
+/// Each of them comes in so many worlds: one in four has none of them, and few have more than two.
+const LATER_SHARE: f64 = 0.12;
+
+/// What takes away from what is promised otherwise, and is not explained in full yet: worlds have it where it is asked for.
+const RARE: [Kind; 1] = [Kind {
+    name: "lose-commits-at-message",
+    most: 4,
+    make: |roll| FaultKind::LoseCommits { count: roll.commits() },
+    moments: &MESSAGES,
+}];
 
 /// What ordinary worlds have in all lengths and at all moments, just as long and just when one kind of mistake would show.
 /// Only [`roll_only`] knows these.
