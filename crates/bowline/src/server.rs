@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use ::server::door::Door;
 use ::server::run::Server;
 use cli::args::ServerArgs;
 use spec::config::server::{Database, Postgres, ServerConfig};
@@ -12,6 +13,7 @@ use spec::config::worker::LogFormat;
 use store::StoreError;
 use store_postgres::{Options, PostgresStore};
 use store_sqlite::SqliteStore;
+use tokio::task::JoinError;
 
 use crate::signals::StopSignals;
 use crate::{Failed, limits, logging};
@@ -98,33 +100,60 @@ async fn open(path: &Path) -> Result<SqliteStore, Failed> {
     }
 }
 
-/// A database that is away, or refuses us for now, is waited for: a server that is restarted in an outage is there when it is over.
-async fn open_shared(url: &str, config: &Postgres) -> Result<PostgresStore, Failed> {
+async fn open_shared(url: &str, config: &Postgres) -> Result<PostgresStore, StoreError> {
     let Postgres { pooled, listen, connections } = config.clone();
     let options = Options { pooled, listen, connections: usize::try_from(connections).unwrap_or(usize::MAX) };
-    let (mut pause, mut told) = (AWAY_PAUSE_FIRST, None);
+    let url = url.to_owned();
+    let opening = move || PostgresStore::open_with(&url, &options);
+    let gone = |error: JoinError| StoreError::Unavailable { message: error.to_string() };
+    tokio::task::spawn_blocking(opening).await.map_err(gone)?
+}
+
+/// A database that is away, or refuses us for now, is waited for: a server that is restarted in an outage is there when it is over.
+async fn start_shared(
+    url: &str,
+    config: &ServerConfig,
+    mut door: Door,
+    data: &Path,
+    tasks: Option<&Path>,
+    preset: Option<String>,
+) -> Result<Server, Failed> {
+    let mut patience = Patience { pause: AWAY_PAUSE_FIRST, told: None };
     loop {
-        let (url, options) = (url.to_owned(), options.clone());
-        let opening = move || PostgresStore::open_with(&url, &options);
-        match tokio::task::spawn_blocking(opening).await.map_err(Failed::other)? {
-            Err(StoreError::Unavailable { message }) => remind(message, &mut told),
+        let message = match open_shared(url, &config.postgres).await {
+            Ok(store) => match ::server::run::start(store, &mut door, config, data, tasks, preset.clone()).await {
+                // It was there, and is gone again, or takes nothing.
+                Err(error) if error.is_away() => error.to_string(),
+                started => return started.map_err(Failed::other),
+            },
+            Err(StoreError::Unavailable { message }) => message,
             // An address, or what is behind it, that will be the same next time.
             Err(StoreError::Refused { message }) => return Err(Failed::usage(message)),
-            opened => return opened.map_err(Failed::other),
-        }
-        tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(AWAY_PAUSE_MAX);
+            Err(error) => return Err(Failed::other(error)),
+        };
+        door.say(format!("it waits for its database: {message}"));
+        patience.wait(message).await;
     }
 }
 
-/// Says what is waited for: when it is something new, and now and then.
-fn remind(message: String, told: &mut Option<(String, Instant)>) {
-    if told.as_ref().is_some_and(|(last, at)| *last == message && at.elapsed() < REMIND_EVERY) {
-        tracing::debug!(message, "still waiting for the database");
-        return;
+struct Patience {
+    pause: Duration,
+    /// What was said last, and when.
+    told: Option<(String, Instant)>,
+}
+
+impl Patience {
+    /// Says what is waited for, when it is something new and now and then, and waits.
+    async fn wait(&mut self, message: String) {
+        if self.told.as_ref().is_some_and(|(last, at)| *last == message && at.elapsed() < REMIND_EVERY) {
+            tracing::debug!(message, "still waiting for the database");
+        } else {
+            tracing::warn!("waiting for the database, to start when it is there: {message}");
+            self.told = Some((message, Instant::now()));
+        }
+        tokio::time::sleep(self.pause).await;
+        self.pause = (self.pause * 2).min(AWAY_PAUSE_MAX);
     }
-    tracing::warn!("waiting for the database, to start when it is there: {message}");
-    *told = Some((message, Instant::now()));
 }
 
 /// Opens the store that the config names and starts a server on it.
@@ -133,20 +162,13 @@ pub(crate) async fn start(config: &ServerConfig, data: &Path, tasks: Option<&Pat
     // Inputs and logs are nobody else's business.
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(data).map_err(folder)?;
     let preset = std::env::var("BOWLINE_ADMIN_TOKEN").ok().filter(|token| !token.is_empty());
-    let started = match &config.database {
+    let mut door = ::server::run::listen(config).await.map_err(Failed::other)?;
+    match &config.database {
         Database::Sqlite(path) => {
             let path = path.as_ref().map_or_else(|| data.join("bowline.db"), PathBuf::from);
-            ::server::run::start(open(&path).await?, config, data, tasks, preset).await
+            let store = open(&path).await?;
+            ::server::run::start(store, &mut door, config, data, tasks, preset).await.map_err(Failed::other)
         }
-        Database::Postgres(url) => loop {
-            let store = open_shared(url, &config.postgres).await?;
-            match ::server::run::start(store, config, data, tasks, preset.clone()).await {
-                // It was there, and is gone again: that is waited for as before the start.
-                Err(error) if error.is_away() => remind(error.to_string(), &mut None),
-                started => break started,
-            }
-            tokio::time::sleep(AWAY_PAUSE_FIRST).await;
-        },
-    };
-    started.map_err(Failed::other)
+        Database::Postgres(url) => start_shared(url, config, door, data, tasks, preset).await,
+    }
 }

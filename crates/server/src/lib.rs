@@ -3,6 +3,7 @@
 //! * [`ledger`]: the one way in, and the only caller of `engine::apply`.
 //! * [`dispatch`]: which queued step goes to which worker.
 //! * [`link`]: the workers' WebSockets. [`http`]: the API.
+//! * [`door`]: the socket while the database is waited for.
 //! * [`explain`]: why a job is where it is.
 //! * [`retention`]: what is old goes.
 //! * [`tasks`]: the task folder and pushed tasks. [`schedule`]: what starts jobs by itself. [`access`]: tokens.
@@ -14,6 +15,7 @@ pub mod bus;
 pub mod clock;
 pub mod courier;
 pub mod dispatch;
+pub mod door;
 pub mod explain;
 pub mod http;
 pub mod ledger;

@@ -11,7 +11,6 @@ use engine::definition::HookWork;
 use protocol::link::LinkSettings;
 use spec::config::server::ServerConfig;
 use store::{Store, StoreError};
-use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
@@ -20,6 +19,7 @@ use crate::app::App;
 use crate::artifacts::{self, Depot, DepotLimits, InstallationError, SweepTerms};
 use crate::bus::Bus;
 use crate::clock::{Anchor, Clock};
+use crate::door::Door;
 use crate::ledger::{self, Core, CoreConfig, Definitions, MassLoss, SweepRules};
 use crate::metrics::Metrics;
 use crate::random::Random;
@@ -71,19 +71,22 @@ impl StartError {
     }
 }
 
+/// Listens at the configured address. First of all: whoever cannot must not touch the database.
+pub async fn listen(config: &ServerConfig) -> Result<Door, StartError> {
+    let cannot = |source| StartError::Listen { address: config.listen.clone(), source };
+    Door::listen(&config.listen).await.map_err(cannot)
+}
+
 /// Starts on `store`. `data` holds `admin.token`; `preset` is the first admin token, if the operator chose it.
 pub async fn start<S: Store + 'static>(
     mut store: S,
+    door: &mut Door,
     config: &ServerConfig,
     data: &Path,
     tasks: Option<&Path>,
     preset: Option<String>,
 ) -> Result<Server, StartError> {
-    let listen = |source| StartError::Listen { address: config.listen.clone(), source };
-    // First of all: whoever cannot listen must not touch the database.
-    let listener = TcpListener::bind(&config.listen).await.map_err(listen)?;
-    let address = listener.local_addr().map_err(listen)?;
-
+    let address = door.address;
     let (artifacts, is_ours) = open_depot(config, data, &artifacts::id_of(&mut store)?)?;
     let artifacts = Arc::new(artifacts);
     let (bus, metrics, definitions) = (Bus::default(), Arc::new(Metrics::default()), Arc::new(Definitions::default()));
@@ -108,10 +111,9 @@ pub async fn start<S: Store + 'static>(
     let secrets = Arc::new(Secrets::new(data, reader.clone()));
     let core = core.with_post(post).with_secrets(secrets.clone());
     let pushed_before = reader.tasks()?;
-    // From here on there is a thread that is not to be left alone: whatever the database does, it is waited for.
-    let (ledger, thread) = ledger::start(core, clock.clone(), bell).map_err(StartError::Thread)?;
-
     let (stop, shutdown) = watch::channel(false);
+    // From here on there is a thread that is not to be left alone: whatever the database does, it is waited for.
+    let (ledger, thread) = ledger::start(core, clock.clone(), bell, shutdown.clone()).map_err(StartError::Thread)?;
     let access = Arc::new(Access::new(ledger.clone(), reader.clone(), clock.clone(), shared));
     let admin_token = bootstrap(&access, data, preset.as_deref()).await?;
     let defaults = &config.defaults;
@@ -146,6 +148,8 @@ pub async fn start<S: Store + 'static>(
     });
     let links = link::routes(config.recovery.link_ping).with_state(app.clone());
     let router = http::router(app.clone()).merge(links);
+    let cannot = |source| StartError::Listen { address: config.listen.clone(), source };
+    let listener = door.open().await.map_err(cannot)?;
     let serving = tokio::spawn(http::serve(listener, router, http::Limits::default(), shutdown));
     Ok(Server { address, admin_token, app, stop, serving, ledger: thread })
 }
@@ -196,7 +200,7 @@ impl Server {
         self.app.ledger.inspect(busy).await.unwrap_or(0)
     }
 
-    /// Ends requests, streams and links, then commits all that was sent before.
+    /// Ends requests, streams and links, then commits all that was sent before, if the database takes it soon.
     pub async fn stop(self) {
         // Whoever listens has to hear it; if nobody does, all have ended already.
         let _ = self.stop.send(true);

@@ -22,7 +22,7 @@ pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
 const LOOK_WITHIN: Duration = Duration::from_secs(1);
 
 /// The process answers; nothing else is looked at, so that trouble elsewhere gets nobody killed.
-pub(super) async fn healthz() -> Response {
+pub(crate) async fn healthz() -> Response {
     answer(StatusCode::OK, &Health { status: "ok".to_owned(), version: VERSION.to_owned() })
 }
 

@@ -57,6 +57,7 @@ use crate::app::App;
 
 pub use error::ApiError;
 pub use guard::bearer;
+pub(crate) use health::healthz;
 pub use names::WorkerNames;
 pub use retention::shown;
 pub use serve::{Limits, serve};
@@ -118,7 +119,7 @@ pub fn router(app: Arc<App>) -> Router {
 }
 
 /// JSON with a status.
-fn answer<T: Serialize>(status: StatusCode, body: &T) -> Response {
+pub(crate) fn answer<T: Serialize>(status: StatusCode, body: &T) -> Response {
     match serde_json::to_vec(body) {
         Ok(json) => (status, [(header::CONTENT_TYPE, "application/json")], json).into_response(),
         Err(error) => ApiError::internal(&error).into_response(),

@@ -1,5 +1,6 @@
 //! The ledger's thread: takes what is there, lets [`Core`] decide and commit it, and takes what came meanwhile.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -8,6 +9,7 @@ use store::{Bell, Store};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 use tokio::time::timeout;
 
+use crate::app::stopped;
 use crate::clock::{Anchor, Clock};
 
 use super::command::{Command, LinkEvent, LogFrame};
@@ -31,6 +33,10 @@ const ROUND_LOG_FRAMES_MAX: usize = 1_000;
 /// Waits between tries while the database is away.
 const RETRY_FIRST: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_secs(2);
+
+/// How long a server that is to stop goes on trying to write what it has decided. Nobody was told of that, and workers say
+/// again what they said; but who waits for an answer is better off with one.
+const STOP_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Machines' clocks drift apart by less than a millisecond in this time.
 const AGREE_EVERY: Duration = Duration::from_secs(5);
@@ -156,11 +162,13 @@ impl Ledger {
     }
 }
 
-/// Starts the thread. It ends when every [`Ledger`] is gone and all that was sent is committed. `bell`: how other servers are woken.
+/// Starts the thread. It ends when every [`Ledger`] is gone and all that was sent is committed, or cannot be: after `shutdown` a
+/// database that is away is not waited for. `bell`: how other servers are woken.
 pub fn start<S: Store + 'static>(
     core: Core<S>,
     clock: Arc<Clock>,
     bell: Option<Arc<dyn Bell>>,
+    shutdown: watch::Receiver<bool>,
 ) -> std::io::Result<(Ledger, JoinHandle<()>)> {
     let (commands, command_queue) = mpsc::channel(COMMANDS_MAX);
     let (logs, log_queue) = mpsc::unbounded_channel();
@@ -177,7 +185,9 @@ pub fn start<S: Store + 'static>(
         }));
     }
     let agreed = Instant::now();
-    let worker = Loop { core, clock, bell, agreed, commands: command_queue, logs: log_queue, troubles };
+    let (commands_in, logs_in) = (command_queue, log_queue);
+    let worker =
+        Loop { core, clock, bell, agreed, commands: commands_in, logs: logs_in, troubles, shutdown, gives_up_at: None };
     let thread = std::thread::Builder::new().name("ledger".to_owned()).spawn(move || {
         let _guard = AbortOnPanic;
         runtime.block_on(worker.run());
@@ -206,6 +216,9 @@ struct Loop<S> {
     commands: mpsc::Receiver<Command>,
     logs: mpsc::UnboundedReceiver<WaitingLog>,
     troubles: watch::Sender<Trouble>,
+    shutdown: watch::Receiver<bool>,
+    /// The server is to stop, and its database is away.
+    gives_up_at: Option<Instant>,
 }
 
 /// A log frame in the queue, with its part of the room there.
@@ -223,21 +236,29 @@ impl WaitingLog {
 impl<S: Store> Loop<S> {
     async fn run(mut self) {
         while let Some(round) = self.gather().await {
-            self.carry_out(round).await;
-            let mut pieces = false;
-            while let Some(piece) = self.core.take_split() {
-                self.carry_out(piece).await;
-                pieces = true;
-            }
-            if pieces {
-                // Pieces hand nothing out; what they queued goes out now.
-                self.carry_out(Vec::new()).await;
+            if self.carry_out_all(round).await.is_break() {
+                // As if it had crashed: the rows are the truth, and whoever is not answered asks again.
+                return tracing::error!("the server stops without its database: what it was told last is not written");
             }
             self.tidy();
         }
         if let Err(error) = self.core.leave() {
             tracing::warn!(%error, "the other servers were not told that this one goes; they will see it");
         }
+    }
+
+    async fn carry_out_all(&mut self, round: Vec<Command>) -> ControlFlow<()> {
+        self.carry_out(round).await?;
+        let mut pieces = false;
+        while let Some(piece) = self.core.take_split() {
+            self.carry_out(piece).await?;
+            pieces = true;
+        }
+        if pieces {
+            // Pieces hand nothing out; what they queued goes out now.
+            self.carry_out(Vec::new()).await?;
+        }
+        ControlFlow::Continue(())
     }
 
     /// Asks the clock that all servers have in common, now and then. One that cannot be asked now is asked with the next round.
@@ -299,7 +320,8 @@ impl<S: Store> Loop<S> {
         }
     }
 
-    async fn carry_out(&mut self, round: Vec<Command>) {
+    /// Breaks off where the database is away and the server is to stop.
+    async fn carry_out(&mut self, round: Vec<Command>) -> ControlFlow<()> {
         let (started, swept) = (Instant::now(), self.core.swept_at());
         self.core.begin(round, self.clock.tick());
         let mut pause = RETRY_FIRST;
@@ -313,7 +335,7 @@ impl<S: Store> Loop<S> {
             if self.troubles.send_replace(Some(error.to_string().into())).is_none() {
                 tracing::error!(%error, "the database is away; the server waits for it");
             }
-            tokio::time::sleep(pause).await;
+            self.wait(pause).await?;
             pause = (pause * 2).min(RETRY_MAX);
         }
         self.clock.catch_up(self.core.now());
@@ -327,6 +349,21 @@ impl<S: Store> Loop<S> {
         // Nobody is woken by a round that went well like the one before.
         if self.troubles.send_if_modified(|trouble| trouble.take().is_some()) {
             tracing::info!("the database is back");
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Before the next try; but not for ever, once the server is to stop.
+    async fn wait(&mut self, pause: Duration) -> ControlFlow<()> {
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = stopped(&mut self.shutdown), if self.gives_up_at.is_none() => {
+                self.gives_up_at = Some(Instant::now() + STOP_PATIENCE);
+            }
+        }
+        match self.gives_up_at {
+            Some(at) if at <= Instant::now() => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
         }
     }
 }

@@ -120,7 +120,8 @@ fn app(folder: &Path, rules: Rules, shutdown: watch::Receiver<bool>) -> App {
     let clock = Arc::new(Clock::starting_at(engine::Time(0)));
     let (definitions, bus, metrics) = (Arc::new(Definitions::default()), Bus::default(), Arc::new(Metrics::default()));
     let secrets = Arc::new(Secrets::new(folder, reader.clone()));
-    let ledger = ledger(store, secrets.clone(), rules, &definitions, &bus, &metrics, &clock);
+    let tools = (&definitions, &bus, &metrics);
+    let ledger = ledger(store, secrets.clone(), rules, tools, &clock, shutdown.clone());
     let tasks = TaskRegistry::new(
         DefinitionSettings::default(),
         Some(folder.join("tasks")),
@@ -150,10 +151,9 @@ fn ledger(
     store: SqliteStore,
     secrets: Arc<Secrets>,
     rules: Rules,
-    definitions: &Arc<Definitions>,
-    bus: &Bus,
-    metrics: &Arc<Metrics>,
+    (definitions, bus, metrics): (&Arc<Definitions>, &Bus, &Arc<Metrics>),
     clock: &Arc<Clock>,
+    shutdown: watch::Receiver<bool>,
 ) -> Ledger {
     let config = CoreConfig {
         address: String::new(),
@@ -176,5 +176,5 @@ fn ledger(
     let core = Core::new(store, config, definitions.clone(), bus.clone(), metrics.clone(), random, clock.tick())
         .expect("the ledger starts")
         .with_secrets(secrets);
-    ledger::start(core, clock.clone(), None).expect("a thread").0
+    ledger::start(core, clock.clone(), None, shutdown).expect("a thread").0
 }

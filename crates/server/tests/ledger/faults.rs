@@ -797,7 +797,9 @@ async fn ask_while(ledger: &Ledger, then: impl FnOnce()) -> Result<Submitted, Le
 async fn nobody_is_kept_waiting_while_the_database_is_away() {
     let (mut desk, away) = desk();
     let core = desk.core.take().expect("the server runs");
-    let (ledger, _thread) = ledger::start(core, Arc::new(Clock::starting_at(desk.now)), None).expect("a thread");
+    let (_stop, stays) = tokio::sync::watch::channel(false);
+    let clock = Arc::new(Clock::starting_at(desk.now));
+    let (ledger, _thread) = ledger::start(core, clock, None, stays).expect("a thread");
     let asked_before = ask_while(&ledger, || away.store(true, Ordering::Relaxed));
     let asked_after = async {
         while ledger.is_healthy() {

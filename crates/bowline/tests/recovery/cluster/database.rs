@@ -1,6 +1,7 @@
 //! The database that all servers share crashes, is away, is slow, or is full.
 
 use std::collections::BTreeMap;
+use std::net::TcpStream;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -154,6 +155,51 @@ fn a_server_whose_database_crashes_while_it_starts_waits_for_it() {
         town.house.bowline(&["jobs"]).ok();
         assert!(server.stop().success());
     }
+}
+
+#[test]
+fn a_server_that_starts_without_its_database_says_so_and_stops_when_it_is_told_to() {
+    let mut postgres = Postgres::start(&[]);
+    let mut town = Town::on(&postgres.url(), "30");
+    town.settle("a");
+    postgres.stop();
+    let listens = |town: &Town| TcpStream::connect(town.place("a")).is_ok().then_some(());
+    let waiting = town.launch("a");
+    await_that("it listens", || listens(&town));
+    assert_eq!(town.get("a", "/healthz").0, 200, "nobody should kill it for that");
+    await_that("it says what it waits for", || {
+        let (status, body) = town.get("a", "/readyz");
+        assert_eq!(status, 503, "{body}");
+        body.contains("the server is starting: it waits for its database: ").then_some(())
+    });
+    let (status, body) = town.get("a", "/api/jobs");
+    assert!(status == 503 && body.contains("\"unavailable\""), "{status} {body}");
+    assert!(waiting.stop().success());
+    let waiting = town.launch("a");
+    await_that("it listens", || listens(&town));
+    postgres.start_again();
+    waiting.wait_ready();
+    assert_eq!(town.get("a", "/readyz").0, 200);
+}
+
+/// And whoever could not be written down comes again.
+#[test]
+fn a_server_whose_database_is_away_stops_when_it_is_told_to() {
+    let mut postgres = Postgres::start(&[]);
+    let mut town = Town::on(&postgres.url(), "30");
+    let server = town.start("a");
+    let _worker = town.worker("w", &["a"]);
+    let id = town.house.submit(&counting(&town.house, "effects: writes"));
+    town.house.outside().await_executions(1);
+    await_lines(&town.house, &id);
+    postgres.stop();
+    open_gate(&town.house);
+    await_that("the step has ended", || (town.house.outside().completed() == 1).then_some(()));
+    assert!(server.stop().success());
+    assert!(town.house.read("roles.log").contains("the server stops without its database"));
+    postgres.start_again();
+    let _server = town.start("a");
+    check_ran_once(&town.house, &id);
 }
 
 #[test]
