@@ -96,6 +96,8 @@ pub async fn start<S: Store + 'static>(
     let common = Anchor::ask(|| store.clock())?;
     let clock = Arc::new(Clock::sharing(reader.hearing()?.map(|row| row.mark_at).unwrap_or_default(), common));
     let (bell, shared) = (store.bell(), store.is_shared());
+    // Before others take this server for one that is there.
+    let pushed_before = reader.tasks()?;
     let core_config = CoreConfig { address: address.to_string(), ..core_config(config) };
     let (link, retention) = (core_config.link, core_config.retention.clone());
     let core = Core::new(
@@ -110,7 +112,6 @@ pub async fn start<S: Store + 'static>(
     let (post, parcels) = mpsc::unbounded_channel();
     let secrets = Arc::new(Secrets::new(data, reader.clone()));
     let core = core.with_post(post).with_secrets(secrets.clone());
-    let pushed_before = reader.tasks()?;
     let (stop, shutdown) = watch::channel(false);
     // From here on there is a thread that is not to be left alone: whatever the database does, it is waited for.
     let (ledger, thread) = ledger::start(core, clock.clone(), bell, shutdown.clone()).map_err(StartError::Thread)?;

@@ -81,6 +81,8 @@ pub(crate) struct ServerProcess {
     wake_at: Duration,
     /// The database is away, and the same batch is tried again after this pause.
     retry: Option<Duration>,
+    /// When the first of these tries failed.
+    away_since: Option<Duration>,
     pub replies: Vec<Reply>,
     /// Words to the outside.
     post: mpsc::UnboundedReceiver<ledger::Parcel>,
@@ -170,6 +172,7 @@ impl World {
             turn_is_due: false,
             wake_at: Duration::MAX,
             retry: None,
+            away_since: None,
             replies: Vec::new(),
             post: parcels,
         };
@@ -300,7 +303,10 @@ impl World {
             match process.core.commit() {
                 Commit::Split => continue,
                 Commit::Retry(_) => {
+                    let away_since = *process.away_since.get_or_insert(now);
+                    process.core.send_workers_away(now.saturating_sub(away_since));
                     let pause = process.retry.map_or(RETRY_FIRST, |pause| (pause * 2).min(RETRY_MAX));
+                    self.send_what_was_said(at);
                     self.wait_for_the_database(at, pause);
                     return false;
                 }
@@ -318,7 +324,7 @@ impl World {
                 None => break,
             }
         }
-        process.retry = None;
+        (process.retry, process.away_since) = (None, None);
         process.core.tidy(false);
         true
     }

@@ -81,6 +81,7 @@ fn said_hello(tables: &mut Tables, hello: &WorkerHello, now: Time) -> Result<(),
             unwilling: hello.unwilling,
             features: hello.features.clone(),
             unread: hello.unread,
+            after_loss: hello.after_loss,
         })
     });
     if !greeted {
@@ -151,6 +152,7 @@ fn fresh(worker: &NewWorker, now: Time, allowed_tags: Vec<String>) -> WorkerRow 
         unwilling: false,
         features: Vec::new(),
         unread: false,
+        after_loss: None,
     }
 }
 

@@ -36,6 +36,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { version: 2, name: "leases", sql: include_str!("../migrations/0002_leases.sql"), min_reader: 1 },
     Migration { version: 3, name: "unread", sql: include_str!("../migrations/0003_unread.sql"), min_reader: 1 },
     Migration { version: 4, name: "durations", sql: include_str!("../migrations/0004_durations.sql"), min_reader: 1 },
+    Migration { version: 5, name: "reports", sql: include_str!("../migrations/0005_reports.sql"), min_reader: 1 },
 ];
 
 /// Brings the database at this address up to date, as opening it does. Others may do the same at the same time, and servers run.

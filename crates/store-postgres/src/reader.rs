@@ -569,6 +569,7 @@ pub(crate) fn worker_row(row: &Row) -> Read<WorkerRow> {
         unwilling: get(row, 23)?,
         features: values::tags(row, 24)?,
         unread: get(row, 25)?,
+        after_loss: get::<Option<i64>>(row, 26)?.map(i64::cast_unsigned),
     })
 }
 

@@ -105,6 +105,7 @@ fn hellos<'a>(writes: &mut Writes<'a>, batch: &'a Batch) -> Result<(), StoreErro
         column(&rows, |hello| hello.unwilling),
         column(&rows, |hello| tags_text(&hello.features)),
         column(&rows, |hello| hello.unread),
+        column(&rows, |hello| hello.after_loss.map(u64::cast_signed)),
         param(batch.now.0),
     ];
     writes.train.add(sql::WORKER_HELLO, params);

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
 use store::read::OutboxView;
-use store::rows::{NewWorker, QueuedStep, SecretRow, ServerRow, StoredJob, TaskRow, TokenRow, TriggerRow, WorkerRow};
+use store::rows::{
+    NewWorker, OpenJob, QueuedStep, SecretRow, ServerRow, StoredJob, TaskRow, TokenRow, TriggerRow, WorkerRow,
+};
 use store::{
     Batch, Bell, Cleared, Committed, Due, DueLog, Enrolled, Found, HeldStep, Piece, Reader, Store, StoreError, Strays,
     Tenure, Wanted,
@@ -173,9 +175,11 @@ impl Store for PostgresStore {
         self.work(async |session| reader::stored_jobs(session, ids).await)
     }
 
-    fn open_among(&mut self, ids: &[JobId]) -> Result<Vec<JobId>, StoreError> {
+    fn open_among(&mut self, ids: &[JobId]) -> Result<Vec<OpenJob>, StoreError> {
         let ids: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
-        self.list(sql::OPEN_AMONG, &[param(ids)], |row| values::job(row, 0))
+        self.list(sql::OPEN_AMONG, &[param(ids)], |row| {
+            Ok(OpenJob { id: values::job(row, 0)?, has_queued: get(row, 1)? })
+        })
     }
 
     fn place_of(&mut self, attempt: AttemptId) -> Result<Option<(JobId, StepIx)>, StoreError> {

@@ -65,6 +65,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { version: 19, name: "leases", sql: include_str!("../migrations/0019_leases.sql"), min_reader: 17 },
     Migration { version: 20, name: "unread", sql: include_str!("../migrations/0020_unread.sql"), min_reader: 17 },
     Migration { version: 21, name: "durations", sql: include_str!("../migrations/0021_durations.sql"), min_reader: 17 },
+    Migration { version: 22, name: "reports", sql: include_str!("../migrations/0022_reports.sql"), min_reader: 17 },
 ];
 
 /// Brings the database in this file up to date, as opening it does. Nobody else may have it.

@@ -584,6 +584,7 @@ pub(crate) fn worker_row(row: &Row<'_>) -> rusqlite::Result<WorkerRow> {
         unwilling: row.get(23)?,
         features: values::tags(row, 24)?,
         unread: row.get(25)?,
+        after_loss: row.get::<_, Option<i64>>(26)?.map(i64::cast_unsigned),
     })
 }
 

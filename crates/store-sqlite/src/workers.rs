@@ -33,6 +33,7 @@ pub(crate) fn said_hello(tx: &Transaction<'_>, batch: &Batch) -> Result<(), Fail
             hello.unwilling,
             tags_text(&hello.features),
             hello.unread,
+            hello.after_loss.map(u64::cast_signed),
         ])?;
         if updated == 0 {
             return Err(too_late(tx, hello)?);

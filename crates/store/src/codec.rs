@@ -11,9 +11,10 @@ use engine::attempt::{Attempt, Cleanup};
 use engine::definition::Definition;
 use engine::event::{About, AttemptNews, Note, OfferNews};
 use engine::job::{Counts, Header, Job, Step};
-use engine::{JobId, StepIx};
+use engine::state::Queued;
+use engine::{JobId, State, StateName, StepIx};
 
-use crate::rows::{AttemptRow, EventRow, JobRow, StepRow, StoredJob};
+use crate::rows::{AttemptRow, EventRow, JobRow, LoadedStep, StepRow, StoredJob};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Corrupt {
@@ -95,6 +96,12 @@ pub fn step_row(job: JobId, ix: StepIx, name: &str, step: &Step) -> StepRow {
         artifacts: step.artifacts.map(|set| step::hex(&set.id)),
         data: step::encode(step),
     }
+}
+
+/// Whether it waits for a worker and was offered to none. One that cannot be understood is for whoever reads all of it to say.
+pub fn may_be_offered(row: &LoadedStep) -> bool {
+    let offered = |step: &Step| !matches!(step.state, State::Queued(Queued { offer: None, .. }));
+    row.state == StateName::Queued.word() && !step::decode(row).is_ok_and(|step| offered(&step))
 }
 
 pub fn attempt_row(job: JobId, attempt: &Attempt) -> AttemptRow {

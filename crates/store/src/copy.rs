@@ -314,6 +314,7 @@ pub const TABLES: &[Table] = &[
             flag("unwilling"),
             text("features"),
             flag("unread"),
+            number("after_loss"),
         ],
     },
     Table {

@@ -27,6 +27,8 @@ pub mod conformance;
 
 use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
 
+use rows::OpenJob;
+
 pub use ahead::{Found, Record, Wanted};
 pub use batch::{
     Admission, Batch, Beats, Committed, JobWrite, LogAppend, LogClose, LogDeadline, LogMark, Mark, TriggerWrite,
@@ -61,12 +63,12 @@ pub trait Store: Send {
     }
 
     /// Those of these jobs that are on record and not over; also one that cannot be understood.
-    fn open_among(&mut self, ids: &[JobId]) -> Result<Vec<JobId>, StoreError> {
+    fn open_among(&mut self, ids: &[JobId]) -> Result<Vec<OpenJob>, StoreError> {
         let mut open = Vec::new();
-        for id in ids {
-            match self.load_job(*id) {
-                Ok(stored) => open.extend(stored.filter(|stored| stored.job.is_open()).map(|stored| stored.job.id)),
-                Err(StoreError::Corrupt(_)) => open.push(*id),
+        for id in ids.iter().copied() {
+            match self.load_job(id) {
+                Ok(stored) => open.extend(stored.as_ref().and_then(OpenJob::of)),
+                Err(StoreError::Corrupt(_)) => open.push(OpenJob { id, has_queued: true }),
                 Err(error) => return Err(error),
             }
         }

@@ -6,6 +6,8 @@ use engine::job::Parent;
 use engine::{AttemptId, Clocks, Epoch, Fence, Heard, JobId, StepIx, Time, WorkerId};
 use uuid::Uuid;
 
+use crate::codec;
+
 /// A task's text as it was submitted, stored once for all jobs that share it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DefinitionRow {
@@ -247,6 +249,21 @@ pub struct LoadedStep {
     pub data: String,
 }
 
+/// A job that is not over, as somebody sees it who has nothing of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct OpenJob {
+    pub id: JobId,
+    /// A step of it waits for a worker, and was offered to none.
+    pub has_queued: bool,
+}
+
+impl OpenJob {
+    pub(crate) fn of(stored: &StoredJob) -> Option<OpenJob> {
+        let has_queued = || stored.steps.iter().any(codec::may_be_offered);
+        stored.job.is_open().then(|| OpenJob { id: stored.job.id, has_queued: has_queued() })
+    }
+}
+
 /// One entry of the dispatcher's queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueuedStep {
@@ -339,6 +356,8 @@ pub struct WorkerHello {
     pub features: Vec<String>,
     /// It could not read all that it has, and may have more than it said.
     pub unread: bool,
+    /// The last loss of commits that its server knew of when it let it in.
+    pub after_loss: Option<u64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -384,6 +403,8 @@ pub struct WorkerRow {
     pub features: Vec<String>,
     /// It could not read all that it has when it last came.
     pub unread: bool,
+    /// The last loss of commits that its server knew of then: by that it was asked for all that it keeps.
+    pub after_loss: Option<u64>,
 }
 
 /// What an operator says of a worker.

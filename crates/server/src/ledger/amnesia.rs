@@ -157,6 +157,10 @@ impl<S: Store> Core<S> {
     /// Nothing unsafe starts before all workers have reported, or had the time to.
     fn hold_back(&mut self, loss: Loss, clocks: &Clocks) {
         let rows = self.store.reader().workers().ok();
+        // Another server has noticed it, and asked those who are there, before this one hears of it.
+        let has_come = |row: &WorkerRow| !row.unread && row.after_loss == Some(loss.nonce);
+        let have_come: BTreeSet<WorkerId> =
+            rows.iter().flatten().filter(|row| has_come(row)).map(|row| row.id).collect();
         let mut awaited: Option<BTreeMap<WorkerId, Epoch>> = rows.map(|rows| {
             let remembered = loss.remembered.iter().map(|(worker, epoch)| (WorkerId(*worker), Epoch(*epoch)));
             // A hello of the round in which the loss is noticed is no answer to it, and not in the rows yet.
@@ -168,9 +172,17 @@ impl<S: Store> Core<S> {
         if let Some(before) = self.amnesia.take() {
             until = until.max(before.until);
             // Also who was waited for already, and has no link here any more since it was asked.
-            awaited = awaited.zip(before.awaited).map(|(new, still)| new.into_iter().chain(still).collect());
+            // What it said before it was known that this is lost as well is no answer.
+            awaited = awaited.zip(before.awaited).map(|(mut new, still)| {
+                for (worker, epoch) in still {
+                    let known = new.entry(worker).or_insert(epoch);
+                    *known = epoch.max(*known);
+                }
+                new
+            });
             withheld = before.withheld;
         }
+        awaited.iter_mut().for_each(|awaited| awaited.retain(|worker, _| !have_come.contains(worker)));
         self.amnesia = Some(Amnesia { until, awaited, let_in: BTreeSet::new(), withheld });
         self.known_loss = Some(loss);
     }
@@ -226,6 +238,10 @@ impl<S: Store> Core<S> {
             });
         }
         self.count_connected();
+        // What others have changed since was passed over, also where it concerns those who stay.
+        let words = self.links.values().flat_map(|known| known.words.values());
+        let told = words.map(|word| word.place.job).collect();
+        self.noticed.read_again(told);
         self.check_soon(round.now);
         self.must_look_around = true;
     }

@@ -70,8 +70,7 @@ impl Cache {
     pub(super) fn load_anew(&mut self, ids: &[JobId], store: &mut dyn Store, definitions: &Definitions) {
         ids.iter().for_each(|id| self.drop_job(*id));
         let (mut rest, mut at_once) = (ids, LOADED_FIRST);
-        // Beyond that nothing is kept that is not needed yet.
-        while !rest.is_empty() && self.steps < CACHED_STEPS_MAX {
+        while !rest.is_empty() {
             let (some, later) = rest.split_at(at_once.min(rest.len()));
             let Ok(found) = store.load_jobs(some) else { return };
             let steps: usize = found.iter().map(|stored| stored.steps.len()).sum();

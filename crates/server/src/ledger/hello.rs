@@ -56,7 +56,9 @@ impl<S: Store> Core<S> {
             self.replace_link(old);
         }
         round.left.remove(&worker);
-        let stored = stored(worker, epoch, hello, tags_of(hello, row), self.siblings.me.id);
+        let after_loss = self.last_known_loss();
+        let stored =
+            WorkerHello { after_loss, ..stored(worker, epoch, hello, tags_of(hello, row), self.siblings.me.id) };
         let drain = Drain { operator: row.draining, own: false, caretaker: hello.caretaker };
         self.enter_roster(link, &stored, drain, &believed, round);
         round.hellos.push(stored);
@@ -402,5 +404,6 @@ fn stored(id: WorkerId, epoch: Epoch, hello: &Hello, tags: Vec<String>, server: 
         unwilling: hello.caretaker,
         features: hello.features.iter().take(FEATURES_MAX).cloned().collect(),
         unread: !hello.scan_complete,
+        after_loss: None,
     }
 }

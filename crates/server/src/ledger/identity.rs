@@ -104,6 +104,7 @@ mod tests {
             server: None,
             unwilling: false,
             unread: false,
+            after_loss: None,
             features: Vec::new(),
         }
     }

@@ -26,7 +26,7 @@ use super::identity::{Difference, Judgement, judge};
 use super::round::Round;
 
 /// So many ping intervals without an answer, and who had the link is gone.
-const UNANSWERED_INTERVALS: u32 = 3;
+pub(super) const UNANSWERED_INTERVALS: u32 = 3;
 
 /// Alarms that are remembered, so that each is given once; beyond that some are given again.
 const ALARMS_MAX: usize = 10_000;
@@ -83,6 +83,7 @@ impl<S: Store> Core<S> {
         match (judge(&row, session, hello), linked) {
             // What it says is older than what is known of it.
             (Judgement::Past, _) => {
+                tracing::warn!(%worker, name = hello.name, "a hello came that is older than the worker's last link; it is refused");
                 refuse(&sender, RefusedCode::GoingAway, "the same worker has connected again since");
             }
             (Judgement::Duplicate(difference), _) => self.duplicate(&row, hello, &sender, difference),
@@ -203,8 +204,14 @@ impl<S: Store> Core<S> {
         });
         let asked: Vec<(WorkerId, Epoch, bool)> = rows.collect();
         for (worker, epoch, over) in asked {
-            let Ok(Some(row)) = self.store.worker(worker) else { continue };
-            if row.epoch != epoch || !self.siblings.has_link_of(&row) {
+            let row = match self.store.worker(worker) {
+                Ok(row) => row,
+                Err(error) => {
+                    tracing::debug!(%worker, %error, "a worker's row could not be read; it is tried with the next mark");
+                    continue;
+                }
+            };
+            if row.is_none_or(|row| row.epoch != epoch || !self.siblings.has_link_of(&row)) {
                 self.open_to(worker);
             } else if over {
                 self.turn_away_second(worker);
@@ -212,9 +219,10 @@ impl<S: Store> Core<S> {
         }
     }
 
-    /// When the next of them is due.
+    /// When the next of them is due. Rows are asked with each mark, and no sooner.
     pub(super) fn next_knock(&self, clocks: &Clocks) -> Time {
-        let due = self.knocks.values().map(|knock| clocks.wall(self.until(knock)));
+        let asked = self.knocks.values().filter(|knock| knock.asked_link().is_some());
+        let due = asked.map(|knock| clocks.wall(self.until(knock)));
         due.min().unwrap_or(Time::MAX)
     }
 

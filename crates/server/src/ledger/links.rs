@@ -41,6 +41,8 @@ pub(super) struct Link {
     pub keeps: bool,
     /// The worker was removed: it is to end what it has, say so, and go.
     pub dismissed: bool,
+    /// This server does not reach its database, and the worker was told to go to another one.
+    pub sent_away: bool,
     /// Whether anything was said on it after the hello.
     pub used: bool,
     pub sender: LinkSender,
@@ -68,6 +70,7 @@ impl Link {
             complete: hello.scan_complete,
             keeps: hello.kept.is_some(),
             dismissed: false,
+            sent_away: false,
             used: false,
             sender,
             number: 0,

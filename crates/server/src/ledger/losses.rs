@@ -2,6 +2,8 @@
 //!
 //! Offers are taken back, attempts get their recovery window; see `engine`'s `LinkLost` and `OfferLost`.
 
+use std::time::Duration;
+
 use engine::event::{NoReturn, Ticket};
 use engine::{AttemptId, Epoch, Event, Heard, State, WorkerId};
 use planted::Bug;
@@ -12,7 +14,7 @@ use crate::dispatch::{LinkId, Place};
 
 use super::command::{Command, LinkEvent};
 use super::core::Core;
-use super::knock::refuse;
+use super::knock::{UNANSWERED_INTERVALS, refuse};
 use super::round::Round;
 
 /// Which links are seen to be gone.
@@ -90,6 +92,24 @@ impl<S: Store> Core<S> {
             refuse(&known.sender, RefusedCode::GoingAway, why);
         }
         self.link_closed(link, round);
+    }
+
+    /// This server has not reached its database for so long. Others that do cannot know that it still hears its workers, and give up what
+    /// these run when their windows are over: so they are sent away while there is time, and come to another server. To be called
+    /// again with each try. Their links end as any link does, once there is a database to write that to.
+    pub fn send_workers_away(&mut self, away: Duration) {
+        let patience = Duration::from_millis(self.config.link.ping_ms) * UNANSWERED_INTERVALS;
+        if self.siblings.alone() || away < patience.min(self.config.rules.recovery_window / 2) {
+            return;
+        }
+        for known in self.links.values_mut().filter(|known| !known.sent_away) {
+            known.sent_away = true;
+            refuse(
+                &known.sender,
+                RefusedCode::GoingAway,
+                "this server does not reach its database; connect to another one",
+            );
+        }
     }
 
     /// The backstop behind pings: a worker whose socket answers while its agent says nothing is not there.

@@ -27,6 +27,10 @@ use super::round::{NO_FENCE, Round};
 /// A change elsewhere is seen within this, and what it demands is done within a second.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(500);
 
+/// How long what somebody else has just moved is left alone, where nobody here has anything of it and none of its steps waits: most
+/// of it is over by then, and to read all of that would cost as much as to do it.
+const LEFT_ALONE: Duration = Duration::from_millis(250);
+
 /// Changes that are taken in at a time; the rest follow in the next round.
 const CHANGES_PER_LOOK: usize = 10_000;
 
@@ -49,10 +53,14 @@ pub(super) struct Noticed {
     pub seen: u64,
     /// Events after that which are this server's own, and whose jobs they are about.
     own: BTreeMap<u64, JobId>,
-    /// Jobs that others moved, and that are to be read anew.
+    /// Jobs that are to be read anew.
     moved: BTreeSet<JobId>,
+    /// Jobs that others have just moved.
+    fresh: BTreeSet<JobId>,
     /// Jobs that are to be read anew then: a step of theirs may be offered, or they could not be read.
     later: BTreeSet<(engine::Time, JobId)>,
+    /// Those of them that somebody else has moved, and that can wait.
+    left_alone: BTreeSet<JobId>,
     next_look: engine::Time,
 }
 
@@ -70,6 +78,13 @@ impl Noticed {
     /// The job is read anew then.
     pub(super) fn look_at(&mut self, job: JobId, at: engine::Time) {
         self.later.insert((at, job));
+    }
+
+    /// Nobody here has anything of it: it can wait. However often it moves meanwhile, it is looked at then.
+    fn leave_alone(&mut self, job: JobId, now: engine::Time) {
+        if self.left_alone.insert(job) {
+            self.look_at(job, now + LEFT_ALONE);
+        }
     }
 
     /// Somebody says that there is something to see.
@@ -113,17 +128,20 @@ impl<S: Store> Core<S> {
                 tracing::warn!(%error, "what other servers did could not be read; it is tried again");
             }
             if !self.siblings.alone() {
-                self.publish_elsewhere(self.noticed.moved.clone(), Vec::new());
+                self.publish_elsewhere(self.noticed.fresh.clone(), Vec::new());
             }
         }
         while let Some((at, job)) = self.noticed.later.first().copied()
             && at <= round.now
         {
             self.noticed.later.remove(&(at, job));
+            self.noticed.left_alone.remove(&job);
             self.noticed.moved.insert(job);
         }
+        let fresh = std::mem::take(&mut self.noticed.fresh);
+        let fresh: BTreeSet<JobId> = fresh.difference(&self.noticed.moved).copied().collect();
         let mut moved = Vec::new();
-        for job in std::mem::take(&mut self.noticed.moved) {
+        for job in std::mem::take(&mut self.noticed.moved).into_iter().chain(fresh.iter().copied()) {
             match self.aside.get(&job) {
                 // What follows from its rows cannot be written now.
                 Some(until) => self.noticed.look_at(job, *until),
@@ -134,9 +152,9 @@ impl<S: Store> Core<S> {
             return;
         }
         self.check_soon(round.now);
-        round.heeded.extend(&moved);
         let mut told = self.told_here();
-        let moved = self.drop_what_is_over(moved, &told);
+        let moved = self.pass_over(moved, &fresh, &told);
+        round.heeded.extend(&moved);
         // All of them first: what follows from one may be about another.
         self.cache.load_anew(&moved, &mut self.store, &self.definitions);
         for job in moved {
@@ -156,9 +174,9 @@ impl<S: Store> Core<S> {
         told
     }
 
-    /// Most that another server moves is over when it is looked at, and nobody here has anything of it: to read all of that would cost
-    /// as much as to do it. Returns the others.
-    fn drop_what_is_over<T>(&mut self, moved: Vec<JobId>, told: &BTreeMap<JobId, T>) -> Vec<JobId> {
+    /// Most that another server moves is over when it is looked at, or will be soon, and nobody here has anything of it: to read all of
+    /// that would cost as much as to do it. Returns the others.
+    fn pass_over<T>(&mut self, moved: Vec<JobId>, fresh: &BTreeSet<JobId>, told: &BTreeMap<JobId, T>) -> Vec<JobId> {
         let (mut look_at, unknown): (Vec<JobId>, Vec<JobId>) =
             moved.into_iter().partition(|job| told.contains_key(job));
         let Ok(open) = self.store.open_among(&unknown) else {
@@ -166,13 +184,18 @@ impl<S: Store> Core<S> {
             look_at.extend(unknown);
             return look_at;
         };
-        let open: BTreeSet<JobId> = open.into_iter().collect();
+        let open: BTreeMap<JobId, bool> = open.into_iter().map(|job| (job.id, job.has_queued)).collect();
         for job in unknown {
-            if open.contains(&job) {
+            let is_open = open.get(&job);
+            if is_open.is_some_and(|has_queued| *has_queued || !fresh.contains(&job)) {
                 look_at.push(job);
-            } else {
-                self.cache.drop_job(job);
-                self.unindex(job);
+                continue;
+            }
+            // What was known of it is not true any more.
+            self.cache.drop_job(job);
+            self.unindex(job);
+            if is_open.is_some() {
+                self.noticed.leave_alone(job, self.tick.now);
             }
         }
         look_at
@@ -195,7 +218,7 @@ impl<S: Store> Core<S> {
                 Some(ours) if ours == job => {}
                 // Another server was given a number that this one had: its own event is gone.
                 Some(_) => self.forgotten = Some(EVENTS_GONE),
-                None => drop(self.noticed.moved.insert(job)),
+                None => drop(self.noticed.fresh.insert(job)),
             }
         }
         let later = self.noticed.own.split_off(&(self.noticed.cursor + 1));

@@ -335,7 +335,8 @@ impl<S: Store> Core<S> {
         let on_record: BTreeSet<WorkerId> = rows.iter().map(|row| row.id).collect();
         for row in rows {
             let link = self.note_row(&row);
-            if !row.unread {
+            // Another server may have let it in before it knew of the loss, and has not asked it for what it keeps.
+            if !row.unread && row.after_loss == self.last_known_loss() {
                 self.has_reported(row.id, row.epoch);
             }
             match link {

@@ -335,6 +335,7 @@ impl<S: Store> Loop<S> {
             if self.troubles.send_replace(Some(error.to_string().into())).is_none() {
                 tracing::error!(%error, "the database is away; the server waits for it");
             }
+            self.core.send_workers_away(started.elapsed());
             self.wait(pause).await?;
             pause = (pause * 2).min(RETRY_MAX);
         }

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use protocol::link::{Hello, RefusedCode, ServerMessage};
-use server::ledger::{Command, FleetOrder, LinkEvent, LinkOut, LinkSender};
+use protocol::link::{Hello, Kept, RefusedCode, ServerMessage};
+use server::ledger::{Command, Commit, FleetOrder, LinkEvent, LinkOut, LinkSender};
 use uuid::Uuid;
 
 use crate::cluster::Cluster;
@@ -19,6 +19,10 @@ const ELSEWHERE: &str = "name: elsewhere\nsteps:\n  a: { run: 'true', tags: [gpu
 
 fn closed(w: &Mailbox) -> Command {
     Command::Link(LinkEvent::Closed { link: w.link })
+}
+
+fn is_offer(message: &ServerMessage) -> bool {
+    matches!(message, ServerMessage::Offer { .. })
 }
 
 fn was_removed(message: &ServerMessage) -> bool {
@@ -72,6 +76,37 @@ fn who_said_hello_right_before_a_loss_is_noticed_has_not_reported() {
     cluster.desk(place).knock(other.worker, back).welcomed();
     cluster.pass(SECOND);
     assert!(is_offered(), "both have come with all that they have");
+}
+
+/// A server decides a hello, and writes it after another one has noticed that commits were lost. The worker was not asked for what it keeps.
+#[test]
+fn a_hello_that_was_decided_before_a_loss_was_noticed_is_no_report() {
+    let mut cluster = Cluster::new(2);
+    let other = cluster.desk(0).worker("other", "script gpu", 1);
+    let w = cluster.desk(1).worker("w", "script", 1);
+    cluster.pass(SECOND * 3);
+    let (sender, _queue) = LinkSender::channel();
+    let comes = Hello { last_epoch: w.welcome.epoch, kept: Some(Kept::Apart), ..hello("w", "script", 1, Vec::new()) };
+    let link = server::dispatch::LinkId(77);
+    let comes = LinkEvent::Hello { link, worker: w.worker, hello: Box::new(comes), sender };
+    let tick = cluster.desk(1).tick();
+    cluster.desk(1).core().begin(vec![Command::Link(comes)], tick);
+    // That its last link is not on record is how the first server knows.
+    let ahead = Hello { last_epoch: other.welcome.epoch + 1, ..hello("other", "script gpu", 1, Vec::new()) };
+    let mut other = cluster.desk(0).knock(other.worker, ahead).welcomed();
+    let job = cluster.desk(0).submit(ELSEWHERE);
+    assert!(matches!(cluster.desk(1).core().commit(), Commit::Done));
+    cluster.pass(SECOND * 5);
+    cluster.desk(0).check(job, "pending: queued");
+    assert!(
+        !other.take().iter().any(is_offer),
+        "nothing unsafe is offered before the other one has brought what it keeps"
+    );
+    let epoch = w.welcome.epoch + 1;
+    let brings = Hello { last_epoch: epoch, kept: Some(Kept::Recalled), ..hello("w", "script", 1, Vec::new()) };
+    cluster.desk(1).knock(w.worker, brings).welcomed();
+    cluster.pass(SECOND * 3);
+    assert!(other.take().iter().any(is_offer), "both have come with all that they have");
 }
 
 /// Another server removes a worker. Its own server finds that in the rows when it reads them again after a refusal.

@@ -69,6 +69,7 @@ pub fn every_hello_has_an_epoch_of_its_own(fixture: &mut dyn Fixture) {
         unwilling: false,
         features: hello.features.clone(),
         unread: hello.unread,
+        after_loss: hello.after_loss,
     };
     assert_eq!(row, expected);
     let again = Batch { hellos: vec![hello.clone()], ..Batch::default() };
@@ -385,5 +386,6 @@ pub(super) fn hello(n: u64) -> WorkerHello {
         unwilling: false,
         features: vec!["secrets".to_owned()],
         unread: true,
+        after_loss: Some(u64::MAX - n),
     }
 }

@@ -16,7 +16,7 @@ use super::scene::{
     step, task, worker_id,
 };
 use crate::read::{Family, Kin, Lineage};
-use crate::rows::{IdempotencyRow, LateOutcome, LineageRow, OutboxRow, QuarantineRow};
+use crate::rows::{IdempotencyRow, LateOutcome, LineageRow, OpenJob, OutboxRow, QuarantineRow};
 use crate::{Batch, JobWrite, LogAppend, Store, StoreError};
 
 pub fn every_step_state_comes_back(fixture: &mut dyn Fixture) {
@@ -98,9 +98,14 @@ pub fn many_are_read_as_each_of_them_is(fixture: &mut dyn Fixture) {
     let each: Vec<_> = (1..=3).filter_map(|n| store.load_job(job_id(n)).expect("a read")).collect();
     assert_eq!(many, each);
     assert_eq!(each.iter().map(|stored| stored.steps.len()).collect::<Vec<_>>(), [1, 2, 1]);
-    let mut open = store.open_among(&[3, 1, 9, 2].map(job_id)).expect("a read");
+    let mut offered = Life::submit(store, 4, &plain());
+    offered.offer(store, FIRST, 2, 2);
+    let mut open = store.open_among(&[3, 1, 9, 4, 2].map(job_id)).expect("a read");
     open.sort();
-    assert_eq!(open, [1, 2].map(job_id));
+    let (queued, begun) =
+        (|n| OpenJob { id: job_id(n), has_queued: true }, |n| OpenJob { id: job_id(n), has_queued: false });
+    // The second step of the second job waits while the first one runs.
+    assert_eq!(open, [queued(1), queued(2), begun(4)]);
     assert_eq!(store.open_among(&[]).expect("a read"), []);
 }
 

@@ -96,6 +96,7 @@ pub(super) fn hello(batch: &mut Batch) {
         server: ServerId(Uuid::nil()),
         unwilling: false,
         unread: false,
+        after_loss: None,
         features: Vec::new(),
     });
 }

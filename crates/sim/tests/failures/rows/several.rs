@@ -30,7 +30,7 @@ pub(crate) fn rows() -> Vec<Row> {
             )
             .program(|program| program.lines = 0),
         )
-        .rule("a server without its database keeps its links, and the others wait for a window"),
+        .rule("a server without its database sends its workers away, and they go to another one"),
         Row::new(
             "servers-rolling-restart",
             "three are stopped and started again one after the other, each for 5 s and 20 s apart; the step prints nothing",

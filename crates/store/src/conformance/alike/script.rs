@@ -579,6 +579,7 @@ fn hello(n: u64, epoch: Epoch) -> WorkerHello {
         unwilling: n == 2,
         features: if n == 1 { Vec::new() } else { vec!["secrets".to_owned()] },
         unread: n == 0,
+        after_loss: (n == 1).then_some(u64::MAX),
     }
 }
 
