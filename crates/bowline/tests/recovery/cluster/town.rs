@@ -10,6 +10,9 @@ use testkit::{House, Role, await_that, postgres};
 /// Of all servers, since they have one database.
 pub(crate) const TOKEN: &str = "one-token-for-all-servers-of-the-town";
 
+/// What a server says that finds the database older than what it has seen.
+pub(crate) const LOST: &str = "commits were lost";
+
 pub(crate) struct Town {
     pub(crate) house: House,
     addresses: BTreeMap<&'static str, String>,
@@ -115,6 +118,13 @@ impl Town {
 
     pub(crate) fn await_said(&self, words: &str) {
         await_that(&format!("somebody says {words:?}"), || self.house.read("roles.log").contains(words).then_some(()));
+    }
+
+    /// Nobody takes the database for an older one than it has seen.
+    pub(crate) fn check_nothing_lost(&self) {
+        let log = self.house.read("roles.log");
+        let alarms: Vec<&str> = log.lines().filter(|line| line.contains(LOST)).collect();
+        assert!(alarms.is_empty(), "{}", alarms.join("\n"));
     }
 
     /// How often a step of this job was given up for the moment.
