@@ -2,7 +2,7 @@
 
 use std::error::Error as _;
 
-use store::StoreError;
+use store::{NO_ROOM, SLOW, StoreError};
 use tokio_postgres::Error;
 use tokio_postgres::error::SqlState;
 
@@ -33,6 +33,10 @@ pub(crate) fn translate(name: &str, error: &Error) -> StoreError {
         }
         // Connections lost, starting or stopping servers, too many connections, full disks, standbys that only read, locks that
         // others hold for long, missing rights: someone can mend them while we wait.
+        _ if *code == SqlState::DISK_FULL => unavailable(format!("{NO_ROOM}: {message}")),
+        _ if [SqlState::LOCK_NOT_AVAILABLE, SqlState::QUERY_CANCELED].contains(code) => {
+            unavailable(format!("{SLOW}: {message}"))
+        }
         _ => unavailable(message),
     }
 }

@@ -7,7 +7,7 @@ use std::task::Poll;
 
 use futures_util::TryStreamExt;
 use futures_util::future::{MaybeDone, maybe_done};
-use store::StoreError;
+use store::{StoreError, TOO_OLD};
 use tokio::task::AbortHandle;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Error, Row, RowStream, Statement};
@@ -317,7 +317,7 @@ impl Failure {
             // Nothing that was to be written is at fault, so it waits; a build that may write it will.
             Failure::Outgrown { needs, knows } => StoreError::Unavailable {
                 message: format!(
-                    "{name}: a newer Bowline has changed the database, and this one is too old for it \
+                    "{name}: a newer Bowline has changed the database, and {TOO_OLD} \
                      (it needs version {needs} of the schema, and knows {knows}); start a newer one in its place"
                 ),
             },

@@ -8,8 +8,8 @@ use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
 use store::read::OutboxView;
 use store::rows::{NewWorker, QueuedStep, SecretRow, ServerRow, StoredJob, TaskRow, TokenRow, TriggerRow, WorkerRow};
 use store::{
-    Batch, Bell, Cleared, Committed, Due, DueLog, Enrolled, Found, HeldStep, Piece, Reader, Store, StoreError, Strays,
-    Tenure, Wanted,
+    Batch, Bell, Cleared, Committed, Due, DueLog, Enrolled, Found, HeldStep, Piece, Reader, SLOW, Store, StoreError,
+    Strays, Tenure, Wanted,
 };
 use tokio_postgres::{Config, Row};
 use uuid::Uuid;
@@ -78,7 +78,7 @@ impl PostgresStore {
         };
         let Some(outcome) = wait(ANSWER_PATIENCE, work(&mut session)) else {
             session.give_up();
-            return Err(self.place.unavailable(&format!("no answer within {} s", ANSWER_PATIENCE.as_secs())));
+            return Err(self.place.unavailable(&format!("{SLOW}: no answer within {} s", ANSWER_PATIENCE.as_secs())));
         };
         self.session = Some(session);
         outcome.map_err(|failure| failure.into_store(&self.place.name))
