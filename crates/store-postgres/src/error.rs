@@ -47,6 +47,12 @@ pub(crate) fn is_race(error: &Error) -> bool {
     error.code().is_some_and(|code| races.contains(code))
 }
 
+/// Somebody else has a lock that is wanted, and keeps it; or both want what the other has.
+pub(crate) fn is_locked_out(error: &Error) -> bool {
+    let locked = [SqlState::LOCK_NOT_AVAILABLE, SqlState::T_R_DEADLOCK_DETECTED];
+    error.code().is_some_and(|code| locked.contains(code))
+}
+
 /// Whether the connection may be used again after this.
 pub(crate) fn is_fatal(error: &Error) -> bool {
     let Some(code) = error.code() else { return true };

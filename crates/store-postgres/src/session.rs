@@ -12,7 +12,7 @@ use tokio::task::AbortHandle;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Error, Row, RowStream, Statement};
 
-use crate::error::{is_fatal, is_race, translate};
+use crate::error::{is_fatal, is_locked_out, is_race, translate};
 use crate::values::{Param, Unreadable, Value, values};
 
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
@@ -94,7 +94,7 @@ impl Session {
     }
 
     /// Nobody knows what became of its last statement.
-    pub(crate) fn give_up(mut self) {
+    pub(crate) fn give_up(&mut self) {
         self.broken = true;
     }
 
@@ -331,6 +331,11 @@ impl Failure {
             Failure::Race(_) => true,
             Failure::Store(_) | Failure::Unreadable(_) | Failure::Outgrown { .. } => false,
         }
+    }
+
+    /// Somebody else has what it needs, maybe for long.
+    pub(crate) fn is_locked_out(&self) -> bool {
+        matches!(self, Failure::Postgres(error) if is_locked_out(error))
     }
 }
 

@@ -60,14 +60,9 @@ impl PostgresStore {
             Some(url) => Some(address::read(url).map_err(of_listen)?),
             None => (!options.pooled).then(|| place.config().clone()),
         };
-        let session = Some(place.connect_first()?);
-        let mut store = PostgresStore { session, place, reader, writer, listen, bell: OnceLock::new() };
-        let place = store.place.clone();
-        store.work(async |session| {
-            place.check(session).await?;
-            migrate::run(session, &place, migrate::MIGRATIONS).await
-        })?;
-        Ok(store)
+        let mut session = place.connect_first()?;
+        migrate::open(&mut session, &place, &migrate::log)?;
+        Ok(PostgresStore { session: Some(session), place, reader, writer, listen, bell: OnceLock::new() })
     }
 
     /// Has the database do something, on a connection that is good.
