@@ -21,7 +21,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::clock::FakeClock;
-use crate::process;
+use crate::process::{self, Frozen};
 use crate::wait::await_that;
 
 const MISSING: &str = "tests need PostgreSQL 15 or later, and there is none here: apt-get install postgresql-15";
@@ -283,6 +283,22 @@ impl Postgres {
 
     pub fn url(&self) -> String {
         self.address.url("postgres")
+    }
+
+    /// Another database of it.
+    pub fn url_of(&self, database: &str) -> String {
+        self.address.url(database)
+    }
+
+    /// All of its processes stand still until this is dropped: connections stay, new ones are taken by the kernel, and nothing is answered.
+    pub fn freeze(&self) -> Vec<Frozen> {
+        let postmaster = self.child.as_ref().expect("it runs").id();
+        // While it stands still it makes no other.
+        let mut frozen = vec![Frozen::new(postmaster)];
+        frozen.extend(process::children(postmaster).into_iter().map(Frozen::new));
+        // The other way round: those that were there go on before there are more.
+        frozen.reverse();
+        frozen
     }
 
     /// Lets it write in this folder.

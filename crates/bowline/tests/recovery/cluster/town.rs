@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::ExitStatus;
+use std::time::{Duration, Instant};
 
 use testkit::{House, Role, await_that, postgres};
 
@@ -99,6 +100,14 @@ impl Town {
     /// The status and the body that a server answers with; asked without a token.
     pub(crate) fn get(&self, name: &str, path: &str) -> (u16, String) {
         self.ask_for(name, &format!("GET {path}"))
+    }
+
+    /// The same, and it must not take longer.
+    pub(crate) fn get_within(&self, patience: Duration, name: &str, path: &str) -> (u16, String) {
+        let asked = Instant::now();
+        let answer = self.get(name, path);
+        assert!(asked.elapsed() < patience, "{path} of {name} took {:?}: {answer:?}", asked.elapsed());
+        answer
     }
 
     /// The same for a call without a body; the status alone.
