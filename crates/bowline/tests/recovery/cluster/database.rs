@@ -233,10 +233,18 @@ fn a_server_that_starts_without_its_database_says_so_and_stops_when_it_is_told_t
     await_that("it says what it waits for", || {
         let (status, body) = town.get("a", "/readyz");
         assert_eq!(status, 503, "{body}");
-        body.contains("the server is starting: it waits for its database: ").then_some(())
+        body.contains("the server is starting: it waits for its database\"").then_some(())
     });
     let (status, body) = town.get("a", "/api/jobs");
     assert!(status == 503 && body.contains("\"unavailable\""), "{status} {body}");
+    // Where that is, and who it is there, is for those alone who may read the log.
+    let url = postgres.url();
+    let (_, place) = url.rsplit_once('@').expect("a user");
+    for path in ["/readyz", "/api/jobs", "/hooks/any", "/"] {
+        let body = town.get("a", path).1;
+        assert!(!["postgres", "127.0.0.1", place, "refused"].iter().any(|word| body.contains(word)), "{path}: {body}");
+    }
+    assert!(town.house.read("roles.log").contains(place), "the log says it");
     assert!(waiting.stop().success());
     let waiting = town.launch("a");
     await_that("it listens", || listens(&town));
