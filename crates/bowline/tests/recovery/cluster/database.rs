@@ -336,6 +336,45 @@ fn a_database_without_room_keeps_what_it_took_and_goes_on_when_there_is_some() {
     drop(postgres);
 }
 
+const LOG_DISK_KIB: u32 = 80 * 1024;
+
+/// Worse than tables without room: PostgreSQL itself falls over, and may not come up again before there is some.
+#[test]
+fn a_database_whose_log_has_no_room_falls_over_and_loses_nothing_that_was_taken() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = folder.path().join("small");
+    let Some(_disk) = SmallDisk::mount(&at, LOG_DISK_KIB) else { return };
+    testkit::postgres::hand_over(folder.path());
+    let mut postgres = Postgres::with_log_in(&at, &["max_wal_size=32MB", "min_wal_size=32MB"]);
+    let mut town = Town::on(&postgres.url(), "30");
+    let mut servers = [town.start("a"), town.start("b")];
+    let _workers = [town.worker("v", &["a", "b"]), town.worker("w", &["b", "a"])];
+    town.house.await_links(2);
+    let (house, stop) = (&town.house, AtomicBool::new(false));
+    let count = || house.read("ran").lines().count();
+    let taken = std::thread::scope(|scope| {
+        let submitter = scope.spawn(|| submit_until(&stop, house));
+        await_that("work goes on", || (count() >= 3).then_some(()));
+        fill(&at.join("filler"));
+        // So much that no piece of the log holds it.
+        let more =
+            "SELECT count(pg_logical_emit_message(true, 'more', repeat('x', 1000000))) FROM generate_series(1, 40)";
+        postgres.try_psql(more).expect_err("there is no room for it");
+        town.await_said("the database is away");
+        std::fs::remove_file(at.join("filler")).expect("removed");
+        postgres.revive();
+        let before = count();
+        await_that("work goes on", || (count() >= before + 3).then_some(()));
+        stop.store(true, Ordering::Relaxed);
+        submitter.join().expect("no panic")
+    });
+    check_each_ran_once(house, &taken);
+    check_alive(&mut servers);
+    town.check_nothing_lost();
+    // Its log is on a disk that goes first.
+    drop(postgres);
+}
+
 /// Takes all the room that there is.
 fn fill(path: &Path) {
     use std::io::Write as _;
