@@ -75,11 +75,21 @@ impl Failed {
         Failed { message: message.to_string(), code: 1 }
     }
 
-    /// An address that is none is the fault of whoever gave it.
+    /// An address that is none is the fault of whoever gave it. A database that is not there is like a server that is not: nothing is
+    /// known of what is in it.
     fn of_store(error: StoreError) -> Failed {
         match error {
             StoreError::Refused { .. } => Failed::usage(error),
+            StoreError::Unavailable { .. } => Failed { message: error.to_string(), code: 4 },
             other => Failed::other(other),
+        }
+    }
+
+    /// The same where the data itself may be refused, which is nobody's fault who asked.
+    fn of_work(error: StoreError) -> Failed {
+        match error {
+            StoreError::Refused { .. } => Failed::other(error),
+            other => Failed::of_store(other),
         }
     }
 

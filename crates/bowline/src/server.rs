@@ -131,7 +131,8 @@ async fn start_shared(
             Err(StoreError::Refused { message }) => return Err(Failed::usage(message)),
             Err(error) => return Err(Failed::other(error)),
         };
-        door.say(format!("it waits for its database: {message}"));
+        // Anybody may knock: where the database is, and why it says no, stands in the log alone.
+        door.say("it waits for its database".to_owned());
         patience.wait(message).await;
     }
 }

@@ -28,8 +28,9 @@ Examples:
   bowline why last                            say why the last job is where it is
 
 Exit codes: 0 the job succeeded, 1 it failed, 2 wrong usage or bad input, 3 it was cancelled,
-4 the server could not be reached or refused the token. 141 stdout was closed before the job
-ended, as by `| head`: the job goes on, and its result is not known.";
+4 the server could not be reached or refused the token, or `bowline db` could not reach the
+database. 141 stdout was closed before the job ended, as by `| head`: the job goes on, and its
+result is not known.";
 
 #[derive(Debug, Subcommand)]
 pub enum Command {

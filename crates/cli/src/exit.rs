@@ -14,7 +14,7 @@ pub enum Exit {
     Usage,
     /// The job was cancelled.
     Cancelled,
-    /// The server could not be reached, or refused the token.
+    /// The server, or a database, could not be reached, or the token was refused.
     NoServer,
     /// Whoever read our output went away before the job ended, and it goes on: its result is not known. The number is
     /// what a shell shows for any tool that this happens to.

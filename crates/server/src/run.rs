@@ -13,6 +13,7 @@ use spec::config::server::ServerConfig;
 use store::{Store, StoreError};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout_at};
 
 use crate::access::{Access, AccessError, AdminTokenError, NewToken, Secrets};
 use crate::app::App;
@@ -30,6 +31,13 @@ use crate::{courier, http, link};
 
 /// Between tries to go on with a start while the database is away.
 const AWAY_PAUSE: Duration = Duration::from_secs(1);
+
+/// Until a server that was told to stop has. A database that does not answer is not waited for any longer; what it was told last may be
+/// written or not, as after a crash.
+const STOP_WITHIN: Duration = Duration::from_secs(10);
+
+/// What the ledger has of it at least, whatever the requests in flight took.
+const LEDGER_ENDS_WITHIN: Duration = Duration::from_secs(2);
 
 /// A server that accepts requests.
 pub struct Server {
@@ -203,15 +211,20 @@ impl Server {
 
     /// Ends requests, streams and links, then commits all that was sent before, if the database takes it soon.
     pub async fn stop(self) {
+        let deadline = Instant::now() + STOP_WITHIN;
         // Whoever listens has to hear it; if nobody does, all have ended already.
         let _ = self.stop.send(true);
         if let Err(error) = self.serving.await {
             tracing::error!(%error, "the HTTP side did not end well");
         }
         drop(self.app);
-        let joined = tokio::task::spawn_blocking(move || self.ledger.join()).await;
-        if !matches!(joined, Ok(Ok(()))) {
-            tracing::error!("the ledger's thread did not end well");
+        let joined = tokio::task::spawn_blocking(move || self.ledger.join());
+        match timeout_at(deadline.max(Instant::now() + LEDGER_ENDS_WITHIN), joined).await {
+            Ok(Ok(Ok(()))) => {}
+            Ok(_) => tracing::error!("the ledger's thread did not end well"),
+            Err(_) => tracing::error!(
+                "the server stops without its database, which does not answer: what it was told last may be written or not"
+            ),
         }
     }
 }

@@ -1,11 +1,14 @@
 //! Asking for all that must hold, while servers run or not: one transaction that only reads, and one snapshot for all questions.
 
+use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use engine::Time;
+use futures_util::TryStreamExt;
 use store::StoreError;
-use store::check::{self, CHECKS, Check, Dialect, Finding, Known, Offender, SCHEMA};
+use store::check::{self, CHECKS, Check, Dialect, Finding, Known, Offender, SCHEMA, TEXTS, Unreadable};
 use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use crate::driver::wait;
@@ -21,6 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(24 * 3600);
 const DIALECT: Dialect = Dialect {
     columns: "job::uuid, ix::bigint, other::uuid, what::text",
     id: |id| format!("'{id}'::uuid"),
+    schema: "",
     own: &[
         ("event-number", include_str!("../checks/event_number.sql")),
         ("job-counts", include_str!("../checks/job_counts.sql")),
@@ -78,7 +82,7 @@ async fn known(session: &mut Session, clock: Option<Time>) -> Result<Known, Fail
     Ok(Known { clock, marked, deleted: deleted.as_deref().and_then(check::deleted_before) })
 }
 
-/// A value that cannot be read ends the statement, and with it the transaction, were it not for the savepoint.
+/// A value that cannot be read ends the statement, and says not which it is. Then the rows themselves are read, and asked for without those.
 async fn found(
     session: &mut Session,
     check: Check,
@@ -87,19 +91,44 @@ async fn found(
     limit: usize,
 ) -> Result<Finding, Failure> {
     let begun = Instant::now();
+    let mut unreadable = Unreadable::default();
+    let statement = check::statement(text, known, &DIALECT, limit, &unreadable);
+    let why = match offenders(session, &statement).await? {
+        Ok((count, first)) => return Ok(check.found(count, first, begun.elapsed())),
+        Err(why) => why,
+    };
+    for of in TEXTS {
+        let none: [&(dyn ToSql + Sync); 0] = [];
+        let rows = session.client.query_raw(of.rows, none).await.map_err(Failure::Postgres)?;
+        let mut rows = pin!(rows);
+        while let Some(row) = rows.as_mut().try_next().await.map_err(Failure::Postgres)? {
+            let (job, step): (Uuid, Option<i64>) = (get(&row, 0)?, get(&row, 1)?);
+            unreadable.look(of, job, step, Some(get(&row, 2)?));
+        }
+    }
+    let mut rest = check.unanswered(&why, begun.elapsed());
+    if unreadable.can_be_left_out() {
+        let statement = check::statement(text, known, &DIALECT, limit, &unreadable);
+        if let Ok((count, first)) = offenders(session, &statement).await? {
+            rest = check.found(count, first, begun.elapsed());
+        }
+    }
+    Ok(unreadable.beside(rest, limit))
+}
+
+/// How many there are, and the first of them; or why nobody knows. That would be the end of the transaction, were it not for the savepoint.
+async fn offenders(session: &mut Session, statement: &str) -> Result<Result<(u64, Vec<Offender>), String>, Failure> {
     session.query("SAVEPOINT asked", &[]).await?;
-    let statement = check::statement(text, known, &DIALECT, limit);
-    let finding = match session.client.query(&statement, &[]).await {
+    let answer = match session.client.query(statement, &[]).await {
         Ok(rows) => {
             let count: i64 = rows.first().map(|row| get(row, 4)).transpose()?.unwrap_or(0);
-            let first = rows.iter().map(offender).collect::<Result<_, Failure>>()?;
-            check.found(count.unsigned_abs(), first, begun.elapsed())
+            Ok((count.unsigned_abs(), rows.iter().map(offender).collect::<Result<_, Failure>>()?))
         }
         Err(error) if is_fatal(&error) => return Err(Failure::Postgres(error)),
-        Err(error) => check.unanswered(&words(&error), begun.elapsed()),
+        Err(error) => Err(words(&error)),
     };
     session.query("ROLLBACK TO SAVEPOINT asked", &[]).await?;
-    Ok(finding)
+    Ok(answer)
 }
 
 fn offender(row: &Row) -> Result<Offender, Failure> {

@@ -2,7 +2,7 @@
 
 use std::error::Error as _;
 
-use store::StoreError;
+use store::{NO_ROOM, SLOW, StoreError};
 use tokio_postgres::Error;
 use tokio_postgres::error::SqlState;
 
@@ -33,6 +33,10 @@ pub(crate) fn translate(name: &str, error: &Error) -> StoreError {
         }
         // Connections lost, starting or stopping servers, too many connections, full disks, standbys that only read, locks that
         // others hold for long, missing rights: someone can mend them while we wait.
+        _ if *code == SqlState::DISK_FULL => unavailable(format!("{NO_ROOM}: {message}")),
+        _ if [SqlState::LOCK_NOT_AVAILABLE, SqlState::QUERY_CANCELED].contains(code) => {
+            unavailable(format!("{SLOW}: {message}"))
+        }
         _ => unavailable(message),
     }
 }
@@ -41,6 +45,12 @@ pub(crate) fn translate(name: &str, error: &Error) -> StoreError {
 pub(crate) fn is_race(error: &Error) -> bool {
     let races = [SqlState::UNIQUE_VIOLATION, SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED];
     error.code().is_some_and(|code| races.contains(code))
+}
+
+/// Somebody else has a lock that is wanted, and keeps it; or both want what the other has.
+pub(crate) fn is_locked_out(error: &Error) -> bool {
+    let locked = [SqlState::LOCK_NOT_AVAILABLE, SqlState::T_R_DEADLOCK_DETECTED];
+    error.code().is_some_and(|code| locked.contains(code))
 }
 
 /// Whether the connection may be used again after this.

@@ -11,7 +11,7 @@ use tokio_postgres::binary_copy::BinaryCopyInWriter;
 use tokio_postgres::types::{ToSql, Type};
 
 use crate::driver::wait;
-use crate::migrate::{self, MIGRATIONS};
+use crate::migrate;
 use crate::place::Place;
 use crate::session::{Failure, Session};
 use crate::values::{Read, get};
@@ -32,11 +32,10 @@ impl Import {
     /// Makes the tables if there are none. An error if there is anything in them.
     pub fn open(url: &str) -> Result<Import, StoreError> {
         let place = Place::new(url, false)?;
-        let session = place.connect_first()?;
+        let mut session = place.connect_first()?;
+        migrate::open(&mut session, &place, &migrate::log)?;
         let mut import = Import { session, place };
         import.work(async |session, place| {
-            place.check(session).await?;
-            migrate::run(session, place, MIGRATIONS).await?;
             session.client.batch_execute(BEGIN).await.map_err(Failure::Postgres)?;
             lock(session).await?;
             find_empty(session, place).await?;

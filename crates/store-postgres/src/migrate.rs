@@ -1,6 +1,6 @@
 //! Brings the schema up to this build's, one transaction per step, and refuses what it must not touch.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use store::{Migrated, StoreError};
 use tokio_postgres::Row;
@@ -17,9 +17,22 @@ pub(crate) const MIN_READER: &str = "min_reader";
 /// Whoever migrates holds this lock, so that servers may start at the same time. No other program has it by chance.
 const MIGRATION_LOCK: i64 = 0x626f_776c_696e_6501;
 
-/// For all steps together. Somebody waits for it and can end it; this is for a database that went away without a word.
+/// For one step, and for all tries. Somebody waits for it and can end it; this is for a database that went away without a word.
 const PATIENCE: Duration = Duration::from_secs(24 * 3600);
 
+/// A step takes the time that it needs: an index over a table that has grown may be an hour's work. But whoever wants a table for which a
+/// step waits stands in line behind it, and servers run meanwhile. So it waits for a moment only where somebody has the table for long,
+/// a backup for instance, and lets those in line go first before it tries again.
+const TUNING: &str = "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '1s'";
+
+/// Between two tries.
+const LOCKED_PAUSE_FIRST: Duration = Duration::from_secs(1);
+const LOCKED_PAUSE_MAX: Duration = Duration::from_secs(10);
+
+/// How often somebody who waits is told why.
+const REMIND_EVERY: Duration = Duration::from_secs(60);
+
+#[derive(Clone, Copy)]
 pub(crate) struct Migration {
     /// Counts from 1, without gaps.
     pub(crate) version: u32,
@@ -40,19 +53,20 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
 ];
 
 /// Brings the database at this address up to date, as opening it does. Others may do the same at the same time, and servers run.
-pub fn migrate(url: &str, pooled: bool) -> Result<Migrated, StoreError> {
+/// `tell`: what somebody who waits for it should know.
+pub fn migrate(url: &str, pooled: bool, tell: &dyn Fn(&str)) -> Result<Migrated, StoreError> {
     let place = Place::new(url, pooled)?;
     let mut session = place.connect_first()?;
-    let migrated = wait(PATIENCE, async {
-        place.check(&mut session).await?;
-        let from = version(&mut session, &place).await?;
-        run(&mut session, &place, MIGRATIONS).await?;
-        Ok(Migrated { from, to: version(&mut session, &place).await? })
-    });
-    match migrated {
-        Some(migrated) => migrated.map_err(|failure: Failure| failure.into_store(&place.name)),
-        None => Err(place.unavailable("no answer")),
-    }
+    let has = |session: &mut Session| {
+        let asked = answer(session, &place, ANSWER_PATIENCE, async |session| {
+            place.check(session).await?;
+            version(session, &place).await
+        });
+        asked.map_err(|failure| failure.into_store(&place.name))
+    };
+    let from = has(&mut session)?;
+    open(&mut session, &place, tell)?;
+    Ok(Migrated { from, to: has(&mut session)? })
 }
 
 /// What [`migrate`] would do.
@@ -76,14 +90,62 @@ async fn version(session: &mut Session, place: &Place) -> Result<u32, Failure> {
     Ok(applied(session, place).await?.last().map_or(0, |(version, _)| *version))
 }
 
-pub(crate) async fn run(session: &mut Session, place: &Place, migrations: &[Migration]) -> Result<(), Failure> {
+/// Has the database, if it is one that can be used, and all that this build needs in it.
+pub(crate) fn open(session: &mut Session, place: &Place, tell: &dyn Fn(&str)) -> Result<(), StoreError> {
+    let checked = answer(session, place, ANSWER_PATIENCE, async |session| place.check(session).await);
+    let opened = checked.and_then(|()| run(session, place, MIGRATIONS, tell));
+    opened.map_err(|failure| failure.into_store(&place.name))
+}
+
+/// For whoever has a log and nobody to tell.
+pub(crate) fn log(why: &str) {
+    tracing::warn!("{why}");
+}
+
+pub(crate) fn run(
+    session: &mut Session,
+    place: &Place,
+    migrations: &[Migration],
+    tell: &dyn Fn(&str),
+) -> Result<(), Failure> {
+    let (begun, mut pause, mut told) = (Instant::now(), LOCKED_PAUSE_FIRST, None::<Instant>);
     // Each step is a transaction with the lock of its own, and looks anew at what others have done.
-    while session.transact(async |session| next(session, place, migrations).await).await? {}
-    let (has, known) = (version(session, place).await?, newest(migrations));
+    while !answer(session, place, ANSWER_PATIENCE, async |s| missing(s, place, migrations).await)?.is_empty() {
+        let step = async |session: &mut Session| session.transact(async |s| next(s, place, migrations).await).await;
+        match answer(session, place, PATIENCE, step) {
+            Err(failure) if failure.is_locked_out() && begun.elapsed() < PATIENCE => {
+                if told.is_none_or(|at| at.elapsed() >= REMIND_EVERY) {
+                    tell(
+                        "the database is to be migrated, and somebody has its tables: a backup, a long transaction, or another server that migrates it; it is tried again until they are free",
+                    );
+                    told = Some(Instant::now());
+                }
+                std::thread::sleep(pause);
+                pause = (pause * 2).min(LOCKED_PAUSE_MAX);
+            }
+            Err(failure) => return Err(failure),
+            Ok(()) => pause = LOCKED_PAUSE_FIRST,
+        }
+    }
+    let (has, known) =
+        (answer(session, place, ANSWER_PATIENCE, async |s| version(s, place).await)?, newest(migrations));
     if has > known {
         tracing::info!(version = has, known, "a newer build has migrated the database, and this one may use it");
     }
     Ok(())
+}
+
+/// Waits for what the session is asked. One that does not answer in time must not be used again.
+fn answer<T>(
+    session: &mut Session,
+    place: &Place,
+    patience: Duration,
+    ask: impl AsyncFnOnce(&mut Session) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    wait(patience, ask(session)).unwrap_or_else(|| {
+        session.give_up();
+        Err(place.unavailable(&format!("no answer within {} s", patience.as_secs())).into())
+    })
 }
 
 /// What the first statement of every batch says ([`crate::sql::LOCK_WRITER`]): a newer build may have migrated the database since this one
@@ -98,13 +160,14 @@ fn newest(migrations: &[Migration]) -> u32 {
     migrations.last().map_or(0, |migration| migration.version)
 }
 
-/// Applies the next one that is missing; false if there was none.
-async fn next(session: &mut Session, place: &Place, migrations: &[Migration]) -> Result<bool, Failure> {
+/// Applies the next one that is missing, unless others were faster.
+async fn next(session: &mut Session, place: &Place, migrations: &[Migration]) -> Result<(), Failure> {
+    session.client.batch_execute(TUNING).await.map_err(Failure::Postgres)?;
     session.query("SELECT pg_advisory_xact_lock($1)", &[&MIGRATION_LOCK]).await?;
     let missing = missing(session, place, migrations).await?;
     match migrations.iter().find(|migration| missing.contains(&migration.version)) {
-        Some(migration) => apply(session, migration).await.map(|()| true),
-        None => Ok(false),
+        Some(migration) => apply(session, migration).await,
+        None => Ok(()),
     }
 }
 
@@ -190,13 +253,19 @@ mod additive;
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use engine::{AttemptId, Fence};
+    use store::{Batch, Store};
     use testkit::postgres::Database;
+    use testkit::{PgBouncer, await_that};
     use tokio_postgres::Client;
     use tokio_postgres::types::Type;
 
     use super::additive::{Catalog, Column, Rule};
     use super::*;
     use crate::place::Purpose;
+    use crate::{Options, PostgresStore};
 
     const COLUMNS: &str = "SELECT table_name::text, column_name::text, concat_ws(' ', data_type, collation_name),
             is_nullable = 'NO', column_default IS NOT NULL OR is_identity = 'YES'
@@ -226,8 +295,7 @@ mod tests {
         }
 
         fn migrate(&mut self, migrations: &[Migration]) {
-            let migrated = wait(ANSWER_PATIENCE, run(&mut self.session, &self.place, migrations));
-            migrated.expect("an answer").expect("a good migration");
+            run(&mut self.session, &self.place, migrations, &log).expect("a good migration");
         }
 
         fn ask<T>(&self, ask: impl AsyncFnOnce(&Client) -> T) -> T {
@@ -294,6 +362,56 @@ mod tests {
             assert!(!before.harmed_by(&bench.catalog()).is_empty(), "{bad}");
             assert!(bench.catalog().harmed_by(&bench.catalog()).is_empty());
         }
+    }
+
+    /// Somebody reads a table for long, as a backup does. Servers beside the migration go on, and it comes through when the table is free.
+    fn waits_for_a_table_and_nobody_behind_it(url: &str, database: &Database, pooled: bool) {
+        let options = Options { pooled, ..Options::default() };
+        let mut sibling = PostgresStore::open_with(url, &options).expect("a database");
+        let sql = "DO $$ BEGIN ASSERT current_setting('statement_timeout') = '0', 'it has no time'; END $$;
+                   ALTER TABLE attempts ADD COLUMN later text";
+        let later = Migration { version: newest(MIGRATIONS) + 1, name: "later", sql, min_reader: 1 };
+        let migrations: Vec<Migration> = MIGRATIONS.iter().copied().chain([later]).collect();
+        let reading = database.hold("BEGIN; SELECT count(*) FROM attempts");
+        let said = AtomicUsize::new(0);
+        let tell = |_: &str| {
+            said.fetch_add(1, Ordering::SeqCst);
+        };
+        let waits = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' \
+                     AND query LIKE '%ADD COLUMN later%'";
+        std::thread::scope(|scope| {
+            let migrating = scope.spawn(|| {
+                let place = Place::new(url, pooled).expect("an address");
+                let mut session = place.connect(Purpose::Write).expect("a connection");
+                run(&mut session, &place, &migrations, &tell).map_err(|failure| failure.into_store(&place.name))
+            });
+            for _ in 0..2 {
+                await_that("it waits for the table", || (database.psql(waits) == "1").then_some(()));
+                let asked = Instant::now();
+                let confirmed = vec![(AttemptId(uuid::Uuid::nil()), Fence(1))];
+                sibling.commit(&Batch { confirmed, ..Batch::default() }).expect("a commit");
+                assert!(asked.elapsed() < Duration::from_secs(2), "it stood in line for {:?}", asked.elapsed());
+            }
+            assert!(!migrating.is_finished());
+            drop(reading);
+            migrating.join().expect("no panic").expect("it comes through");
+        });
+        assert_eq!(said.load(Ordering::SeqCst), 1, "whoever waits is told once");
+        assert_eq!(database.psql("SELECT count(later) FROM attempts"), "0");
+        sibling.set_meta("who", "goes on").expect("a write");
+    }
+
+    #[test]
+    fn a_migration_waits_for_a_table_and_nobody_for_the_migration() {
+        let database = Database::new();
+        waits_for_a_table_and_nobody_behind_it(&database.url(), &database, false);
+    }
+
+    #[test]
+    fn so_it_is_through_a_pooler() {
+        let database = Database::new();
+        let pooler = PgBouncer::with_sessions(&database.url(), 6);
+        waits_for_a_table_and_nobody_behind_it(&pooler.url(), &database, true);
     }
 
     /// Statements that builds before a migration send, where ours differ, by the last migration that such a build knows.

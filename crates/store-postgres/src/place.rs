@@ -17,8 +17,8 @@ use crate::values::get;
 /// The oldest PostgreSQL that the statements were tried on, as it counts itself.
 const VERSION_MIN: i32 = 150_000;
 
-/// A server that stands still in the middle of a transaction must not hold its rows for longer than this; nor does a statement wait for
-/// such a one for ever.
+/// A server that stands still in the middle of a transaction must not hold its rows for longer than others wait for them: who stands
+/// still begins anew when it goes on, and the others never knew. Nor does a statement wait for anybody for ever.
 ///
 /// Plans are kept, maybe from when a table was still empty, while it grows. So they never depend on what was counted when: always
 /// from row to row by an index, which every statement here has. Small tables are read whole all the same: that counts as so dear
@@ -26,7 +26,7 @@ const VERSION_MIN: i32 = 150_000;
 const TUNING: [&str; 8] = [
     "statement_timeout = '25s'",
     "lock_timeout = '10s'",
-    "idle_in_transaction_session_timeout = '20s'",
+    "idle_in_transaction_session_timeout = '5s'",
     "enable_seqscan = off",
     "enable_hashjoin = off",
     "enable_mergejoin = off",
@@ -194,7 +194,29 @@ fn tuning(purpose: Purpose, local: bool) -> String {
 
 #[cfg(test)]
 mod tests {
+    use store::Store;
+
     use super::*;
+    use crate::PostgresStore;
+    use crate::session::Train;
+
+    /// Its server is frozen, or so slow that it may as well be. Others never know.
+    #[test]
+    fn who_falls_silent_in_a_transaction_is_thrown_out_before_others_give_up() {
+        const LOCK: &str = "SELECT value FROM meta WHERE key = 'who' FOR UPDATE";
+        let commits = |pooled: bool| {
+            let database = testkit::postgres::Database::new();
+            let mut sibling = PostgresStore::open(&database.url()).expect("a database");
+            sibling.set_meta("who", "first").expect("a write");
+            let place = Place::new(&database.url(), pooled).expect("an address");
+            let mut silent = place.connect(Purpose::Write).expect("a connection");
+            let mut train = Train::beginning();
+            train.add(LOCK, Vec::new());
+            wait(CONNECT_PATIENCE, silent.run(&train)).expect("in time").map_err(|_| "failed").expect("it has the row");
+            sibling.set_meta("who", "second").expect("the row is free in time");
+        };
+        std::thread::scope(|scope| [false, true].map(|pooled| scope.spawn(move || commits(pooled))).map(drop));
+    }
 
     /// Whatever the database or the role is set to.
     #[test]

@@ -71,7 +71,7 @@ impl Lent<'_> {
 
     /// It did not answer: it goes, and does not come back.
     pub(crate) fn give_up(mut self) {
-        if let Some(session) = self.session.take() {
+        if let Some(mut session) = self.session.take() {
             session.give_up();
         }
     }

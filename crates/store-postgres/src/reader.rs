@@ -13,7 +13,7 @@ use store::rows::{
     BeatRow, BreakerRow, DefinitionRow, HearingRow, IdempotencyRow, LoadedJob, LoadedStep, SecretRow, ServerId,
     ServerRow, StoredJob, TaskRow, TokenRow, TriggerRow, WorkerRow,
 };
-use store::{Cleared, JobFilter, LeaseRow, OldJob, OldLog, Page, Reader, StoreError, Strays, prefix};
+use store::{Cleared, JobFilter, LeaseRow, OldJob, OldLog, Page, Reader, SLOW, StoreError, Strays, prefix};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
@@ -46,7 +46,7 @@ impl PostgresReader {
             let mut lent = self.pool.lend()?;
             let Some(outcome) = wait(ANSWER_PATIENCE, read(lent.session())) else {
                 lent.give_up();
-                return Err(place.unavailable(&format!("no answer within {} s", ANSWER_PATIENCE.as_secs())));
+                return Err(place.unavailable(&format!("{SLOW}: no answer within {} s", ANSWER_PATIENCE.as_secs())));
             };
             // A connection that was idle while the database went and came is no reason to say no: nothing was changed.
             let lost = outcome.is_err() && !lent.session().is_usable();

@@ -7,12 +7,12 @@ use std::task::Poll;
 
 use futures_util::TryStreamExt;
 use futures_util::future::{MaybeDone, maybe_done};
-use store::StoreError;
+use store::{StoreError, TOO_OLD};
 use tokio::task::AbortHandle;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Error, Row, RowStream, Statement};
 
-use crate::error::{is_fatal, is_race, translate};
+use crate::error::{is_fatal, is_locked_out, is_race, translate};
 use crate::values::{Param, Unreadable, Value, values};
 
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
@@ -94,7 +94,7 @@ impl Session {
     }
 
     /// Nobody knows what became of its last statement.
-    pub(crate) fn give_up(mut self) {
+    pub(crate) fn give_up(&mut self) {
         self.broken = true;
     }
 
@@ -317,7 +317,7 @@ impl Failure {
             // Nothing that was to be written is at fault, so it waits; a build that may write it will.
             Failure::Outgrown { needs, knows } => StoreError::Unavailable {
                 message: format!(
-                    "{name}: a newer Bowline has changed the database, and this one is too old for it \
+                    "{name}: a newer Bowline has changed the database, and {TOO_OLD} \
                      (it needs version {needs} of the schema, and knows {knows}); start a newer one in its place"
                 ),
             },
@@ -331,6 +331,11 @@ impl Failure {
             Failure::Race(_) => true,
             Failure::Store(_) | Failure::Unreadable(_) | Failure::Outgrown { .. } => false,
         }
+    }
+
+    /// Somebody else has what it needs, maybe for long.
+    pub(crate) fn is_locked_out(&self) -> bool {
+        matches!(self, Failure::Postgres(error) if is_locked_out(error))
     }
 }
 

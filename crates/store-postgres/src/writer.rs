@@ -10,8 +10,8 @@ use store::rows::{
     NewWorker, OpenJob, QueuedStep, SecretRow, ServerRow, StoredJob, TaskRow, TokenRow, TriggerRow, WorkerRow,
 };
 use store::{
-    Batch, Bell, Cleared, Committed, Due, DueLog, Enrolled, Found, HeldStep, Piece, Reader, Store, StoreError, Strays,
-    Tenure, Wanted,
+    Batch, Bell, Cleared, Committed, Due, DueLog, Enrolled, Found, HeldStep, Piece, Reader, SLOW, Store, StoreError,
+    Strays, Tenure, Wanted,
 };
 use tokio_postgres::{Config, Row};
 use uuid::Uuid;
@@ -62,14 +62,9 @@ impl PostgresStore {
             Some(url) => Some(address::read(url).map_err(of_listen)?),
             None => (!options.pooled).then(|| place.config().clone()),
         };
-        let session = Some(place.connect_first()?);
-        let mut store = PostgresStore { session, place, reader, writer, listen, bell: OnceLock::new() };
-        let place = store.place.clone();
-        store.work(async |session| {
-            place.check(session).await?;
-            migrate::run(session, &place, migrate::MIGRATIONS).await
-        })?;
-        Ok(store)
+        let mut session = place.connect_first()?;
+        migrate::open(&mut session, &place, &migrate::log)?;
+        Ok(PostgresStore { session: Some(session), place, reader, writer, listen, bell: OnceLock::new() })
     }
 
     /// Has the database do something, on a connection that is good.
@@ -80,7 +75,7 @@ impl PostgresStore {
         };
         let Some(outcome) = wait(ANSWER_PATIENCE, work(&mut session)) else {
             session.give_up();
-            return Err(self.place.unavailable(&format!("no answer within {} s", ANSWER_PATIENCE.as_secs())));
+            return Err(self.place.unavailable(&format!("{SLOW}: no answer within {} s", ANSWER_PATIENCE.as_secs())));
         };
         self.session = Some(session);
         outcome.map_err(|failure| failure.into_store(&self.place.name))

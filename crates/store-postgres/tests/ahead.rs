@@ -52,7 +52,7 @@ fn a_store_that_is_too_old_by_now_writes_nothing_more() {
     for _ in 0..2 {
         let error = store.commit(&batch("second")).expect_err("too old");
         assert!(matches!(error, StoreError::Unavailable { .. }), "nothing is wrong with the batch: {error}");
-        assert!(error.to_string().contains("this one is too old for it"), "{error}");
+        assert!(error.to_string().contains("this server is too old for it"), "{error}");
         // Nor does a new connection.
         database.psql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'bowline' AND datname = current_database()");
     }

@@ -6,7 +6,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use engine::Time;
 use rusqlite::{Connection, OptionalExtension, Row, Transaction};
 use store::StoreError;
-use store::check::{self, CHECKS, Check, Dialect, Finding, Known, Offender, SCHEMA};
+use store::check::{self, CHECKS, Check, Dialect, Finding, Known, Offender, SCHEMA, TEXTS, Unreadable};
 
 use crate::error::translate;
 use crate::place::Place;
@@ -18,6 +18,7 @@ const CACHE_KIB: i64 = 64 * 1024;
 const DIALECT: Dialect = Dialect {
     columns: "job, ix, other, what",
     id: |id| format!("x'{}'", id.simple()),
+    schema: "main.",
     own: &[
         ("file", include_str!("../checks/file.sql")),
         ("job-counts", include_str!("../checks/job_counts.sql")),
@@ -71,12 +72,36 @@ fn deleted(tx: &Transaction<'_>) -> rusqlite::Result<Option<Time>> {
     Ok(text.as_deref().and_then(check::deleted_before))
 }
 
+/// A value that cannot be read ends the statement, and says not which it is. Then the rows themselves are read, and asked for without those.
 fn found(tx: &Transaction<'_>, check: Check, text: &str, known: &Known, limit: usize) -> Finding {
     let begun = Instant::now();
-    match offenders(tx, &check::statement(text, known, &DIALECT, limit)) {
-        Ok((count, first)) => check.found(count, first, begun.elapsed()),
-        Err(error) => check.unanswered(&error.to_string(), begun.elapsed()),
+    let asked = |unreadable: &Unreadable| offenders(tx, &check::statement(text, known, &DIALECT, limit, unreadable));
+    let why = match asked(&Unreadable::default()) {
+        Ok((count, first)) => return check.found(count, first, begun.elapsed()),
+        Err(error) => error.to_string(),
+    };
+    // A file that is broken in this place as well is told by the check of the file.
+    let unreadable = unreadable(tx).unwrap_or_default();
+    let mut rest = check.unanswered(&why, begun.elapsed());
+    if unreadable.can_be_left_out()
+        && let Ok((count, first)) = asked(&unreadable)
+    {
+        rest = check.found(count, first, begun.elapsed());
     }
+    unreadable.beside(rest, limit)
+}
+
+fn unreadable(tx: &Transaction<'_>) -> rusqlite::Result<Unreadable> {
+    let mut unreadable = Unreadable::default();
+    for of in TEXTS {
+        let mut asked = tx.prepare(of.rows)?;
+        let mut rows = asked.query([])?;
+        while let Some(row) = rows.next()? {
+            let text = row.get_ref(2)?.as_str().ok();
+            unreadable.look(of, values::uuid(row, 0)?, row.get(1)?, text);
+        }
+    }
+    Ok(unreadable)
 }
 
 fn offenders(tx: &Transaction<'_>, statement: &str) -> rusqlite::Result<(u64, Vec<Offender>)> {

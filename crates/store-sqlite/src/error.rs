@@ -12,7 +12,10 @@ pub(crate) fn translate(path: &str, error: &Error) -> StoreError {
         Error::SqliteFailure(failure, _) => match failure.code {
             ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => damaged(message),
             ErrorCode::ConstraintViolation | ErrorCode::TooBig | ErrorCode::TypeMismatch => refused(message),
-            // Busy, full, failing disks, missing rights: someone can mend them while we wait.
+            ErrorCode::DiskFull => {
+                StoreError::Unavailable { message: format!("{path}: {}: {message}", store::NO_ROOM) }
+            }
+            // Busy, failing disks, missing rights: someone can mend them while we wait.
             _ => StoreError::Unavailable { message: format!("{path}: {message}") },
         },
         Error::FromSqlConversionFailure(..)

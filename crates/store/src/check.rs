@@ -82,6 +82,8 @@ pub struct Dialect {
     /// The columns of an offender, as they are to be read.
     pub columns: &'static str,
     pub id: fn(Uuid) -> String,
+    /// What stands before a table's name, so that nothing else can have that name.
+    pub schema: &'static str,
     /// The texts that only this store has, by their checks' names.
     pub own: &'static [(&'static str, &'static str)],
 }
@@ -175,8 +177,112 @@ impl Check {
     }
 }
 
-/// One statement: the first `limit` offenders, each with how many there are in all.
-pub fn statement(text: &str, known: &Known, dialect: &Dialect, limit: usize) -> String {
+/// Rows whose data may be something that no statement can read. Each such statement ends with the first of them, and says not which.
+#[derive(Debug)]
+pub struct Texts {
+    table: &'static str,
+    /// Asks for all of them: the job, the step if it is one, and the text.
+    pub rows: &'static str,
+    key: &'static str,
+    /// Where there are numbers that checks compare with columns.
+    numbers: &'static [&'static str],
+}
+
+pub const TEXTS: &[Texts] = &[
+    Texts {
+        table: "jobs",
+        rows: "SELECT id, CAST(NULL AS bigint), data FROM jobs ORDER BY id",
+        key: "id",
+        numbers: &["/started_at", "/ended_at", "/admitted_at", "/check/at"],
+    },
+    Texts {
+        table: "steps",
+        rows: "SELECT job_id, ix, data FROM steps ORDER BY job_id, ix",
+        key: "job_id, ix",
+        numbers: &["/check/at"],
+    },
+];
+
+/// More are counted, and not told apart from what else a check would find.
+const UNREADABLE_MAX: usize = 10_000;
+
+/// Rows that nothing can read, to be left out where the rest is asked for.
+#[derive(Debug, Default)]
+pub struct Unreadable {
+    found: Vec<(&'static Texts, Offender)>,
+    more: u64,
+}
+
+impl Unreadable {
+    /// One row of `of`; its text, if it is one.
+    pub fn look(&mut self, of: &'static Texts, job: Uuid, step: Option<i64>, text: Option<&str>) {
+        let Some(why) = text.map_or(Some("it is no text".to_owned()), |text| of.why_not(text)) else { return };
+        if self.found.len() >= UNREADABLE_MAX {
+            self.more += 1;
+            return;
+        }
+        let what = format!("its data cannot be read: {why}");
+        self.found.push((of, Offender { job: Some(job), step, other: None, what }));
+    }
+
+    /// Whether the rest can be asked for.
+    pub fn can_be_left_out(&self) -> bool {
+        !self.found.is_empty() && self.more == 0
+    }
+
+    /// The tables without them, to stand before a statement.
+    fn tables_without(&self, dialect: &Dialect) -> String {
+        let mut tables = String::new();
+        for of in TEXTS {
+            let rows = self.found.iter().filter(|(other, _)| other.table == of.table);
+            let keys: Vec<String> = rows.map(|(_, offender)| offender.key(dialect)).collect();
+            if !keys.is_empty() {
+                let Texts { table, key, .. } = of;
+                let _ = write!(
+                    tables,
+                    ", {table} AS MATERIALIZED (SELECT * FROM {}{table} WHERE ({key}) NOT IN (VALUES {}))",
+                    dialect.schema,
+                    keys.join(", ")
+                );
+            }
+        }
+        tables
+    }
+
+    /// What a check comes to that could not be answered with them: they are named first, and then what else it has found.
+    pub fn beside(&self, rest: Finding, limit: usize) -> Finding {
+        let Finding { check, count, first, took } = rest;
+        let all = self.found.iter().map(|(_, offender)| offender.clone()).chain(first);
+        check.found(count + self.found.len() as u64 + self.more, all.take(limit).collect(), took)
+    }
+}
+
+impl Texts {
+    /// Why it cannot be read; none if it can.
+    fn why_not(&self, text: &str) -> Option<String> {
+        let data: serde_json::Value = match serde_json::from_str(text) {
+            Ok(data) => data,
+            Err(error) => return Some(error.to_string()),
+        };
+        let is_number = |value: &serde_json::Value| match value {
+            serde_json::Value::Null => true,
+            serde_json::Value::String(text) => text.parse::<i64>().is_ok(),
+            other => other.as_i64().is_some(),
+        };
+        let wrong = |place: &&&str| data.pointer(place).is_some_and(|value| !is_number(value));
+        self.numbers.iter().find(wrong).map(|place| format!("`{place}` is no number"))
+    }
+}
+
+impl Offender {
+    fn key(&self, dialect: &Dialect) -> String {
+        let job = (dialect.id)(self.job.unwrap_or_default());
+        self.step.map_or_else(|| format!("({job})"), |step| format!("({job}, {step})"))
+    }
+}
+
+/// One statement: the first `limit` offenders, each with how many there are in all. It sees none of `without`.
+pub fn statement(text: &str, known: &Known, dialect: &Dialect, limit: usize, without: &Unreadable) -> String {
     let marked = known.marked.unwrap_or(known.clock);
     let now = known.clock.max(marked);
     let deleted = known.deleted.map_or(Uuid::nil(), |before| JobId::lowest_at(before).0);
@@ -187,7 +293,7 @@ pub fn statement(text: &str, known: &Known, dialect: &Dialect, limit: usize) -> 
     {
         let _ = write!(whole, "CAST({} AS bigint) AS {name}, ", time.0);
     }
-    let _ = writeln!(whole, "{} AS deleted)", (dialect.id)(deleted));
+    let _ = writeln!(whole, "{} AS deleted){}", (dialect.id)(deleted), without.tables_without(dialect));
     let _ = write!(whole, "SELECT {}, count(*) OVER () FROM (\n{text}\n) found LIMIT {limit}", dialect.columns);
     whole
 }
@@ -249,6 +355,18 @@ mod tests {
             has("job-words", action.word());
             has("step-words", action.word());
         }
+    }
+
+    #[test]
+    fn data_that_no_statement_reads_is_told_from_other() {
+        let [jobs, steps] = TEXTS else { panic!("two tables") };
+        for good in ["{}", "7", r#"{"started_at":null,"check":{"at":"17"}}"#, r#"{"started_at":-5,"check":7}"#] {
+            assert_eq!(jobs.why_not(good), None, "{good}");
+        }
+        for bad in ["", "{nonsense", r#"{"started_at":1.5}"#, r#"{"check":{"at":"soon"}}"#] {
+            assert!(jobs.why_not(bad).is_some(), "{bad}");
+        }
+        assert_eq!(steps.why_not(r#"{"started_at":1.5}"#), None, "steps have none");
     }
 
     #[test]

@@ -20,6 +20,8 @@ pub mod listing;
 pub mod logs;
 pub mod outbox;
 pub mod races;
+pub mod races_tidy;
+pub mod races_workers;
 pub mod retention;
 pub mod servers;
 pub mod triggers;
@@ -166,6 +168,16 @@ macro_rules! conformance_tests {
             races::who_greets_a_worker_and_who_deletes_it_wait_for_each_other,
             races::of_two_who_revoke_or_remove_one_does,
             races::of_two_who_say_something_the_last_word_stays,
+            races_workers::who_drains_or_removes_a_worker_and_who_greets_it_are_both_heard,
+            races_workers::of_two_who_remove_a_worker_the_first_stays,
+            races_workers::an_old_links_last_words_do_not_touch_a_newer_one,
+            races_workers::two_who_bring_evidence_of_one_attempt_are_both_heard,
+            races_workers::of_two_mass_losses_one_is_kept_whole,
+            races_workers::two_who_flush_signs_of_life_lose_none,
+            races_workers::who_prunes_signs_of_life_and_who_flushes_them_wait_for_each_other,
+            races_tidy::who_forgets_a_group_and_who_admits_to_it_wait_for_each_other,
+            races_tidy::what_belongs_to_no_job_goes_once,
+            races_tidy::who_sets_a_logs_deadline_and_who_ends_it_are_both_heard,
             servers::every_start_is_a_generation,
             servers::a_server_shows_that_it_lives_and_says_that_it_goes,
             servers::a_mark_that_another_server_overtook_is_left_out_alone,

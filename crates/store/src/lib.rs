@@ -301,3 +301,28 @@ pub enum StoreError {
     #[error("a stored row cannot be understood: {0}")]
     Corrupt(#[from] codec::Corrupt),
 }
+
+/// Words by which stores tell apart, in what an [`StoreError::Unavailable`] says, why nothing can be written. Who sees them need not
+/// know where the database is.
+pub const NO_ROOM: &str = "it has no room left";
+pub const TOO_OLD: &str = "this server is too old for it";
+pub const SLOW: &str = "it does not answer in time";
+const AWAY: &str = "it is away";
+
+impl StoreError {
+    /// Why a database does not do what it should, without its name, its address, or anybody's: for whoever may not know more.
+    pub fn in_short(&self) -> &'static str {
+        match self {
+            StoreError::Unavailable { message } => {
+                [NO_ROOM, TOO_OLD, SLOW].into_iter().find(|words| message.contains(words)).unwrap_or(AWAY)
+            }
+            StoreError::TooNew { .. } => TOO_OLD,
+            StoreError::InUse { .. } => "another server has it",
+            StoreError::Moved { .. } => "another server was faster",
+            StoreError::Refused { .. } => "it refuses what is written",
+            StoreError::Damaged { .. } | StoreError::MigrationChanged { .. } | StoreError::Corrupt(_) => {
+                "it is damaged"
+            }
+        }
+    }
+}

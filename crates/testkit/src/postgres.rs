@@ -21,7 +21,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::clock::FakeClock;
-use crate::process;
+use crate::process::{self, Frozen};
 use crate::wait::await_that;
 
 const MISSING: &str = "tests need PostgreSQL 15 or later, and there is none here: apt-get install postgresql-15";
@@ -230,6 +230,17 @@ impl Postgres {
         Some((postgres, clock?))
     }
 
+    /// One that has its log of changes in this folder.
+    pub fn with_log_in(at: &Path, settings: &[&str]) -> Postgres {
+        hand_over(at);
+        Postgres::begin(settings, |folder| {
+            let (log, there) = (folder.join("data/pg_wal"), at.join("pg_wal"));
+            run(as_postgres("mv").arg(&log).arg(&there), "the log is moved");
+            run(as_postgres("ln").arg("-s").arg(&there).arg(&log), "a link to the log");
+            Vec::new()
+        })
+    }
+
     fn begin(settings: &[&str], variables: impl FnOnce(&Path) -> Vec<(String, String)>) -> Postgres {
         let folder = tempfile::tempdir().expect("a folder");
         hand_over(folder.path());
@@ -275,6 +286,15 @@ impl Postgres {
         self.end("INT");
     }
 
+    /// Starts it again if it has ended by itself, and waits until it answers.
+    pub fn revive(&mut self) {
+        if self.child.as_mut().is_some_and(|child| child.try_wait().expect("waited").is_some()) {
+            self.child = None;
+            self.start_again();
+        }
+        await_that("PostgreSQL answers", || self.try_psql("SELECT 1").ok());
+    }
+
     fn end(&mut self, signal: &str) {
         let mut child = self.child.take().expect("it runs");
         process::signal(child.id(), signal);
@@ -285,6 +305,22 @@ impl Postgres {
         self.address.url("postgres")
     }
 
+    /// Another database of it.
+    pub fn url_of(&self, database: &str) -> String {
+        self.address.url(database)
+    }
+
+    /// All of its processes stand still until this is dropped: connections stay, new ones are taken by the kernel, and nothing is answered.
+    pub fn freeze(&self) -> Vec<Frozen> {
+        let postmaster = self.child.as_ref().expect("it runs").id();
+        // While it stands still it makes no other.
+        let mut frozen = vec![Frozen::new(postmaster)];
+        frozen.extend(process::children(postmaster).into_iter().map(Frozen::new));
+        // The other way round: those that were there go on before there are more.
+        frozen.reverse();
+        frozen
+    }
+
     /// Lets it write in this folder.
     pub fn give(&self, folder: &Path) {
         hand_over(folder);
@@ -293,6 +329,11 @@ impl Postgres {
     /// What it answers, a line for each row.
     pub fn psql(&self, sql: &str) -> String {
         self.address.psql("postgres", sql)
+    }
+
+    /// The same, or what it says against it.
+    pub fn try_psql(&self, sql: &str) -> Result<String, String> {
+        self.address.try_psql("postgres", sql)
     }
 
     /// Does this in a session of its own; returns when it is done, and the session is still open.
@@ -477,7 +518,7 @@ fn substitute() -> Option<(u32, u32)> {
 }
 
 /// Gives it to who runs PostgreSQL.
-pub(crate) fn hand_over(path: &Path) {
+pub fn hand_over(path: &Path) {
     if let Some((user, group)) = substitute() {
         chown(path, Some(user), Some(group)).expect("root may");
     }

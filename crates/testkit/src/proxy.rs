@@ -46,7 +46,8 @@ pub struct Proxy {
 
 #[derive(Debug)]
 struct Shared {
-    server: String,
+    /// Each new connection goes to the next one that takes it.
+    servers: Vec<String>,
     faults: [Fault; 2],
     refuse: bool,
     connections: Vec<Arc<Connection>>,
@@ -66,10 +67,15 @@ struct Connection {
 impl Proxy {
     /// `server`: address and port.
     pub fn start(server: &str) -> Proxy {
+        Proxy::between(&[server])
+    }
+
+    /// A balancer: new connections go to these servers in turn, and past one that is away.
+    pub fn between(servers: &[&str]) -> Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("bound");
         let shared = Arc::new(Mutex::new(Shared {
-            server: server.to_owned(),
+            servers: servers.iter().map(|&server| server.to_owned()).collect(),
             faults: [Fault::None; 2],
             refuse: false,
             connections: Vec::new(),
@@ -96,7 +102,7 @@ impl Proxy {
 
     /// New connections go to another server, as a balancer would have them.
     pub fn lead_to(&self, server: &str) {
-        server.clone_into(&mut self.shared().server);
+        self.shared().servers = vec![server.to_owned()];
     }
 
     /// New connections are closed at once.
@@ -174,7 +180,9 @@ fn connect(worker: TcpStream, alive: &Mutex<Shared>, shared: &Weak<Mutex<Shared>
         return;
     }
     // A server that is away is away behind the proxy as well: the worker's connection closes.
-    let Ok(server) = TcpStream::connect(&known.server) else { return };
+    let first = known.accepted % known.servers.len();
+    let mut in_turn = known.servers[first..].iter().chain(&known.servers[..first]);
+    let Some(server) = in_turn.find_map(|server| TcpStream::connect(server).ok()) else { return };
     for end in [&worker, &server] {
         end.set_nonblocking(false).and_then(|()| end.set_nodelay(true)).expect("set");
         end.set_read_timeout(Some(LOOK)).expect("set");

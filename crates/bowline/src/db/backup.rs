@@ -38,7 +38,7 @@ fn back_up(args: &BackupArgs) -> Result<BackupView, Failed> {
         Place::Sqlite(path) => {
             let whole = std::fs::metadata(path).map(|file| file.len()).ok();
             while_telling(part.path(), whole, || store_sqlite::back_up(path, part.path())).map_err(Failed::of_store)?;
-            store_sqlite::verify_backup(part.path()).map_err(Failed::other)?;
+            store_sqlite::verify_backup(part.path()).map_err(Failed::of_work)?;
         }
         Place::Postgres(url) => {
             while_telling(part.path(), None, || dump(url, &place, part.path()))?;

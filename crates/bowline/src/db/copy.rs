@@ -39,11 +39,11 @@ fn copied(args: &CopyArgs) -> Result<CopyView, Failed> {
     let source = Export::open(path).map_err(Failed::of_store)?;
     let mut target = Import::open(url).map_err(Failed::of_store)?;
     let tables = TABLES.iter().map(|table| Ok((table, table_copied(table, &source, &mut target)?)));
-    let tables = tables.collect::<Result<Vec<_>, StoreError>>().map_err(Failed::other)?;
+    let tables = tables.collect::<Result<Vec<_>, StoreError>>().map_err(Failed::of_work)?;
     let tables = tables.into_iter().map(|(table, sent)| compared(table, &sent, &mut target));
     let tables = tables.collect::<Result<Vec<CopiedTable>, Failed>>()?;
     eprintln!("both sides are the same; committing");
-    target.commit().map_err(Failed::other)?;
+    target.commit().map_err(Failed::of_work)?;
     let rows = tables.iter().map(|table| table.rows).sum();
     let check = check(&to, SHOWN)?;
     let took_ms = millis(begun.elapsed());
@@ -74,7 +74,7 @@ fn table_copied(table: &Table, source: &Export, target: &mut Import) -> Result<D
 
 /// What has arrived is what was sent.
 fn compared(table: &Table, sent: &Digest, target: &mut Import) -> Result<CopiedTable, Failed> {
-    let arrived = target.digest(table).map_err(Failed::other)?;
+    let arrived = target.digest(table).map_err(Failed::of_work)?;
     if *sent == arrived {
         return Ok(CopiedTable { name: table.name, rows: sent.rows, hash: sent.hash() });
     }

@@ -28,7 +28,7 @@ fn migrated(args: &MigrateArgs) -> Result<MigratedView, Failed> {
     let begun = Instant::now();
     let migrated = match &place {
         Place::Sqlite(path) => alone(path),
-        Place::Postgres(url) => store_postgres::migrate(url, config.postgres.pooled),
+        Place::Postgres(url) => store_postgres::migrate(url, config.postgres.pooled, &|why| eprintln!("{why}")),
     };
     let Migrated { from, to } = migrated.map_err(Failed::of_store)?;
     Ok(MigratedView { database: place.to_string(), from, to, took_ms: millis(begun.elapsed()) })

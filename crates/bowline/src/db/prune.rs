@@ -54,9 +54,9 @@ fn in_a_file(path: &Path, config: &ServerConfig, args: &PruneArgs) -> Result<Opt
     let mut store = match SqliteStore::open(path) {
         Ok(store) => store,
         Err(StoreError::InUse { .. }) => return Ok(None),
-        Err(error) => return Err(Failed::other(error)),
+        Err(error) => return Err(Failed::of_work(error)),
     };
-    let progress = prune(&mut store, &rules(config), args, None).map_err(Failed::other)?;
+    let progress = prune(&mut store, &rules(config), args, None).map_err(Failed::of_work)?;
     if args.compact {
         compact(&mut store, path)?;
     }
@@ -74,13 +74,13 @@ fn shared(url: &str, place: &Place, config: &ServerConfig, args: &PruneArgs) -> 
     }
     let options = Options { pooled, ..Options::default() };
     let mut store = PostgresStore::open_with(url, &options).map_err(Failed::of_store)?;
-    if is_served(&mut store).map_err(Failed::other)? {
+    if is_served(&mut store).map_err(Failed::of_work)? {
         return Ok(None);
     }
-    let under = if args.dry_run { None } else { take_over(&mut store).map_err(Failed::other)? };
+    let under = if args.dry_run { None } else { take_over(&mut store).map_err(Failed::of_work)? };
     let pruned = prune(&mut store, &rules(config), args, under);
     if let Some(tenure) = under {
-        give_back(&mut store, tenure).map_err(Failed::other)?;
+        give_back(&mut store, tenure).map_err(Failed::of_work)?;
     }
     match pruned {
         Ok(progress) => Ok(Some(progress)),
@@ -88,7 +88,7 @@ fn shared(url: &str, place: &Place, config: &ServerConfig, args: &PruneArgs) -> 
             let what = "a server was started on this database meanwhile; it deletes what is old by itself";
             Err(Failed::other(format!("{place}: {what}")))
         }
-        Err(error) => Err(Failed::other(error)),
+        Err(error) => Err(Failed::of_work(error)),
     }
 }
 
@@ -157,7 +157,7 @@ fn prune(
 fn compact(store: &mut SqliteStore, path: &Path) -> Result<(), Failed> {
     let size = || std::fs::metadata(path).map_or(0, |file| file.len());
     let before = size();
-    store.compact().map_err(Failed::other)?;
+    store.compact().map_err(Failed::of_work)?;
     eprintln!("{}: {before} bytes before, {} after", path.display(), size());
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! What is done to whole databases: bringing them up to date, backing them up, moving them to another store.
 
 mod backup;
+mod check;
 mod copy;
 mod migrate;
 

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use http::{StatusCode, header};
 
 use crate::app::App;
+use crate::dispatch::Pause;
 use crate::ledger::stored_pause;
 use crate::metrics::Metrics;
 
@@ -18,7 +19,7 @@ use super::{answer, fleet, retention};
 
 pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Figures are answered even while the database is not.
+/// Figures, and whether the server is ready, are answered even while the database is not.
 const LOOK_WITHIN: Duration = Duration::from_secs(1);
 
 /// The process answers; nothing else is looked at, so that trouble elsewhere gets nobody killed.
@@ -31,19 +32,31 @@ pub(super) async fn readyz(State(app): State<Arc<App>>) -> Response {
     if app.is_stopping() {
         problems.push("the server is stopping".to_owned());
     }
-    if !app.ledger.is_healthy() {
-        problems.push("the database does not take commits".to_owned());
-    }
-    let pause = app.read(|app| Ok(stored_pause(&*app.reader)?)).await;
-    if pause.is_err() {
-        problems.push("the database cannot be read".to_owned());
-    }
+    // Anybody may ask, so the reason names no place; the log has all of it. Of a database that takes nothing nothing more is asked.
+    let pause = match app.ledger.trouble() {
+        Some(why) => Err(format!("the database does not take commits: {why}")),
+        None => pause(&app).await.map_err(|why| format!("the database cannot be read: {why}")),
+    };
     // A pause is an operator's wish, not a problem.
-    let dispatch = pause.ok().map(fleet::paused);
+    let dispatch = pause.map(fleet::paused).map_err(|problem| problems.push(problem)).ok();
     let status = if problems.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let (ready, sweep) = (problems.is_empty(), last_sweep(&app.metrics));
     let retention = retention::last(&app.metrics.retention());
     answer(status, &Readiness { ready, problems, sweep, retention, dispatch })
+}
+
+/// Whether nothing is handed out; else why nobody knows.
+async fn pause(app: &Arc<App>) -> Result<Option<Pause>, &'static str> {
+    let look = app.read(|app| Ok(stored_pause(&*app.reader)));
+    match tokio::time::timeout(LOOK_WITHIN, look).await {
+        Ok(Ok(Ok(pause))) => Ok(pause),
+        Ok(Ok(Err(error))) => {
+            tracing::warn!(%error, "the database cannot be read");
+            Err(error.in_short())
+        }
+        Ok(Err(_)) => Err("the server has lost a thread"),
+        Err(_) => Err(store::SLOW),
+    }
 }
 
 /// None before the first.

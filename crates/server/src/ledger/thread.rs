@@ -1,11 +1,11 @@
 //! The ledger's thread: takes what is there, lets [`Core`] decide and commit it, and takes what came meanwhile.
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use store::{Bell, Store};
+use store::{Bell, Store, StoreError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 use tokio::time::timeout;
 
@@ -38,6 +38,12 @@ const RETRY_MAX: Duration = Duration::from_secs(2);
 /// again what they said; but who waits for an answer is better off with one.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
 
+/// A commit takes milliseconds. One that takes so long is trouble already, though nobody knows yet what becomes of it.
+const HANGS_AFTER: Duration = Duration::from_secs(3);
+
+/// How often it is looked whether one does.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
 /// Machines' clocks drift apart by less than a millisecond in this time.
 const AGREE_EVERY: Duration = Duration::from_secs(5);
 
@@ -55,8 +61,29 @@ pub struct Ledger {
     trouble: watch::Receiver<Trouble>,
 }
 
-/// Why commits do not go through; none while they do.
-type Trouble = Option<Arc<str>>;
+/// None while commits go through.
+type Trouble = Option<Away>;
+
+/// Why commits do not go through.
+#[derive(Debug, Clone)]
+struct Away {
+    why: Arc<str>,
+    /// Without a place or a name, see [`StoreError::in_short`].
+    short: &'static str,
+    /// One is under way, and not answered.
+    hangs: bool,
+}
+
+impl Away {
+    fn of(error: &StoreError) -> Away {
+        Away { why: error.to_string().into(), short: error.in_short(), hangs: false }
+    }
+
+    fn hanging() -> Away {
+        let why = format!("it has not answered for {} s", HANGS_AFTER.as_secs());
+        Away { why: why.into(), short: store::SLOW, hangs: true }
+    }
+}
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LedgerDown {
@@ -131,7 +158,8 @@ impl Ledger {
     }
 
     fn why_away(&self) -> Arc<str> {
-        self.trouble.borrow().clone().unwrap_or_else(|| "it comes back only now".into())
+        let trouble = self.trouble.borrow();
+        trouble.as_ref().map_or_else(|| "it comes back only now".into(), |away| away.why.clone())
     }
 
     /// Runs `look` on the ledger's thread, over who is connected.
@@ -160,6 +188,11 @@ impl Ledger {
     pub fn is_healthy(&self) -> bool {
         self.trouble.borrow().is_none()
     }
+
+    /// Why commits do not go through, in words for everybody; none while they do.
+    pub fn trouble(&self) -> Option<&'static str> {
+        self.trouble.borrow().as_ref().map(|away| away.short)
+    }
 }
 
 /// Starts the thread. It ends when every [`Ledger`] is gone and all that was sent is committed, or cannot be: after `shutdown` a
@@ -186,8 +219,11 @@ pub fn start<S: Store + 'static>(
     }
     let agreed = Instant::now();
     let (commands_in, logs_in) = (command_queue, log_queue);
+    let pulse = Arc::new(Pulse { asked: Mutex::default(), troubles });
+    let watched = Arc::downgrade(&pulse);
+    std::thread::Builder::new().name("ledger-watch".to_owned()).spawn(move || watch(&watched))?;
     let worker =
-        Loop { core, clock, bell, agreed, commands: commands_in, logs: logs_in, troubles, shutdown, gives_up_at: None };
+        Loop { core, clock, bell, agreed, commands: commands_in, logs: logs_in, pulse, shutdown, gives_up_at: None };
     let thread = std::thread::Builder::new().name("ledger".to_owned()).spawn(move || {
         let _guard = AbortOnPanic;
         runtime.block_on(worker.run());
@@ -207,6 +243,46 @@ impl Drop for AbortOnPanic {
     }
 }
 
+/// What the ledger's thread is waiting for, which it cannot say itself meanwhile.
+struct Pulse {
+    /// Since when the database has been asked for something; none while it is not.
+    asked: Mutex<Option<Instant>>,
+    troubles: watch::Sender<Trouble>,
+}
+
+impl Pulse {
+    fn asks(&self) {
+        *self.asked() = Some(Instant::now());
+    }
+
+    fn is_answered(&self) {
+        *self.asked() = None;
+    }
+
+    fn look(&self) {
+        // Under the lock: once it is answered nobody says that it is not.
+        let asked = self.asked();
+        if asked.is_some_and(|at| at.elapsed() >= HANGS_AFTER) && self.troubles.borrow().is_none() {
+            self.troubles.send_replace(Some(Away::hanging()));
+            tracing::error!("the database does not answer; the server waits for it");
+        }
+    }
+
+    fn asked(&self) -> MutexGuard<'_, Option<Instant>> {
+        // Nothing under the lock can leave it half changed.
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Until the ledger's thread has ended.
+fn watch(pulse: &Weak<Pulse>) {
+    while let Some(pulse) = pulse.upgrade() {
+        pulse.look();
+        drop(pulse);
+        std::thread::sleep(LOOK_EVERY);
+    }
+}
+
 struct Loop<S> {
     core: Core<S>,
     clock: Arc<Clock>,
@@ -215,7 +291,7 @@ struct Loop<S> {
     agreed: Instant,
     commands: mpsc::Receiver<Command>,
     logs: mpsc::UnboundedReceiver<WaitingLog>,
-    troubles: watch::Sender<Trouble>,
+    pulse: Arc<Pulse>,
     shutdown: watch::Receiver<bool>,
     /// The server is to stop, and its database is away.
     gives_up_at: Option<Instant>,
@@ -279,9 +355,11 @@ impl<S: Store> Loop<S> {
     fn tidy(&mut self) {
         let busy = !self.commands.is_empty() || !self.logs.is_empty();
         let started = Instant::now();
+        self.pulse.asks();
         if self.core.tidy(busy) {
             self.core.tidied(started.elapsed());
         }
+        self.pulse.is_answered();
     }
 
     /// What is there now; or, if nothing is, what comes first, or the next check time. None when all senders are gone.
@@ -323,16 +401,20 @@ impl<S: Store> Loop<S> {
     /// Breaks off where the database is away and the server is to stop.
     async fn carry_out(&mut self, round: Vec<Command>) -> ControlFlow<()> {
         let (started, swept) = (Instant::now(), self.core.swept_at());
+        self.pulse.asks();
         self.core.begin(round, self.clock.tick());
         let mut pause = RETRY_FIRST;
         loop {
+            self.pulse.asks();
             let error = match self.core.commit() {
                 Commit::Done => break,
                 // The poison event's own record, if it made one, is committed by the next turn.
                 Commit::Split => continue,
                 Commit::Retry(error) => error,
             };
-            if self.troubles.send_replace(Some(error.to_string().into())).is_none() {
+            self.pulse.is_answered();
+            let before = self.pulse.troubles.send_replace(Some(Away::of(&error)));
+            if before.is_none_or(|away| away.hangs) {
                 tracing::error!(%error, "the database is away; the server waits for it");
             }
             self.core.send_workers_away(started.elapsed());
@@ -344,11 +426,12 @@ impl<S: Store> Loop<S> {
             bell.ring();
         }
         self.agree();
+        self.pulse.is_answered();
         if self.core.swept_at() != swept {
             self.core.sweep_took(started.elapsed());
         }
         // Nobody is woken by a round that went well like the one before.
-        if self.troubles.send_if_modified(|trouble| trouble.take().is_some()) {
+        if self.pulse.troubles.send_if_modified(|trouble| trouble.take().is_some()) {
             tracing::info!("the database is back");
         }
         ControlFlow::Continue(())

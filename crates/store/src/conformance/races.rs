@@ -25,15 +25,15 @@ use crate::{
     TriggerWrite,
 };
 
-const ROUNDS: u64 = 12;
+pub(super) const ROUNDS: u64 = 12;
 
 /// Two servers on one database; none where there can be only one.
-struct Servers {
+pub(super) struct Servers {
     stores: [Box<dyn Store>; 2],
 }
 
 impl Servers {
-    fn open(fixture: &mut dyn Fixture) -> Option<Servers> {
+    pub(super) fn open(fixture: &mut dyn Fixture) -> Option<Servers> {
         let one = fixture.open();
         let Some(other) = fixture.open_beside() else {
             assert!(!one.is_shared(), "a store that others may share can be opened twice");
@@ -42,12 +42,12 @@ impl Servers {
         Some(Servers { stores: [one, other] })
     }
 
-    fn one(&mut self) -> &mut dyn Store {
+    pub(super) fn one(&mut self) -> &mut dyn Store {
         &mut *self.stores[0]
     }
 
     /// Both at once; which of them is said by a number.
-    fn race<T: Send>(&mut self, run: impl Fn(&mut dyn Store, u64) -> T + Sync) -> [T; 2] {
+    pub(super) fn race<T: Send>(&mut self, run: impl Fn(&mut dyn Store, u64) -> T + Sync) -> [T; 2] {
         let start = Barrier::new(2);
         let racer = |store: &mut dyn Store, n| {
             start.wait();
@@ -62,7 +62,7 @@ impl Servers {
     }
 
     /// Both commit; what became of each.
-    fn commit(&mut self, batch: impl Fn(u64) -> Batch + Sync) -> [Result<crate::Committed, StoreError>; 2] {
+    pub(super) fn commit(&mut self, batch: impl Fn(u64) -> Batch + Sync) -> [Result<crate::Committed, StoreError>; 2] {
         self.race(|store, n| store.commit(&batch(n)))
     }
 }

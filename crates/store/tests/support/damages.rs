@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use store::Store;
-use store::check::{CHECKS, Finding};
+use store::check::{CHECKS, Finding, Offender};
 use store::conformance::healthy;
 
 pub(crate) struct Damage {
@@ -189,14 +189,30 @@ pub(crate) fn each_damage_is_named<P: Patient>(only: &[Damage]) {
     assert!(asked.iter().all(|name| CHECKS.iter().any(|check| check.name == *name)));
 }
 
-/// A value that cannot be read is a finding, and keeps nobody from asking the rest.
+/// A value that cannot be read is a finding with a name, and hides neither what else that check finds nor the rest.
 pub(crate) fn what_cannot_be_read_is_found_too<P: Patient>() {
     let mut patient: P = filled();
     patient.execute("UPDATE jobs SET data = '{nonsense' WHERE state = 'held'");
+    patient.execute("UPDATE jobs SET started_at = 5 WHERE state = 'failed'");
     patient.execute("DELETE FROM slot_groups");
     let findings = patient.check();
     assert_eq!(names(&findings), ["job-counts", "job-data", "slot-group"], "{findings:#?}");
-    assert!(findings.iter().any(|finding| finding.first.iter().any(|o| o.what.starts_with("it cannot be found out"))));
+    let of = |name: &str| findings.iter().find(|finding| finding.check.name == name).expect("it is asked");
+    let is_named =
+        |offender: &Offender| offender.job.is_some() && offender.what.starts_with("its data cannot be read: ");
+    for name in ["job-counts", "job-data"] {
+        assert!(is_named(&of(name).first[0]), "{findings:#?}");
+    }
+    let others = |name: &str| of(name).first.iter().filter(|offender| !is_named(offender)).count();
+    assert!(others("job-data") > 0 && others("job-counts") == 0, "{findings:#?}");
+    assert!(others("job-data") as u64 + 1 <= of("job-data").count, "{findings:#?}");
+
+    let mut patient: P = filled();
+    patient.execute("UPDATE steps SET data = '' WHERE state = 'held'");
+    let findings = patient.check();
+    assert_eq!(names(&findings), ["step-data"], "{findings:#?}");
+    let found = &findings.iter().find(|finding| finding.count > 0).expect("it was found").first;
+    assert!(found.iter().all(|offender| is_named(offender) && offender.step.is_some()), "{found:#?}");
 }
 
 /// However many there are, all are counted and few are named.

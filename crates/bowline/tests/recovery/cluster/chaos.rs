@@ -72,6 +72,8 @@ fn whatever_happens_to_servers_and_their_database_every_job_ends_and_none_is_don
     let faults = stage.end();
     let seen = checks::check_rows(town, &load, &sent);
     checks::check_database(town);
+    // Whatever was killed, what was committed stayed so.
+    town.check_nothing_lost();
     checks::check_nothing_lives(town);
     let taken = sent.iter().map(|sent| sent.took).max().unwrap_or_default();
     Report { seed, length, faults, seen, lines, settled, taken, verdict: checks::longest_doubt(town) }.publish();

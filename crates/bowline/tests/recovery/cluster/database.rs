@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use testkit::postgres::Postgres;
-use testkit::{House, Role, SmallDisk, await_that};
+use testkit::{House, Role, SmallDisk, await_that, within};
 
 use super::town::Town;
-use crate::story::{STEP, await_lines, check_ran_once, counting, open_gate, pass};
+use crate::story::{STEP, await_lines, check_ran_once, counting, open_gate, pass, step};
 
 /// Longer than the window of a hasty town.
 const LONG: Duration = Duration::from_secs(4);
@@ -93,7 +93,8 @@ fn a_database_that_is_away_for_longer_than_everything_costs_nothing() {
             let (status, body) = town.get(name, "/readyz");
             (status == 503).then_some(body)
         });
-        assert!(problem.contains("the database"), "{problem}");
+        assert!(problem.contains("the database") && problem.contains("it is away"), "{problem}");
+        assert!(!problem.contains("127.0.0.1"), "{problem}");
         assert_eq!(town.get(name, "/healthz").0, 200, "nobody should kill it for that");
     }
     let refused = town.house.bowline(&["exec", "--detach", "--", "true"]).code(4);
@@ -108,6 +109,68 @@ fn a_database_that_is_away_for_longer_than_everything_costs_nothing() {
     check_ran_once(&town.house, &id);
     town.house.bowline(&["exec", "--", "true"]).ok();
     check_alive(&mut servers);
+}
+
+/// Whoever looks after a server wants an answer of some kind.
+const AT_ONCE: Duration = Duration::from_secs(2);
+
+/// It is there, takes connections, and answers nothing.
+#[test]
+fn a_database_that_stands_still_for_longer_than_everything_costs_nothing() {
+    let postgres = Postgres::start(&[]);
+    let mut town = Town::on(&postgres.url(), "1");
+    let mut servers = [town.start("a"), town.start("b")];
+    let _worker = town.worker("w", &["a", "b"]);
+    let id = town.house.submit(&counting(&town.house, "effects: writes"));
+    town.house.outside().await_executions(1);
+    await_lines(&town.house, &id);
+    let frozen = postgres.freeze();
+    for name in ["a", "b"] {
+        let (status, body) = town.get_within(AT_ONCE, name, "/readyz");
+        assert_eq!(status, 503, "{body}");
+        assert_eq!(town.get_within(AT_ONCE, name, "/healthz").0, 200, "nobody should kill it for that");
+    }
+    // The ledger's own commits are noticed as well, by somebody else than its thread.
+    await_that("it says that commits hang", || {
+        let body = town.get_within(AT_ONCE, "a", "/readyz").1;
+        body.contains("the database does not take commits: it does not answer in time").then_some(())
+    });
+    let refused = town.house.bowline(&["exec", "--detach", "--", "true"]).code(4);
+    assert!(refused.err.contains("database"), "{}", refused.err);
+    pass(LONG);
+    drop(frozen);
+    await_that("both are ready", || ["a", "b"].iter().all(|name| town.get(name, "/readyz").0 == 200).then_some(()));
+    town.await_marks();
+    pass(LONG);
+    assert_eq!(step(&town.house, &id)["state"], "running", "nobody was judged for it");
+    open_gate(&town.house);
+    check_ran_once(&town.house, &id);
+    check_alive(&mut servers);
+}
+
+/// Longer than it tries, and longer than it waits for an answer.
+const STOPS_WITHIN: Duration = Duration::from_secs(20);
+
+#[test]
+fn a_server_whose_database_stands_still_stops_when_it_is_told_to() {
+    let postgres = Postgres::start(&[]);
+    let mut town = Town::on(&postgres.url(), "30");
+    let mut server = town.start("a");
+    let _worker = town.worker("w", &["a"]);
+    let id = town.house.submit(&counting(&town.house, "effects: writes"));
+    town.house.outside().await_executions(1);
+    await_lines(&town.house, &id);
+    let frozen = postgres.freeze();
+    open_gate(&town.house);
+    await_that("the step has ended", || (town.house.outside().completed() == 1).then_some(()));
+    await_that("it has noticed", || (town.get("a", "/readyz").0 == 503).then_some(()));
+    server.signal("TERM");
+    let ended = within(STOPS_WITHIN, "the server ends", || server.child.try_wait().expect("waited"));
+    assert!(ended.success());
+    assert!(town.house.read("roles.log").contains("the server stops without its database"));
+    drop(frozen);
+    let _server = town.start("a");
+    check_ran_once(&town.house, &id);
 }
 
 /// The same for a step that is still running when it is over.
@@ -170,10 +233,18 @@ fn a_server_that_starts_without_its_database_says_so_and_stops_when_it_is_told_t
     await_that("it says what it waits for", || {
         let (status, body) = town.get("a", "/readyz");
         assert_eq!(status, 503, "{body}");
-        body.contains("the server is starting: it waits for its database: ").then_some(())
+        body.contains("the server is starting: it waits for its database\"").then_some(())
     });
     let (status, body) = town.get("a", "/api/jobs");
     assert!(status == 503 && body.contains("\"unavailable\""), "{status} {body}");
+    // Where that is, and who it is there, is for those alone who may read the log.
+    let url = postgres.url();
+    let (_, place) = url.rsplit_once('@').expect("a user");
+    for path in ["/readyz", "/api/jobs", "/hooks/any", "/"] {
+        let body = town.get("a", path).1;
+        assert!(!["postgres", "127.0.0.1", place, "refused"].iter().any(|word| body.contains(word)), "{path}: {body}");
+    }
+    assert!(town.house.read("roles.log").contains(place), "the log says it");
     assert!(waiting.stop().success());
     let waiting = town.launch("a");
     await_that("it listens", || listens(&town));
@@ -254,11 +325,53 @@ fn a_database_without_room_keeps_what_it_took_and_goes_on_when_there_is_some() {
         taken.push(ran.out.trim().to_owned());
     }
     town.await_said("the database is away");
+    await_that("it says why it is not ready", || {
+        town.get("a", "/readyz").1.contains("it has no room left").then_some(())
+    });
     std::fs::remove_file(at.join("filler")).expect("removed");
     check_each_ran_once(&town.house, &taken);
     town.house.bowline(&["exec", "--", "true"]).ok();
     check_alive(&mut server);
     // Its files are on a disk that goes first.
+    drop(postgres);
+}
+
+const LOG_DISK_KIB: u32 = 80 * 1024;
+
+/// Worse than tables without room: PostgreSQL itself falls over, and may not come up again before there is some.
+#[test]
+fn a_database_whose_log_has_no_room_falls_over_and_loses_nothing_that_was_taken() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = folder.path().join("small");
+    let Some(_disk) = SmallDisk::mount(&at, LOG_DISK_KIB) else { return };
+    testkit::postgres::hand_over(folder.path());
+    let mut postgres = Postgres::with_log_in(&at, &["max_wal_size=32MB", "min_wal_size=32MB"]);
+    let mut town = Town::on(&postgres.url(), "30");
+    let mut servers = [town.start("a"), town.start("b")];
+    let _workers = [town.worker("v", &["a", "b"]), town.worker("w", &["b", "a"])];
+    town.house.await_links(2);
+    let (house, stop) = (&town.house, AtomicBool::new(false));
+    let count = || house.read("ran").lines().count();
+    let taken = std::thread::scope(|scope| {
+        let submitter = scope.spawn(|| submit_until(&stop, house));
+        await_that("work goes on", || (count() >= 3).then_some(()));
+        fill(&at.join("filler"));
+        // So much that no piece of the log holds it.
+        let more =
+            "SELECT count(pg_logical_emit_message(true, 'more', repeat('x', 1000000))) FROM generate_series(1, 40)";
+        postgres.try_psql(more).expect_err("there is no room for it");
+        town.await_said("the database is away");
+        std::fs::remove_file(at.join("filler")).expect("removed");
+        postgres.revive();
+        let before = count();
+        await_that("work goes on", || (count() >= before + 3).then_some(()));
+        stop.store(true, Ordering::Relaxed);
+        submitter.join().expect("no panic")
+    });
+    check_each_ran_once(house, &taken);
+    check_alive(&mut servers);
+    town.check_nothing_lost();
+    // Its log is on a disk that goes first.
     drop(postgres);
 }
 

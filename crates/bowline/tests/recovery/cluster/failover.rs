@@ -4,10 +4,8 @@
 use testkit::postgres::Postgres;
 use testkit::{House, Role, await_that};
 
-use super::town::Town;
+use super::town::{LOST, Town};
 use crate::story::{STEP, await_lines, check_ran_once, counting, open_gate};
-
-const ALARM: &str = "commits were lost";
 
 fn two_workers(town: &Town) -> [Role; 2] {
     let workers = [town.worker("v", &["a", "b"]), town.worker("w", &["b", "a"])];
@@ -35,7 +33,7 @@ fn resume(house: &House, id: &str) {
 /// Nothing stands in the way of another start but that it is known to have started.
 fn check_not_repeated(town: &Town, id: &str) {
     await_that("somebody can be asked", || (town.house.bowline(&["dispatch", "resume"]).code == 0).then_some(()));
-    town.await_said(ALARM);
+    town.await_said(LOST);
     town.house.await_state(id, Some(STEP), "running");
     open_gate(&town.house);
     check_ran_once(&town.house, id);
@@ -75,7 +73,7 @@ fn a_failover_that_forgets_a_whole_job_does_not_stop_it() {
     primary.kill();
     drop(silent);
     standby.promote();
-    town.await_said(ALARM);
+    town.await_said(LOST);
     town.house.bowline(&["exec", "--effects", "none", "--", "true"]).ok();
     open_gate(&town.house);
     await_that("it ends by itself", || (town.house.outside().completed() == 1).then_some(()));

@@ -9,6 +9,7 @@ mod connections;
 mod database;
 mod failover;
 mod kills;
+mod restore;
 mod siblings;
 mod singletons;
 mod talk;

@@ -14,6 +14,24 @@ const LONG: Duration = Duration::from_secs(4);
 /// The same for a brisk one.
 const SLEEP: Duration = Duration::from_secs(8);
 
+const NAMES: [&str; 3] = ["a", "b", "c"];
+
+/// Each time there is one moment in which two of them find that there is no mark yet.
+const STARTS: usize = 8;
+
+/// One makes the tables, each of them makes the first mark if nobody else has, and nobody takes the mark of another for a loss.
+#[test]
+fn servers_that_start_together_on_an_empty_database_give_no_alarm() {
+    for _ in 0..STARTS {
+        let town = Town::hasty();
+        let servers = NAMES.map(|name| town.launch(name));
+        servers.iter().for_each(|server| drop(server.wait_ready()));
+        town.await_marks();
+        assert_eq!(town.psql("SELECT count(*) FROM servers WHERE left_at IS NULL"), "3");
+        town.check_nothing_lost();
+    }
+}
+
 #[test]
 fn a_server_that_starts_touches_nothing_of_what_its_siblings_do() {
     let mut town = Town::hasty();
@@ -37,8 +55,6 @@ fn a_server_that_starts_touches_nothing_of_what_its_siblings_do() {
     open_gate(&town.house);
     check_ran_once(&town.house, &id);
 }
-
-const NAMES: [&str; 3] = ["a", "b", "c"];
 
 #[test]
 fn a_rolling_restart_of_three_servers_loses_no_step_and_repeats_none() {

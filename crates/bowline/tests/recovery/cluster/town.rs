@@ -4,11 +4,15 @@ use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::ExitStatus;
+use std::time::{Duration, Instant};
 
 use testkit::{House, Role, await_that, postgres};
 
 /// Of all servers, since they have one database.
 pub(crate) const TOKEN: &str = "one-token-for-all-servers-of-the-town";
+
+/// What a server says that finds the database older than what it has seen.
+pub(crate) const LOST: &str = "commits were lost";
 
 pub(crate) struct Town {
     pub(crate) house: House,
@@ -98,6 +102,14 @@ impl Town {
         self.ask_for(name, &format!("GET {path}"))
     }
 
+    /// The same, and it must not take longer.
+    pub(crate) fn get_within(&self, patience: Duration, name: &str, path: &str) -> (u16, String) {
+        let asked = Instant::now();
+        let answer = self.get(name, path);
+        assert!(asked.elapsed() < patience, "{path} of {name} took {:?}: {answer:?}", asked.elapsed());
+        answer
+    }
+
     /// The same for a call without a body; the status alone.
     pub(crate) fn post(&self, name: &str, path: &str) -> u16 {
         self.ask_for(name, &format!("POST {path}")).0
@@ -115,6 +127,13 @@ impl Town {
 
     pub(crate) fn await_said(&self, words: &str) {
         await_that(&format!("somebody says {words:?}"), || self.house.read("roles.log").contains(words).then_some(()));
+    }
+
+    /// Nobody takes the database for an older one than it has seen.
+    pub(crate) fn check_nothing_lost(&self) {
+        let log = self.house.read("roles.log");
+        let alarms: Vec<&str> = log.lines().filter(|line| line.contains(LOST)).collect();
+        assert!(alarms.is_empty(), "{}", alarms.join("\n"));
     }
 
     /// How often a step of this job was given up for the moment.

@@ -43,7 +43,7 @@ fn a_server_that_is_too_old_by_now_writes_nothing_and_says_so() {
     await_lines(&town.house, &id);
     town.psql("UPDATE meta SET value = '99' WHERE key = 'min_reader'");
     await_that("it says that it is not ready", || (town.get("a", "/readyz").0 == 503).then_some(()));
-    town.await_said("this one is too old for it");
+    town.await_said("this server is too old for it");
     assert_eq!(town.get("a", "/healthz").0, 200);
     let last = town.psql("SELECT max(id) FROM events");
     let refused = town.house.bowline(&["exec", "--detach", "--", "true"]).code(4);

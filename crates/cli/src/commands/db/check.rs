@@ -16,7 +16,7 @@ use super::place::PlaceArgs;
 /// is not over has somebody who must move it, attempts and their fences, logs line by line, history, groups, triggers, and what
 /// belongs to what.
 ///
-/// `damage` is what must never be: the exit code is 1. `doubt` is worth a look, and happens in a sound database.
+/// `damage` is what must never be: the exit code is 1. A database that could not be asked is no damage: the exit code is 4. `doubt` is worth a look, and happens in a sound database.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
