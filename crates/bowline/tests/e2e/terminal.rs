@@ -326,6 +326,21 @@ fn whoever_does_not_answer_starts_nothing() {
 
 #[test]
 fn whoever_watches_sees_the_steps_alone() {
+#[test]
+fn whoever_watches_sees_until_when_a_step_waits() {
+    let (house, _up) = House::up();
+    let text = "name: slow\nsteps:\n  a: { run: exit 1, retry: { attempts: 2, delay: 4m } }\n";
+    let file = house.write("slow.yaml", text).display().to_string();
+    let mut terminal = Terminal::start(&house, 80, 30, &["run", &file, "--watch"]);
+    terminal.await_screen("until when it waits", |t| shows(t, "waiting ("));
+    let told = house.bowline(&["job", "last"]).ok().out;
+    assert!(told.contains("waiting ("), "{told}");
+    let waiting = &house.job("last")["steps"][0]["waiting"];
+    assert_eq!((waiting["reason"].as_str(), waiting["until"].is_string()), (Some("retry"), true), "{waiting}");
+    house.bowline(&["cancel", "last"]).ok();
+    assert_eq!(terminal.finish().0, 3);
+}
+
     let (house, _up) = House::up();
     let steps: String = (0..20).map(|n| format!("  s{n}: {{ run: echo line-{n} }}\n")).collect();
     let file = house.write("many.yaml", &format!("name: many\nsteps:\n{steps}")).display().to_string();
