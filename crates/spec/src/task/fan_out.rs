@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use engine::definition::{FanOut, ITEMS_MAX, Items};
+use engine::definition::{Condition, FanOut, ITEMS_MAX, Items, STEPS_MAX, StepDef};
 
 use super::shape::PARALLEL_MAX;
+use super::step::StepRead;
 use super::texts::Texts;
 use crate::diagnostic::{Code, Finding, Sink};
 use crate::lower::json::to_json;
@@ -90,6 +91,36 @@ fn axis_values(name: &str, node: &Node, sink: &mut Sink) -> Vec<serde_json::Valu
         sink.add(finding.hint("for values that templates give use `for_each`").later_rule());
     }
     items.iter().filter(|item| values::any_scalar(name, item, sink).is_some()).map(|item| to_json(item)).collect()
+}
+
+/// The items that are written out: how many there will be for certain. A step with `if` may have none.
+fn written_out(step: &StepDef) -> usize {
+    match step.fan_out.as_ref().map(|fan_out| &fan_out.items) {
+        _ if step.condition != Condition::Success => 0,
+        Some(Items::List(items)) => items.len(),
+        Some(Items::Matrix(axes)) => axes.iter().map(|(_, values)| values.len()).product(),
+        Some(Items::Text(_)) | None => 0,
+    }
+}
+
+/// What all lists together make of a job.
+pub(super) fn check_all(steps: &[StepRead], sink: &mut Sink) {
+    let mut all = steps.len();
+    let mut first_over = None;
+    for step in steps {
+        all += written_out(&step.definition);
+        if all > STEPS_MAX && first_over.is_none() {
+            first_over = Some(step.name_span);
+        }
+    }
+    if let Some(span) = first_over {
+        let message = format!("with the items of its lists a job of this task has {all} steps, more than {STEPS_MAX}");
+        sink.add(
+            Finding::error(Code::Limit, span, message)
+                .hint("make tasks of their own of some, and begin them with `task`")
+                .later_rule(),
+        );
+    }
 }
 
 fn bounded(entry: &Entry, count: usize, sink: &mut Sink) -> Option<()> {

@@ -188,6 +188,7 @@ fn read_steps(fields: &mut Fields<'_>, inputs: &[Input], options: &Options, sink
     let order = graph::order(&steps, sink)?;
     graph::resolve_uses(&mut steps, &order, sink);
     artifacts::check(&steps, sink);
+    fan_out::check_all(&steps, sink);
     Some(steps)
 }
 
