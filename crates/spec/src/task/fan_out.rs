@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use engine::definition::{Condition, FanOut, ITEMS_MAX, Items, STEPS_MAX, StepDef};
 
+use super::input::{Input, InputKind};
 use super::shape::PARALLEL_MAX;
 use super::step::StepRead;
 use super::texts::Texts;
@@ -14,7 +15,12 @@ use crate::template::sole_expression;
 use crate::yaml::{Entry, Node, Value};
 
 /// None for an ordinary step, and for one whose list cannot be read: then the sink knows why.
-pub(super) fn read(fields: &mut Fields<'_>, texts: &mut Texts<'_>, sink: &mut Sink) -> Option<FanOut> {
+pub(super) fn read(
+    fields: &mut Fields<'_>,
+    inputs: &[Input],
+    texts: &mut Texts<'_>,
+    sink: &mut Sink,
+) -> Option<FanOut> {
     let for_each = fields.entry("for_each");
     let matrix = fields.entry("matrix");
     let (max_parallel, fail_fast) = (fields.entry("max_parallel"), fields.entry("fail_fast"));
@@ -32,12 +38,12 @@ pub(super) fn read(fields: &mut Fields<'_>, texts: &mut Texts<'_>, sink: &mut Si
     let fail_fast = fail_fast.and_then(|e| values::boolean("fail_fast", &e.value, sink));
     // Both are looked at, whatever is wrong with one.
     let (of_list, of_axes) =
-        (for_each.and_then(|entry| list(entry, texts, sink)), matrix.and_then(|entry| axes(entry, sink)));
+        (for_each.and_then(|entry| list(entry, inputs, texts, sink)), matrix.and_then(|entry| axes(entry, sink)));
     let max_parallel = most.and_then(|n| u32::try_from(n).ok());
     Some(FanOut { items: of_list.or(of_axes)?, max_parallel, fail_fast: fail_fast.unwrap_or(false) })
 }
 
-fn list(entry: &Entry, texts: &mut Texts<'_>, sink: &mut Sink) -> Option<Items> {
+fn list(entry: &Entry, inputs: &[Input], texts: &mut Texts<'_>, sink: &mut Sink) -> Option<Items> {
     let node = &entry.value;
     texts.templates_within(node, sink);
     match &node.value {
@@ -45,12 +51,27 @@ fn list(entry: &Entry, texts: &mut Texts<'_>, sink: &mut Sink) -> Option<Items> 
             bounded(entry, items.len(), sink)?;
             Some(Items::List(Arc::new(items.iter().map(|item| to_json(item)).collect())))
         }
-        Value::Scalar { text, .. } if sole_expression(text).is_some() => Some(Items::Text(text.as_str().into())),
+        Value::Scalar { text, .. } if let Some(expression) = sole_expression(text) => {
+            never_a_list(expression, inputs, node, sink);
+            Some(Items::Text(text.as_str().into()))
+        }
         Value::Scalar { .. } | Value::Map(_) => {
             let hint = "as in `for_each: [a, b]` or `for_each: \"{{ input.targets }}\"`";
             sink.add(values::mismatch("for_each", "a list, or one template that gives a list", node).hint(hint));
             None
         }
+    }
+}
+
+/// An input whose type says that it is none. A text may hold a list as JSON.
+fn never_a_list(expression: &str, inputs: &[Input], node: &Node, sink: &mut Sink) {
+    let Some(name) = expression.strip_prefix("input.") else { return };
+    let Some(input) = inputs.iter().find(|input| input.name == name) else { return };
+    if matches!(input.kind, InputKind::Integer | InputKind::Number | InputKind::Boolean) {
+        let kind = input.kind.word();
+        let message = format!("`for_each` goes over a list, and the input `{name}` is declared `type: {kind}`");
+        let hint = format!("say `type: list` there, or name another input than `{name}` here");
+        sink.add(Finding::error(Code::WrongType, node.span, message).hint(hint).later_rule());
     }
 }
 

@@ -490,6 +490,18 @@ fn what_fan_outs_go_over() {
             as in `for_each: [a, b]` or `for_each: "{{ input.targets }}"`
     "#]],
     );
+    for (kind, refused) in [("integer", true), ("number", true), ("boolean", true), ("string", false), ("list", false)]
+    {
+        let text = format!(
+            "name: t\ninput: {{ n: {{ type: {kind} }} }}\nsteps:\n  a: {{ run: x, for_each: '{{{{ input.n }}}}' }}\n"
+        );
+        let (_, told) = spec::check(&text, "t.yaml");
+        let message = format!("`for_each` goes over a list, and the input `n` is declared `type: {kind}`");
+        let told: Vec<&str> = told.iter().map(|diagnostic| diagnostic.message.as_str()).collect();
+        assert_eq!(told, if refused { vec![message.as_str()] } else { vec![] }, "{kind}");
+        let stored = spec::task::parse_stored(&text, "t.yaml", &spec::task::Options::default());
+        assert!(stored.0.is_some(), "{kind}");
+    }
     check_step(
         "run: 'echo {{ item }}'\nfor_each: { a: 1 }",
         &expect![[r#"
