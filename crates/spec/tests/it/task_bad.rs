@@ -233,6 +233,13 @@ fn kinds_of_steps() {
         "#]],
     );
     check_step(
+        "approve: {}\nexpect: 5s",
+        &expect![[r#"
+        t.yaml:5:5 error conflict: `expect` means nothing in a step with `approve`
+            leave it out
+    "#]],
+    );
+    check_step(
         "approve: { message: 'ship {{ input.x }}?' }\nenvironment: production",
         &expect![[r#"
         t.yaml:4:25 error bad_value: `message` is taken as it is written, and cannot hold a template
@@ -422,6 +429,7 @@ fn rules_that_came_later_do_not_hold_for_what_was_accepted() {
     assert!(read("run: x, if: \"[1] + 'x'\""));
     assert!(read("run: 'echo {{ item.zz }}', matrix: { os: [a] }"));
     assert!(read("run: x, matrix: { os: ['{{ input.os }}'] }"));
+    assert!(read("approve: {}, expect: 5s"));
     let hook = "name: t\nsteps: { s: { run: x } }\non_error: [ { webhook: 'https://example.com/', secret: a-b } ]\n";
     let (stored, _) = spec::task::parse_stored(hook, "t.yaml", &spec::task::Options::default());
     assert!(stored.is_some());
