@@ -535,6 +535,36 @@ async fn a_removal_and_a_pause_say_what_they_did() {
     assert!(code == 0 && stdout.contains(r#""by": "ann""#), "{stdout}");
 }
 
+#[tokio::test]
+async fn what_nobody_took_is_listed_and_tried_again() {
+    let delivery = |state: &str, error: &str| {
+        format!(
+            r#"{{"id":"{ID}","job":"{}","url":"https://example.com/hook","state":"{state}","tries":20,
+                "created_at":"2026-01-01T00:00:00Z","next_at":null,"delivered_at":null,"error":{error}}}"#,
+            ID.replace("aa", "bb")
+        )
+    };
+    let server = Scripted::start(move |request| match request.line.as_str() {
+        "GET /api/outbox" => {
+            Answer::json(200, &format!(r#"{{"items":[{}],"next":null}}"#, delivery("dead", r#""it answered 500""#)))
+        }
+        line if line == format!("POST /api/outbox/{ID}/retry") => Answer::json(200, &delivery("waiting", "null")),
+        _ => not_found(),
+    })
+    .await;
+    let (code, stdout, stderr) = output(&server.url, &["outbox"]).await;
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    let rows: Vec<Vec<&str>> = stdout.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(rows[0], ["ID", "JOB", "TO", "TRIES", "SINCE", "ERROR"], "{stdout}");
+    let job = ID.replace("aa", "bb");
+    let told = [ID, &job, "https://example.com/hook", "20", "2026-01-01T00:00:00Z", "it", "answered", "500"];
+    assert_eq!(rows[1], told, "{stdout}");
+    let (code, stdout, _) = output(&server.url, &["outbox", "--json"]).await;
+    assert!(code == 0 && stdout.contains(r#""state": "dead""#), "{stdout}");
+    let (code, _, stderr) = output(&server.url, &["outbox", "retry", ID]).await;
+    assert_eq!((code, stderr), (0, format!("{ID} to https://example.com/hook is waiting\n")));
+}
+
 const LATE: &str = r#"{"result":{"kind":"exited","code":0},"duration_ms":3140}"#;
 
 /// A job whose step `a` was lost, and reported its end late.

@@ -13,6 +13,7 @@ mod hooks;
 mod jobs;
 mod limits;
 mod logs;
+mod outbox;
 mod secrets;
 mod streams;
 mod submit;
