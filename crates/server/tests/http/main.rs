@@ -14,6 +14,7 @@ mod jobs;
 mod limits;
 mod logs;
 mod outbox;
+mod review;
 mod secrets;
 mod streams;
 mod submit;
