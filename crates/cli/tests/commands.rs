@@ -535,6 +535,32 @@ async fn a_removal_and_a_pause_say_what_they_did() {
     assert!(code == 0 && stdout.contains(r#""by": "ann""#), "{stdout}");
 }
 
+/// Each once; and where there is no file, there is no place in one.
+#[tokio::test]
+async fn inputs_that_are_not_good_are_told_once() {
+    let problem = |message: &str, hint: &str| {
+        format!(
+            r#"{{"file":"input of t","line":0,"column":0,"severity":"error","code":"invalid_input","message":"{message}","hint":{hint}}}"#
+        )
+    };
+    let (n, m) = (problem("`n` must be a whole number", "null"), problem("`m` is not there", r#""did you mean `n`?""#));
+    for (diagnostics, told) in [
+        (n.clone(), "error: both messages\nhint: a hint\n"),
+        (
+            format!("{n},{m}"),
+            "error: 2 inputs are not good\n- `n` must be a whole number\n- `m` is not there\n  hint: did you mean `n`?\n",
+        ),
+    ] {
+        let server = Scripted::start(move |_| {
+            let rest = format!(r#""message":"both messages","hint":"a hint","diagnostics":[{diagnostics}]"#);
+            Answer::json(422, &format!(r#"{{"error":{{"code":"invalid_input",{rest}}}}}"#))
+        })
+        .await;
+        let (code, _, stderr) = output(&server.url, &["run", "t", "-i", "n=x"]).await;
+        assert_eq!((code, stderr.as_str()), (2, told));
+    }
+}
+
 #[tokio::test]
 async fn what_nobody_took_is_listed_and_tried_again() {
     let delivery = |state: &str, error: &str| {
