@@ -36,6 +36,10 @@ async fn serve(args: UpArgs) -> Result<(), Failed> {
         Some(data) => data,
         None => default_data()?,
     };
+    if let Some(tasks) = args.tasks.as_ref().filter(|tasks| !tasks.is_dir()) {
+        let message = format!("there is no task folder {}: make it first, or leave out --tasks", tasks.display());
+        return Err(Failed::usage(message));
+    }
     let server = start(&config, &data, args.tasks.as_deref()).await?;
     let url = format!("http://{}", server.address);
     remember(&url, &server.admin_token);
