@@ -42,7 +42,7 @@ async fn serve(args: UpArgs) -> Result<(), Failed> {
     }
     let server = start(&config, &data, args.tasks.as_deref()).await?;
     let url = format!("http://{}", server.address);
-    remember(&url, &server.admin_token);
+    let remembered = Remembered::new(&url, &server.admin_token);
 
     let worker = if args.no_worker {
         None
@@ -83,16 +83,40 @@ async fn serve(args: UpArgs) -> Result<(), Failed> {
         }
     }
     server.stop().await;
+    remembered.put_back();
     // One that is left behind is written over by the next start.
     let _ = std::fs::remove_file(&pid_file);
     Ok(())
 }
 
-/// So that the other commands find this server without being told.
-fn remember(url: &str, token: &str) {
-    let context = Context { server: url.to_owned(), token: Some(token.to_owned()) };
-    if let Err(error) = Context::path().and_then(|path| context.save(&path)) {
-        eprintln!("warning: {error}; give other commands --server {url} and --token");
+/// So that the other commands find this server without being told, while it is there.
+struct Remembered {
+    ours: Context,
+    /// The server that they used before, where it was another.
+    before: Option<Context>,
+}
+
+impl Remembered {
+    fn new(url: &str, token: &str) -> Remembered {
+        let ours = Context { server: url.to_owned(), token: Some(token.to_owned()) };
+        let before = Context::path().and_then(|path| Context::load(&path)).ok().flatten();
+        if let Err(error) = Context::path().and_then(|path| ours.save(&path)) {
+            eprintln!("warning: {error}; give other commands --server {url} and --token");
+        }
+        let before = before.filter(|before| before.server != ours.server);
+        Remembered { ours, before }
+    }
+
+    /// Unless somebody wrote another meanwhile.
+    fn put_back(self) {
+        let Some(before) = self.before else { return };
+        let put_back = || {
+            let path = Context::path()?;
+            if Context::load(&path)?.as_ref() == Some(&self.ours) { before.save(&path) } else { Ok(()) }
+        };
+        if let Err(error) = put_back() {
+            eprintln!("warning: {error}; other commands still look for this server");
+        }
     }
 }
 

@@ -97,6 +97,34 @@ fn stopping_up_leaves_steps_running_and_the_next_up_finds_them() {
     assert_eq!(house.end(&id)["state"], "success");
 }
 
+/// One for a try beside the one that is always there.
+#[test]
+fn a_second_up_gives_the_context_back_when_it_stops() {
+    let (mut house, first) = House::up();
+    let context = |house: &House| house.read("config/bowline/context.json");
+    let before = context(&house);
+    assert!(before.contains(&house.url), "{before}");
+    let other = |house: &House, data: &str| {
+        let data = house.path(data).display().to_string();
+        let up = house.role(&["up", "--data", &data, "--listen", "127.0.0.1:0", "--no-worker"]);
+        (up.wait_ready(), up)
+    };
+    house.set("BOWLINE_DATABASE", "sqlite");
+    let (url, second) = other(&house, "second");
+    assert!(context(&house).contains(&url));
+    assert!(second.stop().success());
+    assert_eq!(context(&house), before);
+    // What somebody else wrote meanwhile stays.
+    let (url, second) = other(&house, "second");
+    let (_, third) = other(&house, "third");
+    let written = context(&house);
+    assert!(second.stop().success());
+    assert_eq!(context(&house), written);
+    assert!(third.stop().success());
+    assert!(context(&house).contains(&url));
+    assert!(first.stop().success());
+}
+
 #[test]
 fn a_second_ctrl_c_ends_the_steps_as_well() {
     let (mut house, mut up) = House::up();
