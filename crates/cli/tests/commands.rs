@@ -535,6 +535,32 @@ async fn a_removal_and_a_pause_say_what_they_did() {
     assert!(code == 0 && stdout.contains(r#""by": "ann""#), "{stdout}");
 }
 
+/// What was over before anybody followed is news as well, unless all is well with it.
+#[tokio::test]
+async fn steps_that_had_not_gone_well_before_are_named() {
+    let steps = [("a", "success", 1), ("b", "skipped", 0), ("c", "failed", 1), ("d", "running", 1)];
+    let server = Scripted::start(move |request| match request.line.as_str() {
+        "GET /api/jobs/last" => Answer::json(200, &job("running", &steps, "null")),
+        line if line.contains("/events") => {
+            Answer::events(&format!("{}event: end\ndata: {{}}\n\n", event(1, "job", "", "failed")))
+        }
+        line if line.contains("/logs/stream") => Answer::events(&page(&[], true)),
+        _ => Answer::json(
+            200,
+            &job(
+                "failed",
+                &[("a", "success", 1), ("b", "skipped", 0), ("c", "failed", 1), ("d", "success", 1)],
+                "null",
+            ),
+        ),
+    })
+    .await;
+    let (code, _, stderr) = output(&server.url, &["attach", "last"]).await;
+    assert_eq!(code, 1, "{stderr}");
+    let told: Vec<&str> = stderr.lines().filter(|line| line.get(1..2) == Some(":")).collect();
+    assert_eq!(told, ["b: skipped", "c: failed", "d: success"], "{stderr}");
+}
+
 /// Each once; and where there is no file, there is no place in one.
 #[tokio::test]
 async fn inputs_that_are_not_good_are_told_once() {
