@@ -228,6 +228,8 @@ async fn whoever_watches_gets_the_steps_and_no_logs() {
     .await;
     let (code, stdout, stderr) = output(&server.url, &["run", "t", "--watch"]).await;
     assert_eq!((code, stdout.as_str(), stderr.as_str()), (0, "", "run: running\nrun: success in 0ms\n"));
+    let (code, stdout, stderr) = output(&server.url, &["exec", "--watch", "--", "true"]).await;
+    assert_eq!((code, stdout.as_str(), stderr.as_str()), (0, "", "run: running\nrun: success in 0ms\n"));
     assert!(server.requests().iter().all(|request| !request.line.contains("/logs")));
     let (code, ..) = output(&server.url, &["run", "t", "--watch", "--detach"]).await;
     assert_eq!(code, 2);
