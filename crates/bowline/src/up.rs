@@ -40,7 +40,10 @@ async fn serve(args: UpArgs) -> Result<(), Failed> {
         let message = format!("there is no task folder {}: make it first, or leave out --tasks", tasks.display());
         return Err(Failed::usage(message));
     }
-    let server = start(&config, &data, args.tasks.as_deref()).await?;
+    let server = tokio::select! {
+        started = start(&config, &data, args.tasks.as_deref()) => started?,
+        _ = signals.next() => return Ok(()),
+    };
     let url = format!("http://{}", server.address);
     let remembered = Remembered::new(&url, &server.admin_token);
 

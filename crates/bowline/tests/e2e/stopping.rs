@@ -97,6 +97,21 @@ fn stopping_up_leaves_steps_running_and_the_next_up_finds_them() {
     assert_eq!(house.end(&id)["state"], "success");
 }
 
+#[test]
+fn an_up_whose_database_is_away_stops_when_it_is_told_to() {
+    let mut house = House::new();
+    house.set("BOWLINE_DATABASE", "postgres://nobody@127.0.0.1:1/nothing");
+    let data = house.path("waits").display().to_string();
+    for (times, signal) in [(1, "TERM"), (2, "INT")] {
+        let mut up = house.role(&["up", "--data", &data, "--listen", "127.0.0.1:0"]);
+        await_that("it says that it waits", || {
+            (house.read("roles.log").matches("waiting for the database").count() == times).then_some(())
+        });
+        up.signal(signal);
+        assert!(up.wait().success());
+    }
+}
+
 /// One for a try beside the one that is always there.
 #[test]
 fn a_second_up_gives_the_context_back_when_it_stops() {
