@@ -327,6 +327,9 @@ pub struct Step {
     /// While it waits for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold: Option<Hold>,
+    /// While it waits for a time to come.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting: Option<Waiting>,
     /// Null once the step is final.
     pub deadline: Option<Deadline>,
     /// The steps that it waits for.
@@ -455,6 +458,25 @@ pub enum HoldReason {
     Approval,
     /// The database was restored, and it may have run in the time that is lost.
     Restored,
+    /// One that this build does not know.
+    #[serde(other)]
+    Unknown,
+}
+
+/// Until when a step waits, and what for. Its deadline is never more than an hour ahead; this time may be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Waiting {
+    pub until: Timestamp,
+    pub reason: WaitReason,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum WaitReason {
+    /// The delay before its next execution.
+    Retry,
+    /// Its environment asks for a wait.
+    Environment,
     /// One that this build does not know.
     #[serde(other)]
     Unknown,

@@ -35,7 +35,8 @@ pub use group::{Group, GroupDoubt, GroupHolder, GroupWaiter, GroupsQuery};
 pub use health::{Health, Readiness, Sweep};
 pub use job::{
     Approval, ApproveRequest, Attempt, CancelRequest, Deadline, Hold, HoldReason, Job, JobError, JobSummary,
-    RejectRequest, ResolveHow, ResolveRequest, RetryRequest, Step, StepError, SubmitRequest, Usage,
+    RejectRequest, ResolveHow, ResolveRequest, RetryRequest, Step, StepError, SubmitRequest, Usage, WaitReason,
+    Waiting,
 };
 pub use late::late_outcome_in_words;
 pub use log::{LogLine, LogPage, Stream};

@@ -68,9 +68,9 @@ pub struct PutTaskRequest {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Diagnostic {
     pub file: String,
-    /// From 1.
+    /// From 1; 0 for what stands in no text, as an input.
     pub line: u32,
-    /// From 1, in characters.
+    /// From 1, in characters; 0 like the line.
     pub column: u32,
     pub severity: Severity,
     pub code: String,

@@ -36,9 +36,16 @@ async fn serve(args: UpArgs) -> Result<(), Failed> {
         Some(data) => data,
         None => default_data()?,
     };
-    let server = start(&config, &data, args.tasks.as_deref()).await?;
+    if let Some(tasks) = args.tasks.as_ref().filter(|tasks| !tasks.is_dir()) {
+        let message = format!("there is no task folder {}: make it first, or leave out --tasks", tasks.display());
+        return Err(Failed::usage(message));
+    }
+    let server = tokio::select! {
+        started = start(&config, &data, args.tasks.as_deref()) => started?,
+        _ = signals.next() => return Ok(()),
+    };
     let url = format!("http://{}", server.address);
-    remember(&url, &server.admin_token);
+    let remembered = Remembered::new(&url, &server.admin_token);
 
     let worker = if args.no_worker {
         None
@@ -79,16 +86,40 @@ async fn serve(args: UpArgs) -> Result<(), Failed> {
         }
     }
     server.stop().await;
+    remembered.put_back();
     // One that is left behind is written over by the next start.
     let _ = std::fs::remove_file(&pid_file);
     Ok(())
 }
 
-/// So that the other commands find this server without being told.
-fn remember(url: &str, token: &str) {
-    let context = Context { server: url.to_owned(), token: Some(token.to_owned()) };
-    if let Err(error) = Context::path().and_then(|path| context.save(&path)) {
-        eprintln!("warning: {error}; give other commands --server {url} and --token");
+/// So that the other commands find this server without being told, while it is there.
+struct Remembered {
+    ours: Context,
+    /// The server that they used before, where it was another.
+    before: Option<Context>,
+}
+
+impl Remembered {
+    fn new(url: &str, token: &str) -> Remembered {
+        let ours = Context { server: url.to_owned(), token: Some(token.to_owned()) };
+        let before = Context::path().and_then(|path| Context::load(&path)).ok().flatten();
+        if let Err(error) = Context::path().and_then(|path| ours.save(&path)) {
+            eprintln!("warning: {error}; give other commands --server {url} and --token");
+        }
+        let before = before.filter(|before| before.server != ours.server);
+        Remembered { ours, before }
+    }
+
+    /// Unless somebody wrote another meanwhile.
+    fn put_back(self) {
+        let Some(before) = self.before else { return };
+        let put_back = || {
+            let path = Context::path()?;
+            if Context::load(&path)?.as_ref() == Some(&self.ours) { before.save(&path) } else { Ok(()) }
+        };
+        if let Err(error) = put_back() {
+            eprintln!("warning: {error}; other commands still look for this server");
+        }
     }
 }
 

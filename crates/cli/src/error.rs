@@ -50,10 +50,20 @@ impl CliError {
         if self.is_quiet() {
             return;
         }
-        tell(&self.to_string(), self.hint().as_deref());
-        if let CliError::Client(client::Error::Api { error, .. }) = self {
-            for diagnostic in &error.diagnostics {
-                say(&format!("\n{}", commonly_rendered(diagnostic)));
+        let diagnostics = match self {
+            CliError::Client(client::Error::Api { error, .. }) => error.diagnostics.as_slice(),
+            _ => &[],
+        };
+        match diagnostics {
+            // Their messages are the error's own.
+            [only] if only.line == 0 => tell(&self.to_string(), self.hint().as_deref()),
+            [_, ..] if diagnostics.iter().all(|one| one.line == 0) => {
+                tell(&format!("{} inputs are not good", diagnostics.len()), None);
+                diagnostics.iter().for_each(|one| say(&commonly_rendered(one)));
+            }
+            _ => {
+                tell(&self.to_string(), self.hint().as_deref());
+                diagnostics.iter().for_each(|one| say(&format!("\n{}", commonly_rendered(one))));
             }
         }
     }
@@ -86,6 +96,9 @@ fn commonly_rendered(diagnostic: &api::Diagnostic) -> String {
     }
     let api::Diagnostic { file, line, column, message, hint, .. } = diagnostic;
     let hint = hint.as_ref().map(|hint| format!("\n  hint: {hint}")).unwrap_or_default();
+    if *line == 0 {
+        return format!("- {message}{hint}");
+    }
     format!("{file}:{line}:{column}: {message}{hint}")
 }
 

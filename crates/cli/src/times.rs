@@ -41,6 +41,12 @@ pub(crate) fn remaining(time: Timestamp, now: Timestamp) -> String {
     if time > now { format!("{} left", short(between(now, time))) } else { "due".to_owned() }
 }
 
+/// A step's state while it waits for a time to come: `waiting (4m00s)`.
+pub(crate) fn waiting_until(time: Timestamp, now: Timestamp) -> String {
+    let left = if time > now { short(between(now, time)) } else { "due".to_owned() };
+    format!("waiting ({left})")
+}
+
 /// Two units at most, as much as anyone compares at a glance.
 pub(crate) fn short(duration: Duration) -> String {
     let seconds = duration.as_secs();
@@ -88,5 +94,7 @@ mod tests {
         assert_eq!(between(now, Timestamp::from_micros(0)), Duration::ZERO);
         assert_eq!(remaining(Timestamp::from_micros(130_000_000), now), "30s left");
         assert_eq!(remaining(now, now), "due");
+        assert_eq!(waiting_until(Timestamp::from_micros(340_000_000), now), "waiting (4m00s)");
+        assert_eq!(waiting_until(now, now), "waiting (due)");
     }
 }

@@ -228,6 +228,8 @@ async fn whoever_watches_gets_the_steps_and_no_logs() {
     .await;
     let (code, stdout, stderr) = output(&server.url, &["run", "t", "--watch"]).await;
     assert_eq!((code, stdout.as_str(), stderr.as_str()), (0, "", "run: running\nrun: success in 0ms\n"));
+    let (code, stdout, stderr) = output(&server.url, &["exec", "--watch", "--", "true"]).await;
+    assert_eq!((code, stdout.as_str(), stderr.as_str()), (0, "", "run: running\nrun: success in 0ms\n"));
     assert!(server.requests().iter().all(|request| !request.line.contains("/logs")));
     let (code, ..) = output(&server.url, &["run", "t", "--watch", "--detach"]).await;
     assert_eq!(code, 2);
@@ -533,6 +535,88 @@ async fn a_removal_and_a_pause_say_what_they_did() {
     assert!(code == 0 && stderr.contains(paused), "{stderr}");
     let (code, stdout, _) = output(&server.url, &["dispatch", "status", "--json"]).await;
     assert!(code == 0 && stdout.contains(r#""by": "ann""#), "{stdout}");
+}
+
+/// What was over before anybody followed is news as well, unless all is well with it.
+#[tokio::test]
+async fn steps_that_had_not_gone_well_before_are_named() {
+    let steps = [("a", "success", 1), ("b", "skipped", 0), ("c", "failed", 1), ("d", "running", 1)];
+    let server = Scripted::start(move |request| match request.line.as_str() {
+        "GET /api/jobs/last" => Answer::json(200, &job("running", &steps, "null")),
+        line if line.contains("/events") => {
+            Answer::events(&format!("{}event: end\ndata: {{}}\n\n", event(1, "job", "", "failed")))
+        }
+        line if line.contains("/logs/stream") => Answer::events(&page(&[], true)),
+        _ => Answer::json(
+            200,
+            &job(
+                "failed",
+                &[("a", "success", 1), ("b", "skipped", 0), ("c", "failed", 1), ("d", "success", 1)],
+                "null",
+            ),
+        ),
+    })
+    .await;
+    let (code, _, stderr) = output(&server.url, &["attach", "last"]).await;
+    assert_eq!(code, 1, "{stderr}");
+    let told: Vec<&str> = stderr.lines().filter(|line| line.get(1..2) == Some(":")).collect();
+    assert_eq!(told, ["b: skipped", "c: failed", "d: success"], "{stderr}");
+}
+
+/// Each once; and where there is no file, there is no place in one.
+#[tokio::test]
+async fn inputs_that_are_not_good_are_told_once() {
+    let problem = |message: &str, hint: &str| {
+        format!(
+            r#"{{"file":"input of t","line":0,"column":0,"severity":"error","code":"invalid_input","message":"{message}","hint":{hint}}}"#
+        )
+    };
+    let (n, m) = (problem("`n` must be a whole number", "null"), problem("`m` is not there", r#""did you mean `n`?""#));
+    for (diagnostics, told) in [
+        (n.clone(), "error: both messages\nhint: a hint\n"),
+        (
+            format!("{n},{m}"),
+            "error: 2 inputs are not good\n- `n` must be a whole number\n- `m` is not there\n  hint: did you mean `n`?\n",
+        ),
+    ] {
+        let server = Scripted::start(move |_| {
+            let rest = format!(r#""message":"both messages","hint":"a hint","diagnostics":[{diagnostics}]"#);
+            Answer::json(422, &format!(r#"{{"error":{{"code":"invalid_input",{rest}}}}}"#))
+        })
+        .await;
+        let (code, _, stderr) = output(&server.url, &["run", "t", "-i", "n=x"]).await;
+        assert_eq!((code, stderr.as_str()), (2, told));
+    }
+}
+
+#[tokio::test]
+async fn what_nobody_took_is_listed_and_tried_again() {
+    let delivery = |state: &str, error: &str| {
+        format!(
+            r#"{{"id":"{ID}","job":"{}","url":"https://example.com/hook","state":"{state}","tries":20,
+                "created_at":"2026-01-01T00:00:00Z","next_at":null,"delivered_at":null,"error":{error}}}"#,
+            ID.replace("aa", "bb")
+        )
+    };
+    let server = Scripted::start(move |request| match request.line.as_str() {
+        "GET /api/outbox" => {
+            Answer::json(200, &format!(r#"{{"items":[{}],"next":null}}"#, delivery("dead", r#""it answered 500""#)))
+        }
+        line if line == format!("POST /api/outbox/{ID}/retry") => Answer::json(200, &delivery("waiting", "null")),
+        _ => not_found(),
+    })
+    .await;
+    let (code, stdout, stderr) = output(&server.url, &["outbox"]).await;
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    let rows: Vec<Vec<&str>> = stdout.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(rows[0], ["ID", "JOB", "TO", "TRIES", "SINCE", "ERROR"], "{stdout}");
+    let job = ID.replace("aa", "bb");
+    let told = [ID, &job, "https://example.com/hook", "20", "2026-01-01T00:00:00Z", "it", "answered", "500"];
+    assert_eq!(rows[1], told, "{stdout}");
+    let (code, stdout, _) = output(&server.url, &["outbox", "--json"]).await;
+    assert!(code == 0 && stdout.contains(r#""state": "dead""#), "{stdout}");
+    let (code, _, stderr) = output(&server.url, &["outbox", "retry", ID]).await;
+    assert_eq!((code, stderr), (0, format!("{ID} to https://example.com/hook is waiting\n")));
 }
 
 const LATE: &str = r#"{"result":{"kind":"exited","code":0},"duration_ms":3140}"#;

@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use crate::house::{House, finish, no_sqlite_here};
+use crate::house::{House, await_that, finish, no_sqlite_here};
 
 #[test]
 fn every_problem_of_a_task_file_is_told_at_once() {
@@ -34,8 +34,9 @@ fn missing_inputs_are_all_named_and_nobody_is_asked_without_a_terminal() {
         "name: w\ninput: { a: { required: true }, b: { required: true }, c: {} }\nsteps: { s: { run: 'true' } }\n";
     let file = house.write("w.yaml", text).display().to_string();
     let ran = house.bowline(&["run", &file, "-i", "c=1"]).code(2);
-    assert!(ran.err.contains("`a` is required; the input `b` is required"), "{}", ran.err);
-    assert!(ran.err.contains("-i a=…") && ran.err.contains("-i b=…"), "{}", ran.err);
+    let told = "error: 2 inputs are not good\n- the input `a` is required\n  hint: give it with `-i a=…`\n\
+                - the input `b` is required\n  hint: give it with `-i b=…`\n";
+    assert_eq!(ran.err, told);
     assert!(!ran.err.contains("> "), "{}", ran.err);
 }
 
@@ -82,6 +83,22 @@ fn a_config_with_errors_refuses_the_start() {
     house.set("BOWLINE_RECOVERY__HEARTBEAT_TIMEOT_SECS", "5");
     let ran = house.bowline(&["up", "--data", "d", "--listen", "127.0.0.1:0"]).code(2);
     assert!(ran.err.contains("BOWLINE_RECOVERY__HEARTBEAT_TIMEOUT_SECS"), "{}", ran.err);
+}
+
+#[test]
+fn a_task_folder_that_is_not_there_is_told_of() {
+    let mut house = House::new();
+    let ran = house.bowline(&["up", "--data", "d", "--tasks", "nowhere", "--listen", "127.0.0.1:0"]).code(2);
+    assert!(ran.err.contains("there is no task folder nowhere"), "{}", ran.err);
+    assert!(!house.path("d").exists(), "nothing was started");
+    let server = house.start_server();
+    std::fs::remove_dir(house.path("tasks")).expect("removed");
+    house.await_file("roles.log", "there is no task folder");
+    // Read when it is there; and only then could its absence be told of again.
+    house.write("tasks/late.yaml", "name: late\nsteps: { a: { run: 'true' } }\n");
+    await_that("it is known", || house.bowline(&["tasks"]).out.contains("late").then_some(()));
+    assert!(server.stop().success());
+    assert_eq!(house.read("roles.log").matches("there is no task folder").count(), 1);
 }
 
 #[test]

@@ -98,6 +98,49 @@ fn stopping_up_leaves_steps_running_and_the_next_up_finds_them() {
 }
 
 #[test]
+fn an_up_whose_database_is_away_stops_when_it_is_told_to() {
+    let mut house = House::new();
+    house.set("BOWLINE_DATABASE", "postgres://nobody@127.0.0.1:1/nothing");
+    let data = house.path("waits").display().to_string();
+    for (times, signal) in [(1, "TERM"), (2, "INT")] {
+        let mut up = house.role(&["up", "--data", &data, "--listen", "127.0.0.1:0"]);
+        await_that("it says that it waits", || {
+            (house.read("roles.log").matches("waiting for the database").count() == times).then_some(())
+        });
+        up.signal(signal);
+        assert!(up.wait().success());
+    }
+}
+
+/// One for a try beside the one that is always there.
+#[test]
+fn a_second_up_gives_the_context_back_when_it_stops() {
+    let (mut house, first) = House::up();
+    let context = |house: &House| house.read("config/bowline/context.json");
+    let before = context(&house);
+    assert!(before.contains(&house.url), "{before}");
+    let other = |house: &House, data: &str| {
+        let data = house.path(data).display().to_string();
+        let up = house.role(&["up", "--data", &data, "--listen", "127.0.0.1:0", "--no-worker"]);
+        (up.wait_ready(), up)
+    };
+    house.set("BOWLINE_DATABASE", "sqlite");
+    let (url, second) = other(&house, "second");
+    assert!(context(&house).contains(&url));
+    assert!(second.stop().success());
+    assert_eq!(context(&house), before);
+    // What somebody else wrote meanwhile stays.
+    let (url, second) = other(&house, "second");
+    let (_, third) = other(&house, "third");
+    let written = context(&house);
+    assert!(second.stop().success());
+    assert_eq!(context(&house), written);
+    assert!(third.stop().success());
+    assert!(context(&house).contains(&url));
+    assert!(first.stop().success());
+}
+
+#[test]
 fn a_second_ctrl_c_ends_the_steps_as_well() {
     let (mut house, mut up) = House::up();
     let id = house.submit(&sleeper(&house));

@@ -320,8 +320,25 @@ fn whoever_does_not_answer_starts_nothing() {
     // What is wrong with what is given comes before any question.
     let (code, text) = Terminal::start(&house, 80, 30, &["run", &file, "-i", "days=soon"]).finish();
     assert_eq!(code, 2);
-    assert!(text[0].starts_with("error: the input `title` is required; `days` must be a whole number"), "{text:#?}");
+    assert_eq!(text[0], "error: 2 inputs are not good", "{text:#?}");
+    assert_eq!(text[1], "- the input `title` is required", "{text:#?}");
+    assert!(text.iter().any(|line| line.starts_with("- `days` must be a whole number")), "{text:#?}");
     assert!(house.bowline(&["jobs", "--json"]).ok().json()["items"].as_array().expect("a list").is_empty());
+}
+
+#[test]
+fn whoever_watches_sees_until_when_a_step_waits() {
+    let (house, _up) = House::up();
+    let text = "name: slow\nsteps:\n  a: { run: exit 1, retry: { attempts: 2, delay: 4m } }\n";
+    let file = house.write("slow.yaml", text).display().to_string();
+    let mut terminal = Terminal::start(&house, 80, 30, &["run", &file, "--watch"]);
+    terminal.await_screen("until when it waits", |t| shows(t, "waiting ("));
+    let told = house.bowline(&["job", "last"]).ok().out;
+    assert!(told.contains("waiting ("), "{told}");
+    let waiting = &house.job("last")["steps"][0]["waiting"];
+    assert_eq!((waiting["reason"].as_str(), waiting["until"].is_string()), (Some("retry"), true), "{waiting}");
+    house.bowline(&["cancel", "last"]).ok();
+    assert_eq!(terminal.finish().0, 3);
 }
 
 #[test]

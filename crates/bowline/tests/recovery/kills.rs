@@ -135,8 +135,8 @@ impl Run {
         }
     }
 
-    /// Approves what is left, and tells how every step ended, with how many executions.
-    fn to_its_end(&self) -> BTreeMap<String, (String, usize)> {
+    /// Approves what is left, and tells how every step ended, with how many executions, and how many child jobs ended how.
+    fn to_its_end(&self) -> Ends {
         let rows = Rows::open(&self.house);
         await_that("the job is over", || {
             self.approve(&rows.states());
@@ -153,10 +153,18 @@ impl Run {
         };
         let ends: BTreeMap<_, _> = job["steps"].as_array().expect("steps").iter().map(end).collect();
         // Those that were called off before they had begun have none: that is as chance has it.
-        ends.into_iter()
+        let steps = ends
+            .into_iter()
             .map(|(name, (state, n))| (name, (state.clone(), if state == "cancelled" { 0 } else { n })))
-            .collect()
+            .collect();
+        Ends { steps, children: rows.children() }
     }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Ends {
+    steps: BTreeMap<String, (String, usize)>,
+    children: BTreeMap<String, usize>,
 }
 
 /// What an operator's query would see, also while no server runs.
@@ -212,6 +220,16 @@ impl Rows {
         self.number("SELECT count(*) FROM jobs WHERE task = 'kid' AND ended_at IS NOT NULL")
     }
 
+    /// How many child jobs, and how many steps of theirs, are in which state.
+    fn children(&self) -> BTreeMap<String, usize> {
+        let jobs = "SELECT state, CAST(count(*) AS TEXT) FROM jobs WHERE task = 'kid' GROUP BY state";
+        let steps =
+            "SELECT s.name || ' ' || s.state, CAST(count(*) AS TEXT) FROM steps s JOIN jobs j ON j.id = s.job_id
+                     WHERE j.task = 'kid' GROUP BY s.name, s.state";
+        let count = |(what, number): (String, String)| (what, number.parse().expect("a number"));
+        self.pairs(jobs).into_iter().chain(self.pairs(steps)).map(count).collect()
+    }
+
     /// What the server died in the midst of.
     fn in_the_midst(&self) -> Vec<Moment> {
         let states: BTreeSet<String> = self.states().into_iter().map(|(_, state)| state).collect();
@@ -258,8 +276,8 @@ fn task(house: &House) -> String {
     text
 }
 
-/// How every step ends, with how many executions.
-fn expected() -> BTreeMap<String, (String, usize)> {
+/// How every step ends, with how many executions; and of a child job for each item of `kids` all of it.
+fn expected() -> Ends {
     let mut all = BTreeMap::new();
     let mut end = |name: String, state: &str, executions: usize| all.insert(name, (state.to_owned(), executions));
     for phase in 0..PHASES {
@@ -272,5 +290,6 @@ fn expected() -> BTreeMap<String, (String, usize)> {
         end(format!("rush{phase}[0]"), "failed", 1);
         (1..RUSH).for_each(|n| drop(end(format!("rush{phase}[{n}]"), "cancelled", 0)));
     }
-    all
+    let children = ["success", "a success", "b success"].map(|what| (what.to_owned(), PHASES * KIDS));
+    Ends { steps: all, children: children.into() }
 }

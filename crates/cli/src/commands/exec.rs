@@ -49,6 +49,9 @@ pub struct ExecArgs {
     /// Print the job's id and do not wait
     #[arg(long)]
     pub detach: bool,
+    /// Show the step and how long it takes, without its log
+    #[arg(long, conflicts_with = "detach")]
+    pub watch: bool,
     /// Print the job as JSON (at its end, unless detached)
     #[arg(long)]
     pub json: bool,
@@ -89,7 +92,7 @@ pub(crate) async fn run(client: &Client, args: &ExecArgs) -> Result<Exit, CliErr
         SubmitRequest { spec: Some(spec.to_string()), file: Some("exec".to_owned()), ..SubmitRequest::default() };
     let mut stdin = StdinNotice::default();
     stdin.look();
-    let result = submit(client, &request, args.detach, Wish { json: args.json, watch: false }).await;
+    let result = submit(client, &request, args.detach, Wish { json: args.json, watch: args.watch }).await;
     stdin.look();
     result
 }
@@ -208,7 +211,10 @@ mod tests {
 
     #[test]
     fn bad_flags_are_refused() {
-        for words in [vec!["--timeout", "soon", "--", "x"], vec!["--retry", "0", "--", "x"], vec!["--"], vec!["x"]] {
+        let both = vec!["--watch", "--detach", "--", "x"];
+        for words in
+            [vec!["--timeout", "soon", "--", "x"], vec!["--retry", "0", "--", "x"], both, vec!["--"], vec!["x"]]
+        {
             assert!(Alone::try_parse_from([vec!["exec"], words.clone()].concat()).is_err(), "{words:?}");
         }
     }

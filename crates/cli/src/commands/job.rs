@@ -15,7 +15,7 @@ use crate::lineage::Kin;
 use crate::print::{put, put_json};
 use crate::style::job_state;
 use crate::table::put_table;
-use crate::times::{now, remaining, short, took, when};
+use crate::times::{now, remaining, short, took, waiting_until, when};
 
 /// Of notices, and of what followed, so many are shown.
 const LISTED_MAX: usize = 10;
@@ -63,10 +63,14 @@ pub(crate) async fn run(client: &Client, args: &JobArgs) -> Result<Exit, CliErro
     Ok(Exit::Success)
 }
 
-/// The state's word; for a step that is cut off, with the time that its worker has left; for one that waits for people,
-/// with how many said yes and how many must.
+/// The state's word; for a step that is cut off, with the time that its worker has left; for one that waits for a time to
+/// come, with what is left until then; for one that waits for people, with how many said yes and how many must.
 fn state(step: &Step) -> String {
     match (&step.deadline, step.state) {
+        (_, StepState::Waiting) => match &step.waiting {
+            Some(waiting) => waiting_until(waiting.until, now()),
+            None => step.state.to_string(),
+        },
         (_, StepState::Held) => match &step.hold {
             Some(hold) if hold.reason == HoldReason::Restored => {
                 format!("held ({}/{}, restored)", hold.approvals.len(), hold.wanted)
@@ -203,6 +207,18 @@ mod tests {
         assert_eq!(step_took(&attempt("")), "10m00s", "nobody said so");
         assert_eq!(step_took(&step(&format!(",{times}"))), "10m00s", "others did it");
         assert_eq!(step_took(&step("")), "-");
+    }
+
+    #[test]
+    fn a_step_that_waits_says_until_when() {
+        let waits = |more: &str| {
+            let text = format!(r#"{{"name":"a","state":"waiting","attempt":1,"dispatch_attempts":0{more}}}"#);
+            state(&serde_json::from_str(&text).expect("a step"))
+        };
+        assert_eq!(waits(r#","waiting":{"until":"2026-01-01T00:00:00Z","reason":"retry"}"#), "waiting (due)");
+        let far = waits(r#","waiting":{"until":"9000-01-01T00:00:00Z","reason":"a later one"}"#);
+        assert!(far.starts_with("waiting (") && far.ends_with("h)"), "{far}");
+        assert_eq!(waits(""), "waiting", "an older server says no more");
     }
 
     #[test]

@@ -11,6 +11,7 @@
 //! under `nohup` it does not even do that. So no handler is set for it.
 
 mod bare;
+mod delays;
 mod interrupt;
 mod join;
 mod live;
@@ -31,6 +32,7 @@ use api::{Event, EventKind, Job, Step};
 use client::{Client, StreamItem};
 use tokio::time::{Instant, interval, sleep, sleep_until};
 
+use self::delays::Delays;
 use self::interrupt::Interrupts;
 use self::logs::{LogEnd, LogReaders, News, What};
 use self::track::Track;
@@ -96,6 +98,7 @@ pub(crate) async fn follow(
         logs: LogReaders::new(client.clone(), job.id.to_string()),
         interrupts: Interrupts::new(options.interrupt_cancels)?,
         waits: options.tells_waits.then(Waits::default),
+        delays: Delays::default(),
         with_logs: !options.without_logs,
         view,
     };
@@ -116,6 +119,7 @@ struct Follower<'a> {
     logs: LogReaders,
     interrupts: Interrupts,
     waits: Option<Waits>,
+    delays: Delays,
     with_logs: bool,
     view: &'a mut dyn View,
 }
@@ -146,6 +150,11 @@ impl Follower<'_> {
                 notices = waits(self.waits.as_mut(), self.client, &self.id) => {
                     for notice in notices {
                         self.view.notice(&notice)?;
+                    }
+                }
+                job = self.delays.next(self.client, &self.id) => {
+                    if let Some(job) = job {
+                        self.track.hear_waits(&job);
                     }
                 }
                 () = self.interrupts.next() => {
@@ -220,6 +229,9 @@ impl Follower<'_> {
             }
             self.view.step_changed(&self.track, index)?;
             self.look_for_waits(Some(index));
+            if self.view.is_live() {
+                self.delays.look(&self.track.steps[index]);
+            }
         }
         if event.kind == EventKind::Job {
             self.view.tick(&self.track)?;

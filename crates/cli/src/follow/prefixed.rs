@@ -48,8 +48,13 @@ impl Prefixed {
 
 impl View for Prefixed {
     fn begin(&mut self, track: &Track) -> io::Result<()> {
-        // A step that is the first to be done by another job was begun with this one: nobody hears of that later.
-        let told = |index: &usize| self.tells_begin || track.steps[*index].child().is_some();
+        // A step that is the first to be done by another job was begun with this one, and one that is over and did not go well
+        // may be why the job ends as it does: nobody hears of either later.
+        let told = |index: &usize| {
+            let step = &track.steps[*index];
+            let went_wrong = step.state.is_final() && step.state != StepState::Success;
+            self.tells_begin || went_wrong || step.child().is_some()
+        };
         let told: Vec<usize> = (0..track.steps.len()).filter(told).collect();
         told.into_iter().try_for_each(|index| self.step_changed(track, index))
     }

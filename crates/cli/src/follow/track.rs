@@ -44,6 +44,8 @@ pub(crate) struct TrackedStep {
     pub(crate) reason: String,
     /// The job that does it, or did last.
     child: Option<Uuid>,
+    /// Until when it waits, where the server has said so.
+    until: Option<Timestamp>,
 }
 
 impl Track {
@@ -136,6 +138,15 @@ impl Track {
         changed
     }
 
+    /// Takes in until when steps wait.
+    pub(crate) fn hear_waits(&mut self, job: &Job) {
+        for known in job.steps.iter().filter(|step| step.waiting.is_some()) {
+            if let Some(&index) = self.by_name.get(&known.name) {
+                self.steps[index].hear_wait(known.waiting.as_ref());
+            }
+        }
+    }
+
     /// How many steps satisfy this.
     pub(crate) fn count(&self, is: impl Fn(StepState) -> bool) -> usize {
         self.steps.iter().filter(|step| is(step.state)).count()
@@ -157,6 +168,7 @@ impl TrackedStep {
             ran_for: None,
             reason: String::new(),
             child: None,
+            until: None,
         }
     }
 
@@ -176,6 +188,7 @@ impl TrackedStep {
             ran_for: ran_for(step),
             reason: step.error.as_ref().map(|error| error.message.clone()).unwrap_or_default(),
             child: step.child,
+            until: step.waiting.as_ref().map(|waiting| waiting.until),
         }
     }
 
@@ -193,6 +206,20 @@ impl TrackedStep {
     /// The job that does it, where one does.
     pub(crate) fn child(&self) -> Option<Uuid> {
         self.child.filter(|_| !self.state.is_final())
+    }
+
+    /// Until when it waits for a time to come, as far as that is known.
+    pub(crate) fn waiting_until(&self) -> Option<Timestamp> {
+        self.until.filter(|_| self.state == StepState::Waiting)
+    }
+
+    /// A change tells that a step waits, but not for how long.
+    pub(crate) fn lacks_wait(&self) -> bool {
+        self.state == StepState::Waiting && self.until.is_none()
+    }
+
+    pub(crate) fn hear_wait(&mut self, waiting: Option<&api::Waiting>) {
+        self.until = waiting.map(|waiting| waiting.until);
     }
 
     /// Takes the worker's word on how long it ran.
@@ -214,6 +241,7 @@ impl TrackedStep {
         self.state = to;
         self.ended_at = to.is_final().then_some(event.at);
         self.ran_for = None;
+        self.until = None;
         self.reason.clone_from(&event.reason);
         if starts && !self.on_worker {
             self.child = child_in(&event.reason);
@@ -305,6 +333,21 @@ mod tests {
         assert!(!track.state.is_final());
         assert_eq!(track.apply(&event(EventKind::Job, "success", None)), None);
         assert_eq!(track.state, JobState::Success);
+    }
+
+    #[test]
+    fn until_when_a_step_waits_is_heard_of_and_forgotten_with_the_wait() {
+        let mut job = job();
+        let mut track = Track::new(&job);
+        track.apply(&event(EventKind::Step, "waiting", Some(1)));
+        assert!(track.steps[0].lacks_wait());
+        let until = Timestamp::from_micros(9);
+        job.steps[0].waiting = Some(api::Waiting { until, reason: api::WaitReason::Retry });
+        track.hear_waits(&job);
+        assert_eq!((track.steps[0].waiting_until(), track.steps[0].lacks_wait()), (Some(until), false));
+        track.apply(&event(EventKind::Step, "queued", None));
+        track.apply(&event(EventKind::Step, "waiting", Some(2)));
+        assert_eq!(track.steps[0].waiting_until(), None, "that was the wait before");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use api::{JobState, StepState, Timestamp};
 use super::screen::Size;
 use super::track::{Track, TrackedStep};
 use crate::style::{Tone, coloured, job_tone, step_mark, step_tone};
-use crate::times::{between, short};
+use crate::times::{between, short, waiting_until};
 
 /// More rows than this would push the log off the screen.
 const ROWS_MAX: usize = 16;
@@ -170,10 +170,14 @@ fn row(step: &TrackedStep, branch: &str, width: usize, moment: Moment) -> String
         StepState::Failed | StepState::Cancelled if !step.reason.is_empty() => format!("  {}", narrow(&step.reason)),
         _ => step.child().map(|child| format!("  job {child}")).unwrap_or_default(),
     };
+    let state = match step.waiting_until() {
+        Some(until) => waiting_until(until, moment.now),
+        None => step.state.word().to_owned(),
+    };
     Row::new(moment)
         .add(Tone::Quiet, branch)
         .add(Tone::Plain, &format!("{:width$} ", cut(&step.name, width)))
-        .add(step_tone(step.state), &format!("{mark} {:STATE_WIDTH$}", step.state.word()))
+        .add(step_tone(step.state), &format!("{mark} {state:STATE_WIDTH$}"))
         .add(Tone::Quiet, &format!(" {took:>5}{attempt}{reason}"))
         .done()
 }
@@ -266,6 +270,17 @@ mod tests {
         assert_eq!(
             plain(live(&track(&["success", "running"]), moment(80, 24), Share::BesidesLog)),
             ["t ⠋ 1/2 2.5s  01930000-0000-7000-8000-0000000000aa", "├─ step-0 ✓ success", "└─ step-1 ⠋ running"]
+        );
+    }
+
+    #[test]
+    fn a_step_that_waits_says_until_when() {
+        let mut track = track(&["waiting", "waiting"]);
+        let until = Timestamp::from_micros(242_500_000);
+        track.steps[1].hear_wait(Some(&api::Waiting { until, reason: api::WaitReason::Retry }));
+        assert_eq!(
+            plain(live(&track, moment(80, 24), Share::Whole))[1..],
+            ["├─ step-0 ○ waiting", "└─ step-1 ○ waiting (4m00s)"]
         );
     }
 

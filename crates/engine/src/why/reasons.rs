@@ -359,6 +359,9 @@ impl View<'_> {
             let by: Vec<&str> = held.approvals.iter().map(|approval| approval.by.as_str()).collect();
             text += &format!("; approved by {}", by.join(", "));
         }
+        if let Some(at) = held.expires_at {
+            text += &format!("; the hold expires {}", until(at, self.now));
+        }
         text
     }
 

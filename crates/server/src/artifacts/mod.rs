@@ -24,10 +24,14 @@ use std::time::{Duration, SystemTime};
 
 use pack::{Layout, Manifest, ManifestError, PackError, SetId};
 use protocol::artifacts::Have;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 pub use installation::{InstallationError, id_of};
 pub use sweep::{SWEEP_EVERY, SweepTerms, Swept, keep_swept};
 pub use upload::Upload;
+
+/// Uploads at once. Each has a thread that waits for its sender; others have to do with what is left of those.
+pub const UPLOADS_MAX: usize = 64;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DepotLimits {
@@ -44,6 +48,7 @@ pub struct Depot {
     books: Mutex<Books>,
     /// What packs hold that were asked for of late: one with many files is asked for many times. Packs never change.
     known: Mutex<Vec<(SetId, Arc<Layout>)>>,
+    places: Semaphore,
 }
 
 /// Sets that are stored.
@@ -112,9 +117,15 @@ impl Depot {
     /// Uses the folder, which is made if it is not there.
     pub fn open(root: &Path, limits: DepotLimits) -> io::Result<Depot> {
         make_folder(root, true)?;
-        let depot = Depot { root: root.to_owned(), limits, books: Mutex::default(), known: Mutex::default() };
+        let (books, known, places) = (Mutex::default(), Mutex::default(), Semaphore::new(UPLOADS_MAX));
+        let depot = Depot { root: root.to_owned(), limits, books, known, places };
         depot.recount()?;
         Ok(depot)
+    }
+
+    /// One of the places for those who send at the same time, for as long as it is kept; none if all are taken.
+    pub fn place(&self) -> Option<SemaphorePermit<'_>> {
+        self.places.try_acquire().ok()
     }
 
     /// How much of the set is here. One that is here stays for at least two hours from now on, and for a day where there is room.

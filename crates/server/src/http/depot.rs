@@ -11,10 +11,10 @@ use http::{HeaderMap, StatusCode};
 use http_body_util::BodyExt as _;
 use pack::{MANIFEST_BYTES_MAX, SetId};
 use serde::Deserialize;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 
 use crate::app::App;
-use crate::artifacts::{Depot, DepotError};
+use crate::artifacts::{Depot, DepotError, UPLOADS_MAX};
 
 use super::answer;
 use super::error::ApiError;
@@ -24,9 +24,6 @@ use super::pieces;
 
 /// Frames that wait for the disk; a sender that is faster is slowed down.
 const WAITING_FRAMES: usize = 8;
-/// Uploads at once. Each has a thread that waits for its sender; others have to do with what is left of those.
-const UPLOADS_MAX: usize = 64;
-static UPLOADS: Semaphore = Semaphore::const_new(UPLOADS_MAX);
 /// A sender that says nothing for so long has gone.
 const FRAME_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -64,7 +61,7 @@ pub(super) async fn put(
     body: Body,
 ) -> Result<Response, ApiError> {
     let id = admit(&app, &headers, &set).await?;
-    let Ok(_place) = UPLOADS.try_acquire() else {
+    let Some(_place) = app.artifacts.place() else {
         let message = format!("{UPLOADS_MAX} sets of artifacts are being sent already");
         return Err(ApiError::new(ErrorCode::TooManyRequests, message));
     };

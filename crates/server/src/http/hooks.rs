@@ -58,6 +58,10 @@ pub(super) async fn call(
             return Ok(accepted(&Submitted::plain(job, true)));
         }
     }
+    let row = id.to_owned();
+    if app.read(move |app| Ok(app.reader.trigger(&row)?)).await?.is_some_and(|row| row.paused_at.is_some()) {
+        return Err(paused(id));
+    }
     let task = submit::by_name(&app, &entry.task, None).await?;
     let input = submit::bind(&task.task, given(&task, &hook.with, &body)?)?;
     let (task, kin) = submit::with_kin(&app, task, None).await?;
@@ -75,12 +79,14 @@ pub(super) async fn call(
     let submitted = app.ledger.ask(|reply| Command::Submit(Box::new(order), reply)).await?;
     match submitted {
         Ok(submitted) => Ok(accepted(&submitted)),
-        Err(SubmitError::Paused) => {
-            let message = format!("the trigger {id} is paused, and nothing was started");
-            Err(ApiError::new(ErrorCode::Conflict, message).hint(format!("`bowline triggers resume {id}`")))
-        }
+        Err(SubmitError::Paused) => Err(paused(id)),
         Err(error) => Err(reused(submit::refused(&error), delivery.header)),
     }
+}
+
+fn paused(trigger: &str) -> ApiError {
+    let message = format!("the trigger {trigger} is paused, and nothing was started");
+    ApiError::new(ErrorCode::Conflict, message).hint(format!("`bowline triggers resume {trigger}`"))
 }
 
 /// The same, in the words of whoever calls: the key is the header that it came with.

@@ -239,12 +239,12 @@ pub(super) fn bind(task: &Task, given: Map<String, Value>) -> Result<Value, ApiE
     })
 }
 
-/// An input has no place in a text; its name stands for one.
+/// An input has no place in a text.
 fn input_diagnostic(task: &Task, problem: &InputProblem) -> api::Diagnostic {
     api::Diagnostic {
         file: format!("input of {}", task.definition.name),
-        line: 1,
-        column: 1,
+        line: 0,
+        column: 0,
         severity: api::Severity::Error,
         code: ErrorCode::InvalidInput.word().to_owned(),
         message: problem.message.clone(),

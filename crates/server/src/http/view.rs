@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use api::job::{
     Approval, Attempt, Cleanup, CleanupState, Deadline, Hold, Job, JobConcurrency, JobError, JobSummary, Notice, Step,
-    StepError, StepKind, Usage,
+    StepError, StepKind, Usage, Waiting,
 };
-use api::{AttemptState, HoldReason, JobState, Timestamp};
+use api::{AttemptState, HoldReason, JobState, Timestamp, WaitReason};
 use engine::attempt::{self, Outcome};
 use engine::definition::{StepDef, Work};
 use engine::{Clocks, JobId, Origin, State, StepIx};
@@ -222,6 +222,7 @@ fn step(
         output: step.output.clone(),
         attempts,
         hold: hold(job.def(ix), step),
+        waiting: waiting(step),
         deadline: step.check_at(clocks).map(|check| Deadline {
             at: check.at.into(),
             action: check.action.word().to_owned(),
@@ -256,6 +257,15 @@ fn hold(def: &StepDef, step: &engine::Step) -> Option<Hold> {
         environment: def.protection.environment.as_deref().map(str::to_owned),
         message: def.protection.message.as_deref().map(str::to_owned),
     })
+}
+
+fn waiting(step: &engine::Step) -> Option<Waiting> {
+    let State::Waiting(waiting) = &step.state else { return None };
+    let reason = match waiting.reason {
+        engine::state::WaitReason::Retry => WaitReason::Retry,
+        engine::state::WaitReason::Protection => WaitReason::Environment,
+    };
+    Some(Waiting { until: waiting.until.into(), reason })
 }
 
 /// What kind of step it is, and of what kind its items are.

@@ -491,20 +491,26 @@ impl<S: Store> Core<S> {
                 return if same { Ok(Submitted::plain(row.job, true)) } else { Err(SubmitError::KeyReused) };
             }
         }
+        // A trigger that rests says so, however things stand with what it would start.
+        let called = match &submit.trigger {
+            Some(trigger) => self.trigger_now(trigger, round)?,
+            None => None,
+        };
+        if called.as_ref().is_some_and(|(_, row)| row.paused_at.is_some()) {
+            return Err(SubmitError::Paused);
+        }
         let id = JobId(self.random.uuid(round.now));
         let group = match self.group_for(id, &submit.definition, &submit.input, round) {
             Err(full @ SubmitError::GroupFull(_)) => {
-                if let Some(trigger) = &submit.trigger {
-                    self.called_in_vain(trigger, &full.to_string(), round)?;
+                if let Some((base, row)) = called {
+                    round.called_in_vain(base, row, &full.to_string());
                 }
                 return Err(full);
             }
             group => group?,
         };
-        if let Some(trigger) = &submit.trigger
-            && !self.called(trigger, id, round)?
-        {
-            return Err(SubmitError::Paused);
+        if let Some((base, row)) = called {
+            round.called(base, row, id);
         }
         self.new_job(id, submit, group, None, round);
         if let Some(key) = key {

@@ -102,6 +102,19 @@ impl Round {
         let row = TriggerRow { version: base.map_or(1, |version| version + 1), ..row };
         self.triggers.insert(row.id.clone(), Moved { base, row, jobs });
     }
+
+    /// A call made a job: the trigger's row says so.
+    pub(super) fn called(&mut self, base: Option<u64>, row: TriggerRow, job: JobId) {
+        let row = TriggerRow { last_at: Some(self.now), last_job: Some(job), last_error: None, ..row };
+        self.move_trigger(base, row, Some(job));
+    }
+
+    /// A call made no job, since its group is full: whoever looks at the trigger sees that, until a call makes one.
+    pub(super) fn called_in_vain(&mut self, base: Option<u64>, row: TriggerRow, problem: &str) {
+        if row.last_error.as_deref() != Some(problem) {
+            self.move_trigger(base, TriggerRow { last_error: Some(problem.to_owned()), ..row }, None);
+        }
+    }
 }
 
 impl<S: Store> Core<S> {
@@ -396,27 +409,6 @@ impl<S: Store> Core<S> {
         round.move_trigger(Some(base), row, None);
     }
 
-    /// A call made a job: the trigger's row says so. False if it is paused.
-    pub(super) fn called(&mut self, id: &str, job: JobId, round: &mut Round) -> Result<bool, StoreError> {
-        let Some((base, row)) = self.trigger_now(id, round)? else { return Ok(true) };
-        if row.paused_at.is_some() {
-            return Ok(false);
-        }
-        let row = TriggerRow { last_at: Some(round.now), last_job: Some(job), last_error: None, ..row };
-        round.move_trigger(base, row, Some(job));
-        Ok(true)
-    }
-
-    /// A call made no job, since its group is full: whoever looks at the trigger sees that, until a call makes one.
-    pub(super) fn called_in_vain(&mut self, id: &str, problem: &str, round: &mut Round) -> Result<(), StoreError> {
-        let Some((base, row)) = self.trigger_now(id, round)? else { return Ok(()) };
-        let is_news = row.paused_at.is_none() && row.last_error.as_deref() != Some(problem);
-        if is_news {
-            round.move_trigger(base, TriggerRow { last_error: Some(problem.to_owned()), ..row }, None);
-        }
-        Ok(())
-    }
-
     pub(super) fn order_trigger(
         &mut self,
         order: &TriggerOrder,
@@ -461,7 +453,7 @@ impl<S: Store> Core<S> {
     }
 
     /// The row as this round has it so far, and the version that it had before.
-    fn trigger_now(&self, id: &str, round: &Round) -> Result<Option<(Option<u64>, TriggerRow)>, StoreError> {
+    pub(super) fn trigger_now(&self, id: &str, round: &Round) -> Result<Option<(Option<u64>, TriggerRow)>, StoreError> {
         if let Some(moved) = round.triggers.get(id) {
             return Ok(Some((moved.base, moved.row.clone())));
         }

@@ -59,7 +59,16 @@ impl Folder {
     pub(super) fn refresh(&mut self, settings: &DefinitionSettings, now: Time) -> bool {
         let Some(path) = self.path.clone() else { return false };
         let found = match walk(&path) {
-            Ok(found) => found,
+            Ok(Some(found)) => {
+                self.troubled = false;
+                found
+            }
+            Ok(None) => {
+                if !std::mem::replace(&mut self.troubled, true) {
+                    tracing::warn!(folder = %path.display(), "there is no task folder; task files are read when it is there");
+                }
+                BTreeMap::new()
+            }
             Err(error) => {
                 if !std::mem::replace(&mut self.troubled, true) {
                     tracing::warn!(folder = %path.display(), %error, "the task folder cannot be read; its tasks stay as they are");
@@ -67,7 +76,6 @@ impl Folder {
                 return false;
             }
         };
-        self.troubled = false;
         let before = self.files.len();
         self.files.retain(|name, file| {
             let stays = found.contains_key(name);
@@ -148,10 +156,10 @@ fn name_in(source: &str) -> Option<&str> {
     spec::task::is_tag(bare).then_some(bare)
 }
 
-/// The folder's task files by name. A folder that is not there has none.
-fn walk(folder: &Path) -> io::Result<BTreeMap<String, Stamp>> {
+/// The folder's task files by name; none if it is not there.
+fn walk(folder: &Path) -> io::Result<Option<BTreeMap<String, Stamp>>> {
     let entries = match fs::read_dir(folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         entries => entries?,
     };
     let mut found = BTreeMap::new();
@@ -167,7 +175,7 @@ fn walk(folder: &Path) -> io::Result<BTreeMap<String, Stamp>> {
             return Err(io::Error::other(format!("it has more than {FILES_MAX} task files")));
         }
     }
-    Ok(found)
+    Ok(Some(found))
 }
 
 /// Hidden files are drafts of editors.

@@ -3,6 +3,7 @@
 use pack::{FileEntry, Manifest};
 use protocol::attempt::ArtifactSet;
 use serde_json::json;
+use server::artifacts::UPLOADS_MAX;
 use uuid::Uuid;
 
 use crate::client::{Answer, Request};
@@ -84,6 +85,24 @@ async fn too_much_is_refused_with_both_figures() {
     let message = refused["message"].as_str().expect("a message").to_owned();
     assert!(message.contains("1099511627776") && message.contains("524288"), "{message}");
     assert!(site.get("/metrics").await.body.contains("bowline_artifacts_refused_total 1\n"));
+}
+
+/// Each has a thread of the server's.
+#[tokio::test(flavor = "multi_thread")]
+async fn so_many_send_at_a_time_and_others_come_again() {
+    let site = Site::start().await;
+    let worker = Worker::new(&site).await;
+    let (text, id) = manifest();
+    worker.announce(&id, &text).await.is(200);
+    let depot = site.app.artifacts.clone();
+    let mut places: Vec<_> = std::iter::from_fn(|| depot.place()).collect();
+    assert_eq!(places.len(), UPLOADS_MAX);
+    let refused = worker.put(&id, 0, b"hellobin").await.is_error(429, "too_many_requests");
+    assert_eq!(refused["message"], "64 sets of artifacts are being sent already");
+    drop(places.pop());
+    // The first one gives its place back.
+    worker.put(&id, 0, b"hell").await.is(200);
+    assert_eq!(worker.put(&id, 4, b"obin").await.is(200)["stored"], true);
 }
 
 #[tokio::test(flavor = "multi_thread")]

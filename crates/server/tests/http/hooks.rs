@@ -144,6 +144,27 @@ async fn a_call_for_a_full_group_is_seen_at_the_trigger() {
     assert_eq!(site.trigger(HOOK).await["last_error"], Value::Null);
 }
 
+/// Whatever else a call would be refused for: who paused it wants to hear that.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_paused_trigger_says_so_before_anything_else() {
+    let site = Site::start().await;
+    let spec = format!("{SHIP}concurrency: {{ group: dock, limit: 1, when_full: reject }}\n");
+    site.as_admin("PUT", "/api/tasks/ship").json(&json!({ "spec": spec })).send().await.is(200);
+    site.set_secret(0o600);
+    job_of(site.call(r#"{"n":1}"#).send().await, false);
+    site.call(r#"{"n":2}"#).send().await.is_error(409, "group_full");
+    site.call("[]").send().await.is_error(422, "invalid_input");
+    let before = site.trigger(HOOK).await;
+    site.post(&format!("/api/triggers/{HOOK}/pause"), &json!({})).await.is(200);
+    for body in [r#"{"n":3}"#, "[]"] {
+        let refused = site.call(body).send().await.is_error(409, "conflict");
+        assert_eq!(refused["message"], format!("the trigger {HOOK} is paused, and nothing was started"), "{body}");
+    }
+    job_of(site.call(r#"{"n":1}"#).send().await, true);
+    site.post(&format!("/api/triggers/{HOOK}/resume"), &json!({})).await.is(200);
+    assert_eq!(site.trigger(HOOK).await["last_error"], before["last_error"], "no call was told of meanwhile");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_webhook_belongs_to_one_task() {
     let site = Site::shipping().await;

@@ -13,6 +13,8 @@ mod hooks;
 mod jobs;
 mod limits;
 mod logs;
+mod outbox;
+mod review;
 mod secrets;
 mod streams;
 mod submit;

@@ -14,7 +14,7 @@ use server::artifacts::{Depot, DepotLimits};
 use server::bus::Bus;
 use server::clock::Clock;
 use server::http::{self, Limits};
-use server::ledger::{self, Core, CoreConfig, Definitions, Ledger, SweepRules};
+use server::ledger::{self, Core, CoreConfig, Definitions, Ledger, Parcel, Post, SweepRules};
 use server::metrics::Metrics;
 use server::random::Random;
 use server::settings::DefinitionSettings;
@@ -22,10 +22,11 @@ use server::tasks::TaskRegistry;
 use store::Store as _;
 use store_sqlite::SqliteStore;
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::mpsc::{self, UnboundedReceiver};
+use tokio::sync::{Mutex, watch};
 use tokio::task::JoinHandle;
 
-use crate::client::{Answer, Request};
+use crate::client::{Answer, PATIENCE, Request};
 
 pub(crate) const HELLO: &str = "name: hello\nsteps:\n  greet: { run: echo hello }\n";
 
@@ -48,6 +49,8 @@ pub(crate) struct Site {
     pub(crate) stop: watch::Sender<bool>,
     pub(crate) served: JoinHandle<()>,
     links: AtomicU64,
+    /// What is to be delivered outside.
+    parcels: Mutex<UnboundedReceiver<Parcel>>,
 }
 
 impl Site {
@@ -68,7 +71,8 @@ impl Site {
         let folder = tempfile::tempdir().expect("a temporary folder");
         std::fs::create_dir(folder.path().join("tasks")).expect("a task folder");
         let (stop, shutdown) = watch::channel(false);
-        let app = Arc::new(app(folder.path(), rules, shutdown.clone()));
+        let (post, parcels) = mpsc::unbounded_channel();
+        let app = Arc::new(app(folder.path(), rules, post, shutdown.clone()));
         let admin = app.access.bootstrap(folder.path(), None).await.expect("an admin token");
         tokio::spawn(server::tasks::watch(
             app.tasks.clone(),
@@ -80,7 +84,8 @@ impl Site {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("an address");
         let served = tokio::spawn(http::serve(listener, http::router(app.clone()), limits, shutdown));
-        Site { address, admin, app, folder, stop, served, links: AtomicU64::new(1) }
+        let (links, parcels) = (AtomicU64::new(1), Mutex::new(parcels));
+        Site { address, admin, app, folder, stop, served, links, parcels }
     }
 
     pub(crate) fn request(&self, method: &str, path: &str) -> Request {
@@ -109,19 +114,25 @@ impl Site {
         std::fs::write(self.folder.path().join("tasks").join(name), text).expect("a task file");
     }
 
+    /// The next thing that somebody is to carry outside.
+    pub(crate) async fn parcel(&self) -> Parcel {
+        let mut parcels = self.parcels.lock().await;
+        tokio::time::timeout(PATIENCE, parcels.recv()).await.expect("a parcel in time").expect("the ledger runs")
+    }
+
     pub(crate) fn next_link(&self) -> u64 {
         self.links.fetch_add(1, Ordering::Relaxed)
     }
 }
 
-fn app(folder: &Path, rules: Rules, shutdown: watch::Receiver<bool>) -> App {
+fn app(folder: &Path, rules: Rules, post: Post, shutdown: watch::Receiver<bool>) -> App {
     let store = SqliteStore::open(&folder.join("bowline.db")).expect("a new database");
     let reader = store.reader();
     let clock = Arc::new(Clock::starting_at(engine::Time(0)));
     let (definitions, bus, metrics) = (Arc::new(Definitions::default()), Bus::default(), Arc::new(Metrics::default()));
     let secrets = Arc::new(Secrets::new(folder, reader.clone()));
     let tools = (&definitions, &bus, &metrics);
-    let ledger = ledger(store, secrets.clone(), rules, tools, &clock, shutdown.clone());
+    let ledger = ledger(store, (secrets.clone(), post), rules, tools, &clock, shutdown.clone());
     let tasks = TaskRegistry::new(
         DefinitionSettings::default(),
         Some(folder.join("tasks")),
@@ -149,7 +160,7 @@ fn app(folder: &Path, rules: Rules, shutdown: watch::Receiver<bool>) -> App {
 
 fn ledger(
     store: SqliteStore,
-    secrets: Arc<Secrets>,
+    (secrets, post): (Arc<Secrets>, Post),
     rules: Rules,
     (definitions, bus, metrics): (&Arc<Definitions>, &Bus, &Arc<Metrics>),
     clock: &Arc<Clock>,
@@ -175,6 +186,7 @@ fn ledger(
     let random = Random::from_seed([7; 32]);
     let core = Core::new(store, config, definitions.clone(), bus.clone(), metrics.clone(), random, clock.tick())
         .expect("the ledger starts")
-        .with_secrets(secrets);
+        .with_secrets(secrets)
+        .with_post(post);
     ledger::start(core, clock.clone(), None, shutdown).expect("a thread").0
 }

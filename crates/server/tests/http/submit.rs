@@ -68,7 +68,9 @@ async fn inputs_are_bound_and_all_problems_are_told() {
     assert_eq!(job["input"], json!({ "who": "Ada", "times": 3 }));
     let answer = site.post("/api/jobs", &json!({ "spec": WITH_INPUT, "input": { "whom": 1, "times": "x" } })).await;
     let error = answer.is_error(422, "invalid_input");
-    assert_eq!(error["diagnostics"].as_array().expect("diagnostics").len(), 3, "{error}");
+    let diagnostics = error["diagnostics"].as_array().expect("diagnostics");
+    assert_eq!(diagnostics.len(), 3, "{error}");
+    assert!(diagnostics.iter().all(|one| (&one["line"], &one["column"]) == (&json!(0), &json!(0))), "{error}");
     assert_eq!(count(&site).await, 1);
 }
 

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use engine::JobId;
 use server::ledger::{AT_ONCE, Command, Delivered, Parcel};
-use store::Store;
+use store::rows::OutboxMove;
+use store::{Batch, Store};
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 
 use crate::children::start;
@@ -119,8 +120,16 @@ fn what_nobody_takes_is_given_up_and_said() {
     assert_eq!(tries, 20);
     let dead = desk.reader.dead_outbox(10).expect("a look");
     assert_eq!(dead.iter().map(|row| row.job).collect::<Vec<JobId>>(), [job]);
+    let (id, expected) = (dead[0].id, dead[0].tries);
     let last = desk.events(job).pop().expect("a history").reason;
     assert!(last.starts_with("http://outside/hook was tried 20 times and never took it: nobody answers"), "{last}");
+    // A person wants it tried again: it goes out in this round, and waits for no mark.
+    let again = OutboxMove { id, expected, tries: 0, next_at: Some(desk.tick().now), delivered_at: None, error: None };
+    let call = move |store: &mut dyn Store, now| {
+        store.commit(&Batch { now, outbox_moves: vec![again], ..Batch::default() }).map(drop).expect("a commit");
+    };
+    desk.round(vec![Command::WithStore(Box::new(call))]);
+    assert_eq!(parcels.try_recv().map(|parcel| (parcel.id, parcel.tries)).ok(), Some((id, 1)));
 }
 
 /// Whoever carried it is gone, and says nothing: it is tried again when its time is over, also if that was the last free hand.

@@ -31,10 +31,13 @@ const KINDS: [(StepKind, &str); 5] = [
     (StepKind::Approve, "approve"),
 ];
 
+/// Once taken by every kind.
+const EXPECT: &str = "expect";
+
 /// Keys that not every kind has, and the kinds that have them.
 const PROCESS: &[StepKind] = &[StepKind::Run, StepKind::Docker, StepKind::Pod];
 const ANY_WORK: &[StepKind] = &[StepKind::Run, StepKind::Docker, StepKind::Pod, StepKind::Child];
-const BELONGS: [(&str, &[StepKind]); 22] = [
+const BELONGS: [(&str, &[StepKind]); 23] = [
     ("environment", ANY_WORK),
     ("for_each", ANY_WORK),
     ("matrix", ANY_WORK),
@@ -46,6 +49,7 @@ const BELONGS: [(&str, &[StepKind]); 22] = [
     ("workdir", &[StepKind::Run]),
     ("with", &[StepKind::Child]),
     ("timeout", ANY_WORK),
+    (EXPECT, ANY_WORK),
     ("retry", ANY_WORK),
     ("env", PROCESS),
     ("tags", PROCESS),
@@ -84,7 +88,8 @@ pub(super) fn choose(step: &Key, node: &Node, sink: &mut Sink) -> Option<StepKin
             && !kinds.contains(&kind)
         {
             let message = format!("`{key}` means nothing in a step with `{}`", first.key.text);
-            sink.add(Finding::error(Code::Conflict, entry.key.span, message).hint("leave it out"));
+            let finding = Finding::error(Code::Conflict, entry.key.span, message).hint("leave it out");
+            sink.add(if *key == EXPECT { finding.later_rule() } else { finding });
         }
     }
     Some(kind)

@@ -158,7 +158,7 @@ impl Parts {
 
 /// All steps, their graph checked; none if there was an error that makes it pointless.
 fn read_steps(fields: &mut Fields<'_>, inputs: &[Input], options: &Options, sink: &mut Sink) -> Option<Vec<StepRead>> {
-    let inputs = input::names(inputs);
+    let (declared, inputs) = (inputs, input::names(inputs));
     let env = fields.get("env").map(|node| program::env(node, sink)).unwrap_or_default();
     let env_templated = check_task_env(&env, &inputs, sink);
     let of_server = Defaults::of_server(options.step_timeout);
@@ -181,13 +181,14 @@ fn read_steps(fields: &mut Fields<'_>, inputs: &[Input], options: &Options, sink
         name::step(&entry.key.text, entry.key.span, sink);
     }
     let environments = options.environments.as_ref();
-    let mut reader = StepReader::new(&names, &inputs, &defaults, environments, &env, env_templated);
+    let mut reader = StepReader::new(&names, &inputs, declared, &defaults, environments, &env, env_templated);
     let read: Vec<Option<StepRead>> = entries.iter().map(|entry| reader.read(entry, sink)).collect();
     // Indices into the list are indices of the file only if none is missing.
     let mut steps: Vec<StepRead> = read.into_iter().collect::<Option<_>>()?;
     let order = graph::order(&steps, sink)?;
     graph::resolve_uses(&mut steps, &order, sink);
     artifacts::check(&steps, sink);
+    fan_out::check_all(&steps, sink);
     Some(steps)
 }
 

@@ -12,6 +12,7 @@ use super::artifacts;
 use super::defaults::Defaults;
 use super::environment::{self, Environment};
 use super::fan_out;
+use super::input::Input;
 use super::kind::{self, StepKind};
 use super::program::{self, Env};
 use super::retry;
@@ -34,6 +35,7 @@ const NEEDS_MAX: usize = 20_000;
 pub(super) struct StepReader<'a> {
     pub(super) names: &'a StepNames<'a>,
     pub(super) inputs: &'a HashMap<String, bool>,
+    pub(super) declared: &'a [Input],
     pub(super) defaults: &'a Defaults<'a>,
     pub(super) environments: Option<&'a BTreeMap<String, Environment>>,
     pub(super) env: &'a Env<'a>,
@@ -56,12 +58,14 @@ impl<'a> StepReader<'a> {
     pub(super) fn new(
         names: &'a StepNames<'a>,
         inputs: &'a HashMap<String, bool>,
+        declared: &'a [Input],
         defaults: &'a Defaults<'a>,
         environments: Option<&'a BTreeMap<String, Environment>>,
         env: &'a Env<'a>,
         env_templated: bool,
     ) -> StepReader<'a> {
-        StepReader { names, inputs, defaults, environments, env, env_templated, env_bytes_left: ENV_BYTES_TOTAL_MAX }
+        let env_bytes_left = ENV_BYTES_TOTAL_MAX;
+        StepReader { names, inputs, declared, defaults, environments, env, env_templated, env_bytes_left }
     }
 
     /// None if the step cannot be told at all; then the sink knows why.
@@ -76,7 +80,7 @@ impl<'a> StepReader<'a> {
             notice: false,
             uses: Vec::new(),
         };
-        let fan_out = fan_out::read(&mut fields, &mut texts, sink);
+        let fan_out = fan_out::read(&mut fields, self.declared, &mut texts, sink);
         // Where the list cannot be read, that is the problem, and not that there is no `item`.
         let is_meant = fields.get("for_each").or(fields.get("matrix")).is_some();
         texts.items = match &fan_out {

@@ -222,7 +222,7 @@ fn a_text_that_holds_a_list_is_a_list() {
         "for_each: \"{{ steps.build.output.sha }}\"",
         &expect!["`for_each` wants a list, and its template gave the text `abc`"],
     );
-    goes_over("for_each: \"{{ input.count }}\"", &expect!["`for_each` wants a list, and its template gave `3`"]);
+    goes_over("for_each: \"{{ input.count + 0 }}\"", &expect!["`for_each` wants a list, and its template gave `3`"]);
     goes_over(
         "for_each: \"{{ steps.build.output.nope }}\"",
         &expect!["the template in `for_each` failed: there is no such value, at `steps.build.output.nope`"],

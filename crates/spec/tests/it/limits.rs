@@ -44,6 +44,33 @@ fn one_step_more_is_too_many() {
 }
 
 #[test]
+fn lists_make_steps_too() {
+    let items = |count: usize| (0..count).map(|n| n.to_string()).collect::<Vec<_>>().join(",");
+    let text = |last: usize, more: &str| {
+        let (full, last) = (items(10_000), items(last));
+        format!(
+            "name: t\nsteps:\n  a: {{ run: x, for_each: [{full}] }}\n  m: {{ run: x, matrix: {{ a: [{}], b: [1, 2] }} }}\n  \
+             b: {{ run: x, for_each: [{last}]{more} }}\n",
+            items(1_000)
+        )
+    };
+    check(&text(7_997, ""), &expect![""]);
+    check(
+        &text(7_998, ""),
+        &expect![[r#"
+        t.yaml:5:3 error limit: with the items of its lists a job of this task has 20001 steps, more than 20000
+            make tasks of their own of some, and begin them with `task`
+    "#]],
+    );
+    check(
+        &text(7_998, ", if: 'input.all'").replacen("name: t", "name: t\ninput: { all: { type: boolean } }", 1),
+        &expect![""],
+    );
+    let stored = spec::task::parse_stored(&text(7_998, ""), "t.yaml", &Options::default());
+    assert!(stored.0.is_some(), "a job that is under way has ended well without them, or fails where it is done");
+}
+
+#[test]
 fn many_problems_are_counted_not_listed() {
     let mut text = String::from("name: t\nsteps:\n");
     for n in 0..20_000 {

@@ -233,6 +233,13 @@ fn kinds_of_steps() {
         "#]],
     );
     check_step(
+        "approve: {}\nexpect: 5s",
+        &expect![[r#"
+        t.yaml:5:5 error conflict: `expect` means nothing in a step with `approve`
+            leave it out
+    "#]],
+    );
+    check_step(
         "approve: { message: 'ship {{ input.x }}?' }\nenvironment: production",
         &expect![[r#"
         t.yaml:4:25 error bad_value: `message` is taken as it is written, and cannot hold a template
@@ -422,6 +429,7 @@ fn rules_that_came_later_do_not_hold_for_what_was_accepted() {
     assert!(read("run: x, if: \"[1] + 'x'\""));
     assert!(read("run: 'echo {{ item.zz }}', matrix: { os: [a] }"));
     assert!(read("run: x, matrix: { os: ['{{ input.os }}'] }"));
+    assert!(read("approve: {}, expect: 5s"));
     let hook = "name: t\nsteps: { s: { run: x } }\non_error: [ { webhook: 'https://example.com/', secret: a-b } ]\n";
     let (stored, _) = spec::task::parse_stored(hook, "t.yaml", &spec::task::Options::default());
     assert!(stored.is_some());
@@ -490,6 +498,18 @@ fn what_fan_outs_go_over() {
             as in `for_each: [a, b]` or `for_each: "{{ input.targets }}"`
     "#]],
     );
+    for (kind, refused) in [("integer", true), ("number", true), ("boolean", true), ("string", false), ("list", false)]
+    {
+        let text = format!(
+            "name: t\ninput: {{ n: {{ type: {kind} }} }}\nsteps:\n  a: {{ run: x, for_each: '{{{{ input.n }}}}' }}\n"
+        );
+        let (_, told) = spec::check(&text, "t.yaml");
+        let message = format!("`for_each` goes over a list, and the input `n` is declared `type: {kind}`");
+        let told: Vec<&str> = told.iter().map(|diagnostic| diagnostic.message.as_str()).collect();
+        assert_eq!(told, if refused { vec![message.as_str()] } else { vec![] }, "{kind}");
+        let stored = spec::task::parse_stored(&text, "t.yaml", &spec::task::Options::default());
+        assert!(stored.0.is_some(), "{kind}");
+    }
     check_step(
         "run: 'echo {{ item }}'\nfor_each: { a: 1 }",
         &expect![[r#"
