@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use testkit::postgres::Postgres;
-use testkit::{House, Role, SmallDisk, await_that, within};
+use testkit::{House, Proxy, Role, SmallDisk, await_that, within};
 
 use super::town::Town;
 use crate::story::{STEP, await_lines, check_ran_once, counting, open_gate, pass, step};
@@ -193,6 +193,37 @@ fn nobody_is_judged_for_his_silence_while_the_database_is_away() {
     town.house.await_state(&id, Some(STEP), "running");
     open_gate(&town.house);
     check_ran_once(&town.house, &id);
+}
+
+/// Only one of two servers loses the database, and keeps hearing its worker, of which the other one cannot know.
+#[test]
+fn a_server_that_loses_the_database_alone_sends_its_workers_to_another() {
+    let postgres = Postgres::start(&[]);
+    let mut town = Town::on(&postgres.url(), "3");
+    let _b = town.start("b");
+    let direct = postgres.url();
+    let place = direct.split(['@', '/']).nth(3).expect("address and port");
+    let way = Proxy::start(place);
+    town.house.set("BOWLINE_DATABASE", &direct.replace(place, way.url().trim_start_matches("http://")));
+    let mut a = town.start("a");
+    town.house.set("BOWLINE_DATABASE", &direct);
+    let _worker = town.worker("w", &["a", "b"]);
+    town.house.await_links(1);
+    let id = town.house.submit(&counting(&town.house, "effects: writes"));
+    town.house.outside().await_executions(1);
+    await_lines(&town.house, &id);
+    way.refuse(true);
+    way.reset();
+    let linked = "SELECT count(*) FROM workers w JOIN servers s ON s.id = w.server_id WHERE w.left_heard IS NULL AND s.address = ";
+    let with_b = format!("{linked}'{}'", town.place("b"));
+    await_that("the worker is with the other server", || (town.psql(&with_b) == "1").then_some(()));
+    // Longer than the window, so that whoever would be given up is.
+    pass(LONG * 2);
+    town.house.await_state(&id, Some(STEP), "running");
+    open_gate(&town.house);
+    check_ran_once(&town.house, &id);
+    check_alive(std::slice::from_mut(&mut a));
+    way.heal();
 }
 
 /// What a start reads after it has reached the database: each is a moment at which that can die.
