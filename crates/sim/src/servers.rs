@@ -386,8 +386,11 @@ impl World {
         let Some(process) = &mut self.servers[at].process else { return };
         let parcels: Vec<ledger::Parcel> = std::iter::from_fn(|| process.post.try_recv().ok()).collect();
         for parcel in parcels {
-            let (arrives, heard) =
-                if self.at_peace { (true, true) } else { (self.outside.chance(0.8), self.outside.chance(0.8)) };
+            let (arrives, heard) = match (self.refuses_words, self.at_peace) {
+                (true, _) => (false, true),
+                (false, true) => (true, true),
+                (false, false) => (self.outside.chance(0.8), self.outside.chance(0.8)),
+            };
             let takes = self.outside.duration(Duration::from_millis(1), Duration::from_secs(2));
             let pause = if heard { takes } else { TRY_WITHIN };
             self.tell(|| {

@@ -54,6 +54,8 @@ pub struct World {
     pub(crate) dice: Dice,
     /// What becomes of words to the outside.
     pub(crate) outside: Dice,
+    /// Nobody outside takes any.
+    pub(crate) refuses_words: bool,
     pub(crate) files: Files,
     pub(crate) next_link: u64,
     pub(crate) next_life: u64,
@@ -161,6 +163,7 @@ impl World {
             story,
             dice: Dice::new(seed, "world"),
             outside: Dice::new(seed, "outside"),
+            refuses_words: false,
             files: Files::new(seed),
             next_link: 0,
             next_life: 0,

@@ -17,6 +17,7 @@ mod input;
 mod manners;
 mod notices;
 mod output;
+mod pages;
 mod postgres;
 mod retention;
 mod secrets;

@@ -11,8 +11,9 @@ mod play;
 mod recorder;
 mod script;
 mod seen;
+mod submit;
 
 pub use moment::Moment;
 pub use play::{Stuck, play};
 pub use script::{Do, Order, Script, Settle};
-pub use seen::{Life, Log, Mark, Seen, Tried, Turn};
+pub use seen::{Life, Log, Mark, Seen, Tried, Turn, Word, WordEnd};

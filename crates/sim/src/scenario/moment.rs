@@ -8,6 +8,9 @@ use protocol::attempt::Ticket;
 
 use crate::world::World;
 
+use super::recorder::words;
+use super::seen::WordEnd;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moment {
     /// At this time of the world.
@@ -34,6 +37,8 @@ pub enum Moment {
     HolderRuns,
     /// The end of that is recorded on its machine; the server does not know.
     HolderEnded,
+    /// The same of the process of the job that does the step.
+    ChildEnded,
     /// The first host has no power.
     Off,
     /// Files of a step that has ended are being stored.
@@ -44,6 +49,8 @@ pub enum Moment {
     PutAway,
     /// It was noticed that something takes too long.
     Noticed,
+    /// A word about the job to the outside was given up.
+    GivenUp,
     /// The job is over.
     Over,
 }
@@ -62,7 +69,7 @@ impl Moment {
         let item = |number: u32| job.state(StepIx::of(job.definition.steps().len() + number as usize));
         match self {
             Moment::Time(_) | Moment::HolderRuns => true,
-            Moment::HolderEnded => {
+            Moment::HolderEnded | Moment::ChildEnded => {
                 let mut folders = world.hosts.iter().flat_map(|host| host.disk.attempts.values());
                 folders.any(|folder| folder.end.is_some())
             }
@@ -87,6 +94,7 @@ impl Moment {
             Moment::Off => !world.hosts[0].is_on(),
             Moment::PutAway => world.hosts.iter().any(|host| !host.disk.kept.is_empty()),
             Moment::Noticed => !job.notices().is_empty(),
+            Moment::GivenUp => words(world, job.id).iter().any(|word| word.end == WordEnd::GivenUp),
             Moment::Over => job.header.state.is_final(),
         }
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use engine::{Event as JobEvent, JobId, StepIx, WorkerId};
-use server::ledger::{Again, Command, FleetOrder, Forsake, How, RecoverOrder, ResolveOrder};
+use server::ledger::{Again, Command, FleetOrder, Forsake, How, RecoverOrder, ResolveOrder, RetryOrder};
 use server::run::core_config;
 use spec::config::server::ServerConfig;
 use thiserror::Error;
@@ -22,6 +22,7 @@ use super::moment::Moment;
 use super::recorder::Recorder;
 use super::script::{Do, EVERY_MINUTES, Order, Scene, Schedule, Script, Settle, When};
 use super::seen::Seen;
+use super::submit::{self, Text};
 
 /// Whatever a script waits for comes within this.
 const PATIENCE: Duration = Duration::from_secs(26 * 3600);
@@ -34,6 +35,9 @@ const SUBMIT_WITHIN: Duration = Duration::from_secs(10);
 
 /// Whoever has the slot of the job's concurrency group was submitted so long before it.
 const HOLDER_BEFORE: Duration = Duration::from_secs(100);
+
+/// When those would submit it who have not been told that an order makes it: after the end of the world.
+const NOT_BY_THEMSELVES: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// What `bowline recover fail` calls silent.
 const SILENT_FOR: Duration = Duration::from_secs(300);
@@ -68,6 +72,8 @@ struct Stage {
     world: World,
     recorder: Recorder,
     dice: Dice,
+    /// The job's task, where an order makes the job.
+    text: Option<Text>,
 }
 
 impl Schedule {
@@ -95,13 +101,17 @@ impl Stage {
         let mut dice = Dice::new(seed, "script");
         let mut job = script.job.clone();
         job.at += dice.duration(Duration::ZERO, SUBMIT_WITHIN);
+        let text = script.by_order.map(|made| Text::of(&job, made, script.reworded));
+        if text.is_some() {
+            job.at = NOT_BY_THEMSELVES;
+        }
         let holder = script.holder.clone().map(|holder| JobPlan { at: job.at - HOLDER_BEFORE, ..holder });
         let submitted = script.schedule.is_none().then_some(job);
         let jobs: Vec<JobPlan> = submitted.into_iter().chain(holder).collect();
         let mut world = World::with(seed, setup, jobs, Vec::new(), story);
         world.check(|checks| checks.expect(&faults));
         world.users.reviewing = false;
-        Stage { world, recorder: Recorder::new(script), dice }
+        Stage { world, recorder: Recorder::new(script), dice, text }
     }
 
     fn scene(&mut self, scene: &Scene) -> Result<(), Stuck> {
@@ -181,6 +191,7 @@ impl Stage {
                 world.stop_worker(host, level);
             }
             Do::FillDepot => world.files.full = true,
+            Do::RefuseWords => world.refuses_words = true,
             Do::Unsupervised { host } => world.hosts[host].supervised = false,
             Do::StartWorker { host } => {
                 world.agenda.after(Duration::ZERO, Event::Host { host, what: HostEvent::StartWorker });
@@ -192,6 +203,12 @@ impl Stage {
         let by = SUBMITTER.to_owned();
         let step = StepIx(0);
         match order {
+            Order::Submit | Order::Call => {
+                if let (Some(text), Some(server)) = (&self.text, self.world.a_server()) {
+                    submit::submit(&mut self.world, server, text);
+                }
+            }
+            Order::Retry { from_failed } => self.retry(from_failed, by),
             Order::Cancel { force } => self.tell_job(JobEvent::Cancel { by, force }),
             Order::CancelHolder { force } => {
                 let holder = self.world.users.jobs.get(1).copied().flatten();
@@ -246,6 +263,15 @@ impl Stage {
         let order = RecoverOrder { what: Some(Forsake::Running), older_than: SILENT_FOR, by };
         let (reply, answer) = oneshot::channel();
         self.world.ask(server, Command::Recover(order, reply), Reply::Recover(answer));
+    }
+
+    fn retry(&mut self, from_failed: bool, by: String) {
+        let job = self.recorder.job.as_ref().map(|job| job.id);
+        let (Some(server), Some(job)) = (self.world.a_server(), job) else { return };
+        let order = RetryOrder { job, from_failed, input: None, confirm_dead: false, by };
+        self.world.tell(|| format!("ann orders {order:?}"));
+        let (reply, answer) = oneshot::channel();
+        self.world.ask(server, Command::Again(Box::new(Again::Retry(order)), reply), Reply::Again(answer));
     }
 
     fn settle(&mut self, how: Settle, by: String) {

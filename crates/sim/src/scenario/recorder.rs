@@ -1,6 +1,6 @@
 //! Watches a world while a script is played.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use engine::{Job, JobId, StepIx};
@@ -12,11 +12,11 @@ use store::Reader;
 use store::read::AttemptView;
 
 use crate::servers::wall;
-use crate::workload::{Behaviour, Kind};
+use crate::workload::{Behaviour, HookWork, Kind};
 use crate::world::World;
 
-use super::script::Script;
-use super::seen::{Life, Log, Mark, Seen, Tried, Turn};
+use super::script::{Made, Script};
+use super::seen::{Life, Log, Mark, Seen, Tried, Turn, Word, WordEnd};
 
 /// Words to the outside that are looked at.
 const WORDS_MAX: usize = 100;
@@ -27,8 +27,13 @@ const MARKS_MAX: usize = 1_000;
 pub(super) struct Recorder {
     pub seen: Seen,
     pub job: Option<Job>,
-    /// The task whose first run is watched, where it starts by itself.
+    /// The task whose first job is watched, where no user submits it; and whether it is told how many there were.
     task: Option<String>,
+    counts: bool,
+    /// Executions of the job's other steps, by their names.
+    beside: BTreeMap<String, BTreeSet<uuid::Uuid>>,
+    /// Which of its hooks begin jobs.
+    follows: Vec<usize>,
     /// The step that is watched.
     pub watched: StepIx,
     name: String,
@@ -53,7 +58,14 @@ impl Recorder {
         Recorder {
             seen: Seen::default(),
             job: None,
-            task: script.schedule.map(|_| script.job.name.clone()),
+            task: (script.schedule.is_some() || script.by_order.is_some()).then(|| script.job.name.clone()),
+            counts: script.schedule.is_some() || script.by_order == Some(Made::Called),
+            beside: script.job.steps.iter().skip(1).map(|step| (step.name.clone(), BTreeSet::new())).collect(),
+            follows: (0..)
+                .zip(&script.job.hooks)
+                .filter(|(_, hook)| matches!(hook.work, HookWork::Job(_)))
+                .map(|(at, _)| at)
+                .collect(),
             watched: script.watched(),
             name: script.watched_name(),
             definitions: Definitions::default(),
@@ -95,7 +107,10 @@ impl Recorder {
         for (host, (ticket, _)) in groups.filter(|(_, (_, group))| !group.is_cleanup()) {
             let folders = || world.hosts[host].disk.attempts.iter().chain(&world.hosts[host].deleted);
             let of = folders().find(|(of, _)| *of == ticket).map(|(_, folder)| &folder.spec.attempt.step);
-            if of.is_some_and(|step| *step != self.name) {
+            if let Some(step) = of.filter(|step| **step != self.name) {
+                if let Some(executions) = self.beside.get_mut(step) {
+                    executions.insert(ticket.attempt);
+                }
                 continue;
             }
             let known = |life: &Life| (life.host, life.attempt, life.to) == (host, ticket.attempt, None);
@@ -170,12 +185,17 @@ impl Recorder {
         let (id, _) = self.doer(job);
         let attempts = reader.attempts(id).expect("the world's own look is never refused");
         let stored = |attempt: &AttemptView| reader.log_state(attempt.id).is_ok_and(|state| state.complete);
-        world.hosts.iter().all(|host| host.groups.is_empty()) && attempts.iter().all(stored)
+        let next = goes_on_as(job, world);
+        let mut others = self.follows.iter().map(|number| job.id.hook(*number)).chain(next);
+        let goes_on = |id| self.load(reader.as_ref(), id).is_some_and(|job| !job.header.state.is_final());
+        !others.any(goes_on) && world.hosts.iter().all(|host| host.groups.is_empty()) && attempts.iter().all(stored)
     }
 
     /// The last look.
     pub(super) fn finish(mut self, world: &World) -> Seen {
-        self.seen.runs = self.task.as_ref().map(|task| runs_of(task, world).len());
+        let counted = self.task.as_ref().filter(|_| self.counts);
+        self.seen.runs = counted.map(|task| runs_of(task, world).len());
+        self.seen.beside = self.beside.iter().map(|(step, executions)| (step.clone(), executions.len())).collect();
         self.seen.findings = world.checks.lock().expect("no checker panics").findings().to_vec();
         let Some(job) = self.job.take() else { return self.seen };
         let reader = world.database.reader();
@@ -187,14 +207,15 @@ impl Recorder {
         self.seen.step = step.state.name().word().to_owned();
         self.seen.job = job.header.state.word().to_owned();
         self.seen.notices = job.notices().len();
-        let words = reader.outbox_of(job.id, WORDS_MAX).expect("the world's own look is never refused");
-        self.seen.words = words.iter().map(|word| word.delivered_at.is_some()).collect();
+        self.seen.words = words(world, job.id);
+        let state =
+            |number: &usize| Some(self.load(reader.as_ref(), job.id.hook(*number))?.header.state.word().to_owned());
+        self.seen.followed = self.follows.iter().map(state).collect();
         let (id, ix) = self.doer(&job);
         let attempts = reader.attempts(id).expect("the world's own look is never refused");
         let of_step = attempts.into_iter().filter(|attempt| attempt.ix == ix);
         self.seen.attempts = of_step.map(|attempt| self.tried(reader.as_ref(), attempt)).collect();
-        let lineage = reader.lineage(job.id).expect("the world's own look is never refused");
-        let next = lineage.resolved_by.and_then(|id| self.load(reader.as_ref(), id));
+        let next = goes_on_as(&job, world).and_then(|id| self.load(reader.as_ref(), id));
         self.seen.continued_by =
             next.map(|job| (job.header.state.word().to_owned(), job.steps[0].state.name().word().to_owned()));
         self.seen
@@ -229,7 +250,29 @@ impl Recorder {
     }
 }
 
-/// The jobs that this task has made by itself, the oldest first.
+/// The job that goes on for this one: in its place, or once more from the beginning.
+fn goes_on_as(job: &Job, world: &World) -> Option<JobId> {
+    let reader = world.database.reader();
+    let lineage = |id: JobId| reader.lineage(id).expect("the world's own look is never refused");
+    let retried = || runs_of(&job.definition.name, world).into_iter().find(|id| lineage(*id).continues == Some(job.id));
+    lineage(job.id).resolved_by.or_else(retried)
+}
+
+/// What became of what is to be said about this job.
+pub(super) fn words(world: &World, job: JobId) -> Vec<Word> {
+    let words = world.database.reader().outbox_of(job, WORDS_MAX).expect("the world's own look is never refused");
+    let word = |word: store::read::OutboxView| {
+        let end = match (word.delivered_at, word.next_at) {
+            (Some(_), _) => WordEnd::Delivered,
+            (None, Some(_)) => WordEnd::Open,
+            (None, None) => WordEnd::GivenUp,
+        };
+        Word { tries: word.tries, end }
+    };
+    words.into_iter().map(word).collect()
+}
+
+/// All jobs of this task, the oldest first.
 fn runs_of(task: &str, world: &World) -> Vec<JobId> {
     world.checks.lock().expect("no checker panics").jobs_of(task)
 }

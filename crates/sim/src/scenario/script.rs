@@ -7,7 +7,9 @@ use worker::agent::StopLevel;
 
 use crate::faults::{self, Fault, FaultKind};
 use crate::setup::HostSetup;
-use crate::workload::{Behaviour, ChildPlan, FanPlan, GroupPlan, JobPlan, Kind, Rest, StepPlan, WhenFull};
+use crate::workload::{
+    Behaviour, ChildPlan, FanPlan, GroupPlan, HookPlan, HookWork, JobPlan, Kind, On, Rest, StepPlan, WhenFull,
+};
 
 use super::moment::Moment;
 
@@ -34,6 +36,10 @@ pub struct Script {
     pub(super) holder: Option<JobPlan>,
     /// The job is not submitted: its task starts by itself, and its first run is the one that is watched.
     pub(super) schedule: Option<Schedule>,
+    /// Nobody submits the job: an order makes it.
+    pub(super) by_order: Option<Made>,
+    /// Words of the task's text, and what stands there instead. Only of a job that an order makes.
+    pub(super) reworded: Option<(&'static str, &'static str)>,
     /// The item of the first step that is watched; none: the step itself.
     pub(super) watched: Option<u32>,
     pub(super) scenes: Vec<Scene>,
@@ -44,6 +50,15 @@ pub struct Script {
 pub(super) struct Schedule {
     pub once: bool,
     pub rest: Option<Rest>,
+}
+
+/// Who makes a job that is made by an order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Made {
+    /// A person, by [`Order::Submit`].
+    Submitted,
+    /// The task's webhook trigger, by [`Order::Call`].
+    Called,
 }
 
 /// Minutes between two runs.
@@ -89,11 +104,21 @@ pub enum Do {
     },
     /// The servers' folder of artifacts takes no more.
     FillDepot,
+    /// Nobody outside takes a word from now on.
+    RefuseWords,
 }
 
 /// What a person asks a server for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
+    /// The job is submitted, where nobody else does that.
+    Submit,
+    /// The task's webhook trigger is called; always the same call.
+    Call,
+    /// `bowline retry`, with `--from-failed` or without.
+    Retry {
+        from_failed: bool,
+    },
     Cancel {
         force: bool,
     },
@@ -134,17 +159,7 @@ impl Script {
     pub const DUE_AT: Duration = Duration::from_secs(400);
 
     pub fn new() -> Script {
-        let job = JobPlan {
-            at: SUBMITTED_AT,
-            name: "task".to_owned(),
-            timeout: None,
-            expires: None,
-            priority: 0,
-            steps: vec![plain_step()],
-            expect: None,
-            hooks: Vec::new(),
-            group: None,
-        };
+        let job = JobPlan { at: SUBMITTED_AT, ..plain_job("task", plain_step()) };
         Script {
             config: String::new(),
             servers: 1,
@@ -152,6 +167,8 @@ impl Script {
             job,
             holder: None,
             schedule: None,
+            by_order: None,
+            reworded: None,
             watched: None,
             scenes: Vec::new(),
         }
@@ -204,19 +221,39 @@ impl Script {
     pub fn child(self) -> Script {
         self.step(|step| {
             let doing = StepPlan { retry: None, ..step.clone() };
-            let job = JobPlan {
-                at: Duration::ZERO,
-                name: "child".to_owned(),
-                timeout: None,
-                expires: None,
-                priority: 0,
-                steps: vec![doing],
-                expect: None,
-                hooks: Vec::new(),
-                group: None,
-            };
-            step.child = Some(Box::new(ChildPlan { job, given: 0 }));
+            step.child = Some(Box::new(ChildPlan { job: plain_job("child", doing), given: 0 }));
         })
+    }
+
+    /// A job of one step, which takes so long, follows on its end.
+    #[must_use]
+    pub fn followed_by_job(self, on: On, takes: Duration) -> Script {
+        let follows = plain_job("page", brief_step("page", takes));
+        self.job(|job| job.hooks.push(HookPlan { on, work: HookWork::Job(Box::new(follows)) }))
+    }
+
+    /// The job has another step, which takes so long.
+    #[must_use]
+    pub fn beside(self, name: &str, takes: Duration, change: impl FnOnce(&mut StepPlan)) -> Script {
+        let mut step = brief_step(name, takes);
+        change(&mut step);
+        self.job(|job| job.steps.push(step))
+    }
+
+    /// The job is made by [`Order::Call`], and by nothing else.
+    #[must_use]
+    pub fn called(mut self) -> Script {
+        self.by_order = Some(Made::Called);
+        self
+    }
+
+    /// The job is made by [`Order::Submit`], and its text says `new` where the plan, which the checkers go by, says `old`: it has
+    /// to come to the same.
+    #[must_use]
+    pub fn reworded(mut self, old: &'static str, new: &'static str) -> Script {
+        self.by_order = Some(Made::Submitted);
+        self.reworded = Some((old, new));
+        self
     }
 
     /// Another job of one step has the one slot of the job's concurrency group, long before this one is submitted.
@@ -357,6 +394,29 @@ impl Default for Script {
 
 fn plain_host(slots: u32) -> HostSetup {
     HostSetup { tags: vec!["script".to_owned()], slots, no_reconnect: false, ephemeral: false, lacks: Vec::new() }
+}
+
+fn plain_job(name: &str, step: StepPlan) -> JobPlan {
+    JobPlan {
+        at: Duration::ZERO,
+        name: name.to_owned(),
+        timeout: None,
+        expires: None,
+        priority: 0,
+        steps: vec![step],
+        expect: None,
+        hooks: Vec::new(),
+        group: None,
+    }
+}
+
+fn brief_step(name: &str, takes: Duration) -> StepPlan {
+    let mut step = plain_step();
+    name.clone_into(&mut step.name);
+    if let Kind::Work(behaviour) = &mut step.kind {
+        (behaviour.takes, behaviour.lines) = (takes, 1);
+    }
+    step
 }
 
 pub(super) fn plain_step() -> StepPlan {

@@ -24,10 +24,14 @@ pub struct Seen {
     pub whys: Vec<String>,
     /// The job that goes on for this one: its state and its first step's.
     pub continued_by: Option<(String, String)>,
-    /// How many notices were given, and of the words to the outside whether each was delivered.
+    /// The job's other steps, and how often each was executed, with those of the job that goes on.
+    pub beside: Vec<(String, usize)>,
+    /// How many notices were given, and what became of the words to the outside.
     pub notices: usize,
-    pub words: Vec<bool>,
-    /// How many jobs the task has made by itself, where it does that.
+    pub words: Vec<Word>,
+    /// The jobs that follow on its end: their states, where there are any.
+    pub followed: Vec<Option<String>>,
+    /// How many jobs the task has made by itself or by calls, where it does that.
     pub runs: Option<usize>,
     /// The job is off the record; and so many attempts lie in workers' folders.
     pub deleted: bool,
@@ -59,6 +63,21 @@ pub struct Life {
     pub to: Option<Duration>,
     /// It took as long as its program takes: nobody ended it.
     pub ended_itself: bool,
+}
+
+/// What is to be said to somebody outside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Word {
+    pub tries: u32,
+    pub end: WordEnd,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WordEnd {
+    /// It is tried, or will be.
+    Open,
+    Delivered,
+    GivenUp,
 }
 
 /// An attempt as the server remembers it.

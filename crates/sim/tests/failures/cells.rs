@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use sim::scenario::{Seen, Tried};
+use sim::scenario::{Seen, Tried, WordEnd};
 
 use crate::times::{Clock, Point, at_most};
 use crate::words::{agree, without_counts};
@@ -30,7 +30,7 @@ impl Cells {
         Cells {
             step: if either { paths(worlds) } else { path(worlds) },
             process: process(worlds, &Clock::new(worlds)),
-            end: same(worlds, "end", end) + late(worlds),
+            end: same(worlds, "end", end) + &given_up(worlds) + late(worlds),
             log: agree(&worlds.iter().map(|seen| without_counts(&log(seen))).collect::<Vec<String>>()),
             error: worlds[0].error.is_some().then(|| agree(&worlds.iter().map(message).collect::<Vec<String>>())),
             whys: whys(worlds),
@@ -108,7 +108,19 @@ fn process(worlds: &[Seen], clock: &Clock) -> String {
         let points: Vec<Point> = worlds.iter().filter_map(|seen| Some(Point::at(seen.cleaned[index]?))).collect();
         told.push(format!("its cleanup is over {}", clock.tell(&points)));
     }
-    told.join("; ") + &overlap(worlds)
+    told.join("; ") + &overlap(worlds) + &beside(worlds)
+}
+
+/// How often the job's other steps are executed in all.
+fn beside(worlds: &[Seen]) -> String {
+    let others = same(worlds, "executions of other steps", |seen| seen.beside.clone());
+    let told = others.iter().map(|(step, times)| match times {
+        0 => format!("; `{step}` never starts"),
+        1 => format!("; `{step}` runs once"),
+        2 => format!("; `{step}` runs twice"),
+        more => format!("; `{step}` runs {more} times"),
+    });
+    told.collect()
 }
 
 fn gone_before(worlds: &[Seen], index: usize) -> bool {
@@ -139,8 +151,18 @@ fn end(seen: &Seen) -> String {
         1 => end += "; one notice",
         more => end += &format!("; {more} notices"),
     }
-    for delivered in &seen.words {
-        end += if *delivered { "; the webhook is delivered" } else { "; the webhook is not delivered" };
+    for word in &seen.words {
+        end += &match word.end {
+            WordEnd::Delivered => "; the webhook is delivered".to_owned(),
+            WordEnd::Open => "; the webhook is not delivered".to_owned(),
+            WordEnd::GivenUp => format!("; the webhook is given up after {} tries", word.tries),
+        };
+    }
+    for state in &seen.followed {
+        end += &match state {
+            Some(state) => format!("; the job that follows ends as `{state}`"),
+            None => "; no job follows".to_owned(),
+        };
     }
     match seen.runs {
         None => {}
@@ -156,6 +178,14 @@ fn end(seen: &Seen) -> String {
         end += "; the attempt stays *unconfirmed*";
     }
     end
+}
+
+/// How long that took at most, from the event on: the last mark is when it was seen.
+fn given_up(worlds: &[Seen]) -> String {
+    let is_given_up = |seen: &Seen| seen.words.iter().any(|word| word.end == WordEnd::GivenUp);
+    let took = |seen: &Seen| seen.marks.last().map_or(Duration::ZERO, |mark| mark.at - seen.event());
+    let longest = worlds.iter().filter(|seen| is_given_up(seen)).map(took).max();
+    longest.map_or_else(String::new, |time| format!(", within {} h", time.as_secs() / 3600 + 1))
 }
 
 /// Who reports a step that ended with its lease, its runner or the worker beside it, may be a matter of chance: the one has

@@ -1,5 +1,6 @@
 //! A step that a job of its own does, when something fails there or here.
 
+use sim::Ambush;
 use sim::faults::FaultKind;
 use sim::scenario::{Moment, Order, Script};
 use sim::workload::RetryPlan;
@@ -15,6 +16,12 @@ pub(crate) fn rows() -> Vec<Row> {
         )
         .rule("who waits for whom is in the rows")
         .real("a_child_outlives_its_server_and_ends_with_its_parent"),
+        Row::new(
+            "child-server-killed-ended",
+            "the server is killed right after it has committed the child job's end, back after 45 s",
+            returns(when(Moment::ChildEnded).child().fault(dies_after_it()), SHORT),
+        )
+        .rule("the step ends in the transaction of the child's end"),
         Row::new(
             "child-machine-lost",
             "the machine that the child job runs on loses its power for good",
@@ -40,6 +47,11 @@ pub(crate) fn rows() -> Vec<Row> {
 
 fn runs() -> Script {
     when(Moment::ChildRuns).child()
+}
+
+/// With its next commit, which is that of the end.
+fn dies_after_it() -> FaultKind {
+    FaultKind::AmbushServer { server: 0, ambush: Ambush::DieAfter, down: SHORT }
 }
 
 fn machine_lost() -> Script {

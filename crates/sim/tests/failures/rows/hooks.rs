@@ -4,12 +4,16 @@ use std::time::Duration;
 
 use sim::Ambush;
 use sim::faults::FaultKind;
-use sim::scenario::{Moment, Script};
+use sim::scenario::{Do, Moment, Script};
 use sim::workload::{HookPlan, HookWork, On};
+use worker::agent::StopLevel;
 
 use crate::row::{LONG, Row, SHORT, returns, running, secs, when};
 
 const EXPECT: u64 = 120;
+
+/// How long the job takes that follows.
+const FOLLOWER: Duration = secs(20);
 
 pub(crate) fn rows() -> Vec<Row> {
     vec![
@@ -19,6 +23,28 @@ pub(crate) fn rows() -> Vec<Row> {
             returns(followed(when(Moment::Ended), On::Success).fault(dies_after_it(SHORT)), SHORT),
         )
         .rule("the webhook is written with the end, and tried until somebody takes it"),
+        Row::new(
+            "hook-task-server-killed",
+            "the same with a `task` in `on_success`, whose job has not begun",
+            returns(
+                when(Moment::Ended).followed_by_job(On::Success, FOLLOWER).fault(dies_after_it(SHORT)),
+                SHORT,
+            ),
+        )
+        .rule("the job that follows is written with the end"),
+        Row::new(
+            "hook-nobody-takes",
+            "nobody takes the webhook: every try to deliver it fails",
+            // The worker has nothing to do with it.
+            followed(when(Moment::Over), On::Success)
+                .does(Do::RefuseWords)
+                .does(Do::Stop { host: 0, level: StopLevel::Leave })
+                .after(secs(10 * 3600))
+.at(Moment::GivenUp)
+                .mark("the last try"),
+        )
+        .long()
+        .rule("20 tries, with pauses that grow to about an hour; then `bowline outbox` lists it"),
         Row::new(
             "notice-server-away",
             "the step has `expect: 120s`, and the server is away for 300 s meanwhile",

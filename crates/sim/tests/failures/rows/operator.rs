@@ -5,7 +5,7 @@ use std::time::Duration;
 use engine::StateName;
 use sim::faults::{FaultKind, Ways};
 use sim::scenario::{Do, Moment, Order, Script, Settle};
-use sim::workload::{Behaviour, CleanPlan, GatePlan};
+use sim::workload::{Behaviour, CleanPlan, Condition, GatePlan, NeedPlan};
 use worker::agent::StopLevel;
 
 use crate::row::{FOR_GOOD, LONG, Row, SHORT, WINDOW, returns, running, secs, when};
@@ -17,6 +17,7 @@ pub(crate) fn rows() -> Vec<Row> {
     rows.extend(cleanups());
     rows.extend(fleet());
     rows.extend(settles());
+    rows.extend(retries());
     rows
 }
 
@@ -70,7 +71,27 @@ fn cancels() -> Vec<Row> {
             when(Moment::Ended).order(CANCEL),
         )
         .either(),
+        Row::new(
+            "cancel-condition",
+            "cancels while the step runs; another step, `tidy`, needs it and has `if: cancelled()`",
+            tidied().order(CANCEL),
+        )
+        .rule("a step with an `if` gets its say also in a job that is cancelled"),
+        Row::new("cancel-condition-force", "the same with `--force`", tidied().order(Order::Cancel { force: true }))
+            .rule("`--force` begins nothing more"),
     ]
+}
+
+/// The event is that the step runs, which another one waits for to be cancelled.
+fn tidied() -> Script {
+    let first = NeedPlan { step: 0, on: vec!["success"] };
+    Script::new()
+        .at(Moment::Time(secs(150)))
+        .order(Order::Submit)
+        .at(Moment::Execution(1))
+        .mark("")
+        .beside("tidy", secs(20), |step| (step.needs, step.condition) = (vec![first], Condition::Always))
+        .reworded("always()", "cancelled()")
 }
 
 /// A step that is cleaned up after: that takes 20 s, and may take 60.
@@ -284,6 +305,35 @@ fn settles() -> Vec<Row> {
                 .order(Order::Approve),
         ),
     ]
+}
+
+fn retries() -> Vec<Row> {
+    vec![
+        Row::new(
+            "retry",
+            "says `bowline retry` when the step has failed, since its runner was killed; it needs another step, `fetch`, which has succeeded",
+            failed_behind_another().order(Order::Retry { from_failed: false }).after(secs(5)),
+        )
+        .rule("a new job does all again"),
+        Row::new(
+            "retry-from-failed",
+            "the same with `--from-failed`",
+            failed_behind_another().order(Order::Retry { from_failed: true }).after(secs(5)),
+        )
+        .rule("a new job takes over what ended well"),
+    ]
+}
+
+/// The event is the end of a job whose second step has failed.
+fn failed_behind_another() -> Script {
+    let other = NeedPlan { step: 1, on: vec!["success"] };
+    Script::new()
+        .step(|step| step.needs = vec![other])
+        .beside("fetch", secs(20), |_| {})
+        .at(Moment::Execution(1))
+        .fault(FaultKind::KillRunner { host: 0 })
+        .at(Moment::Over)
+        .mark("")
 }
 
 /// No worker can take the step.

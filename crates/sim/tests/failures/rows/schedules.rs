@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use sim::Ambush;
 use sim::faults::FaultKind;
-use sim::scenario::{Moment, Script};
+use sim::scenario::{Moment, Order, Script};
 
 use crate::row::{LONG, Row, returns, secs, when};
 
@@ -54,7 +55,23 @@ pub(crate) fn rows() -> Vec<Row> {
             .rule("what passes in a pause makes no job"),
         Row::new("schedule-paused-once", "the same with `missed: once`", paused(true))
             .rule("made up for when the pause is over"),
+        Row::new(
+            "webhook-answer-lost",
+            "a call of the task's webhook makes the job, and the server is killed for 5 s right after it has committed that, before it answers; the caller calls again 20 s after the first call, by the same name",
+            brief(called().fault(ambush()).order(Order::Call).after(secs(20)).mark("the second call").order(Order::Call)),
+        )
+        .rule("the delivery's name is written with the job"),
     ]
+}
+
+/// The event is a call of a webhook, and nothing else makes a job.
+fn called() -> Script {
+    when(Moment::Time(Script::DUE_AT)).called()
+}
+
+/// With its next commit, which is that of the job.
+fn ambush() -> FaultKind {
+    FaultKind::AmbushServer { server: 0, ambush: Ambush::DieAfter, down: secs(5) }
 }
 
 fn brief(script: Script) -> Script {

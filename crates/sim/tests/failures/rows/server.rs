@@ -6,6 +6,7 @@ use engine::StateName;
 use sim::Ambush;
 use sim::faults::{FaultKind, Ways};
 use sim::scenario::{Moment, Order, Script};
+use sim::workload::RetryPlan;
 
 use crate::row::{FOR_GOOD, LEASE, LONG, Row, SHORT, WINDOW, returns, running, secs, when};
 
@@ -75,7 +76,30 @@ fn stages() -> Vec<Row> {
         )
         .rule("`cancel.grace` (here 30 s)")
         .real("a_step_that_was_told_to_stop_stops_also_when_the_server_crashes_after_the_order"),
+        Row::new(
+            "server-killed-waiting",
+            "killed for 45 s, 5 s after the step has failed and waits for its next execution; `retry: { attempts: 2, delay: 120s, jitter: true }`",
+            returns(kill(waiting(), SHORT), SHORT),
+        )
+        .rule("`retry.delay`: the wait is a row with a time"),
+        Row::new(
+            "server-away-waiting",
+            "the same for 300 s, longer than the wait",
+            returns(kill(waiting(), LONG), LONG),
+        )
+        .rule("`retry.delay`: what has passed is over"),
     ]
+}
+
+/// The step has failed once, its worker knows that it is known, and it is to be tried again.
+fn waiting() -> Script {
+    let retry = RetryPlan { attempts: 2, on: vec!["failure"], delay: secs(120) };
+    Script::new()
+        .at(Moment::State(StateName::Waiting))
+        .after(secs(5))
+        .mark("")
+        .program(|program| program.first_code = 1)
+        .step(|step| step.retry = Some(retry))
 }
 
 fn outages() -> Vec<Row> {
