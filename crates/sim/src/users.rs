@@ -223,7 +223,7 @@ impl World {
             row,
             children,
             input: serde_json::json!({}),
-            submitted_by: ann(),
+            submitted_by: self.users.plans[plan].submitter().to_owned(),
             idempotency: Some(IdempotencyKey { token: TOKEN, key: plan.to_string(), request_hash: hash }),
             trigger: None,
         };

@@ -116,15 +116,19 @@ impl Ends {
         let Some(step) = rows.step(place) else { return StepStory::default() };
         let attempts = step.attempts.iter().filter_map(|id| Some(attempt_story(*id, rows.attempts.get(id)?, lives)));
         let children = rows.children(place).into_iter().map(|(id, job)| child_story(id, job, rows));
+        let job = rows.job(place.job);
+        let cancelled_at = job.and_then(|job| job.cancelled_at);
         StepStory {
             attempts: attempts.collect(),
             children: children.collect(),
             is_item: step.item_of().is_some(),
             approved_by: gates.approvals(place),
+            submitter: job.map_or("", |job| job.submitter),
             rejected: self.rejected.contains(&place),
             resolved: self.resolved.get(&place).cloned().unwrap_or_default(),
             code: step.error_code,
             was_doubted: step.was_doubted,
+            before_cancel: cancelled_at.is_none_or(|at| step.is_final && step.since <= at),
             out_of_turn: step.attempts.iter().any(|id| lives.was_unrecorded(*id)),
         }
     }

@@ -15,7 +15,7 @@ use super::Findings;
 use super::plans::Plans;
 use super::rows::{JobSeen, Place, Rows};
 use crate::setup::Setup;
-use crate::workload::{Behaviour, JobPlan, Kind, StepPlan};
+use crate::workload::{Behaviour, JobPlan, Kind, RetryPlan, StepPlan};
 
 const CHECKER: &str = "liveness";
 
@@ -201,7 +201,7 @@ fn work_of_one(step: &StepPlan, behaviour: &Behaviour) -> Duration {
 
 /// The waits between all its executions.
 fn delays(step: &StepPlan) -> Duration {
-    step.retry.as_ref().map_or(Duration::ZERO, |retry| retry.delay * (1 << retry.attempts.min(8)))
+    step.retry.as_ref().map_or(Duration::ZERO, RetryPlan::delays)
 }
 
 fn told(id: JobId, job: &JobSeen) -> String {

@@ -245,6 +245,10 @@ impl Checks {
         self.plans.step(&self.rows, Place { job, step }).is_some_and(|plan| plan.gate.is_some())
     }
 
+    pub(crate) fn is_submitted_by(&self, job: JobId, person: &str) -> bool {
+        self.rows.job(job).is_some_and(|job| job.submitter == person)
+    }
+
     /// The servers' folder has all of this set.
     pub(crate) fn files_stored(&mut self, set: &str) {
         self.files.stored(set);

@@ -10,6 +10,7 @@ use store::rows::{AttemptRow, EventRow, JobRow, ServerId, StepRow};
 
 use super::Accepted;
 use crate::model::Reason;
+use crate::workload::PEOPLE;
 
 /// A step of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,6 +58,8 @@ pub(crate) struct JobSeen {
     pub strays: bool,
     /// By its server's clock.
     pub created_at: Time,
+    /// Who submitted it, if it is one of the people.
+    pub submitter: &'static str,
     pub input: String,
     pub error_code: Option<&'static str>,
     pub error_step: Option<String>,
@@ -300,6 +303,7 @@ impl Rows {
             admitted: row.admitted_at.is_some(),
             strays: row.strays,
             created_at: row.created_at,
+            submitter: PEOPLE.into_iter().find(|person| *person == row.submitted_by).unwrap_or_default(),
             input: row.input.clone(),
             error_code: row.error_code,
             error_step: row.error_step.clone(),

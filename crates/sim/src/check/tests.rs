@@ -43,17 +43,7 @@ impl Scene {
     fn new(change: impl FnOnce(&mut StepPlan)) -> Scene {
         let mut step = plan();
         change(&mut step);
-        let job = JobPlan {
-            at: SECOND,
-            name: "job-0".to_owned(),
-            timeout: None,
-            expires: None,
-            priority: 0,
-            steps: vec![step],
-            expect: None,
-            hooks: Vec::new(),
-            group: None,
-        };
+        let job = JobPlan { at: SECOND, ..JobPlan::plain("job-0", vec![step]) };
         let checks = Checks::new(&Setup::of(1), &[job]);
         let mut scene = Scene { checks, now: SECOND, version: 0, job: "pending", step: "pending" };
         scene.turn("queued", |_| {});
@@ -144,7 +134,7 @@ impl Scene {
             definition: [0; 32],
             input: String::new(),
             priority: 0,
-            submitted_by: String::new(),
+            submitted_by: "ann".to_owned(),
             created_at: Time(0),
             started_at: None,
             ended_at: None,
@@ -213,7 +203,7 @@ fn plan() -> StepPlan {
 }
 
 fn retry(attempts: u32, on: &[&'static str]) -> Option<RetryPlan> {
-    Some(RetryPlan { attempts, on: on.to_vec(), delay: SECOND })
+    Some(RetryPlan::of(attempts, on.to_vec(), SECOND))
 }
 
 fn is_final(state: &str) -> bool {

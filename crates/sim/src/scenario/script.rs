@@ -134,17 +134,7 @@ impl Script {
     pub const DUE_AT: Duration = Duration::from_secs(400);
 
     pub fn new() -> Script {
-        let job = JobPlan {
-            at: SUBMITTED_AT,
-            name: "task".to_owned(),
-            timeout: None,
-            expires: None,
-            priority: 0,
-            steps: vec![plain_step()],
-            expect: None,
-            hooks: Vec::new(),
-            group: None,
-        };
+        let job = JobPlan { at: SUBMITTED_AT, ..JobPlan::plain("task", vec![plain_step()]) };
         Script {
             config: String::new(),
             servers: 1,
@@ -193,7 +183,7 @@ impl Script {
     pub fn items(self, count: usize, watched: u32) -> Script {
         let mut script = self.step(|step| {
             let Kind::Work(behaviour) = step.kind else { return };
-            step.fan = Some(FanPlan { items: vec![behaviour; count], max_parallel: Some(1), fail_fast: false });
+            step.fan = Some(FanPlan { max_parallel: Some(1), ..FanPlan::over(vec![behaviour; count]) });
         });
         script.watched = Some(watched);
         script
@@ -204,17 +194,7 @@ impl Script {
     pub fn child(self) -> Script {
         self.step(|step| {
             let doing = StepPlan { retry: None, ..step.clone() };
-            let job = JobPlan {
-                at: Duration::ZERO,
-                name: "child".to_owned(),
-                timeout: None,
-                expires: None,
-                priority: 0,
-                steps: vec![doing],
-                expect: None,
-                hooks: Vec::new(),
-                group: None,
-            };
+            let job = JobPlan::plain("child", vec![doing]);
             step.child = Some(Box::new(ChildPlan { job, given: 0 }));
         })
     }

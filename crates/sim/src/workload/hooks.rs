@@ -1,7 +1,6 @@
 //! What follows on a job's end.
 
 use std::fmt::Write as _;
-use std::time::Duration;
 
 use engine::definition::Occasion;
 use serde::{Deserialize, Serialize};
@@ -80,17 +79,7 @@ impl JobPlan {
         let behaviour = Behaviour::roll(dice);
         let takes = behaviour.takes.min(LONGEST_ITEM);
         let step = StepPlan { waits_for_worker: true, ..StepPlan::plain("s0", Behaviour { takes, ..behaviour }) };
-        let mut job = JobPlan {
-            at: Duration::ZERO,
-            name: format!("{}-h{number}", self.name),
-            timeout: None,
-            expires: None,
-            priority: 0,
-            steps: vec![step],
-            expect: None,
-            hooks: Vec::new(),
-            group: None,
-        };
+        let mut job = JobPlan::plain(&format!("{}-h{number}", self.name), vec![step]);
         if levels > 0 {
             job.roll_children(dice, 0);
             job.roll_hooks(dice, levels - 1);

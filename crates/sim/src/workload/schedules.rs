@@ -66,17 +66,7 @@ impl SchedulePlan {
         let behaviour = Behaviour { takes: millis::whole(dice.duration(SHORTEST, LONGEST)), ..Behaviour::roll(dice) };
         let mut step = StepPlan::plain("s0", behaviour);
         step.effects = dice.pick(&["none", "idempotent", "writes"]).unwrap_or(&"writes");
-        let job = JobPlan {
-            at: Duration::ZERO,
-            name: format!("sched-{number}"),
-            timeout: None,
-            expires: None,
-            priority: 0,
-            steps: vec![step],
-            expect: None,
-            hooks: Vec::new(),
-            group: None,
-        };
+        let job = JobPlan::plain(&format!("sched-{number}"), vec![step]);
         SchedulePlan {
             job,
             minutes: *dice.pick(&[2, 3, 5, 10, 15]).unwrap_or(&5),

@@ -14,14 +14,8 @@ const LIMIT: u32 = 2;
 fn group(when_full: WhenFull) -> Scene {
     let job = |number: u128| JobPlan {
         at: SECOND,
-        name: format!("job-{number}"),
-        timeout: None,
-        expires: None,
-        priority: 0,
-        steps: vec![plan()],
-        expect: None,
-        hooks: Vec::new(),
         group: Some(GroupPlan { name: "ga".to_owned(), limit: LIMIT, when_full }),
+        ..JobPlan::plain(&format!("job-{number}"), vec![plan()])
     };
     let plans: Vec<JobPlan> = (0..4).map(job).collect();
     let setup = Setup { servers: 1, ..Setup::of(1) };
