@@ -4,6 +4,7 @@
 //! Each checker is a file of its own that opens with what it promises. All of them work on what a batch or an event brings;
 //! what has to look at everything does so at a few moments, or at the end.
 
+mod accepted;
 mod doubts;
 mod dwell;
 mod ears;
@@ -36,7 +37,9 @@ mod silence;
 mod submits;
 mod supply;
 mod times;
+mod turns;
 mod voices;
+mod waits;
 
 #[cfg(test)]
 mod tests;
@@ -50,8 +53,8 @@ use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
 use protocol::attempt::{AttemptSpec, Ticket};
 use protocol::link::RefusedCode;
 use server::ledger::Census;
-use store::rows::{AttemptRow, JobRow, StepRow, StoredJob};
-use store::{Batch, Committed, Reader, StoreError, Tenure, TriggerWrite};
+use store::rows::StoredJob;
+use store::{Batch, Committed, Reader, StoreError, Tenure};
 use uuid::Uuid;
 
 use crate::database::Witness;
@@ -59,6 +62,7 @@ use crate::faults::Fault;
 use crate::model::{End, ProgramEnd};
 use crate::setup::Setup;
 use crate::workload::JobPlan;
+pub(crate) use accepted::Accepted;
 use doubts::Doubts;
 use dwell::Dwell;
 use ears::Ears;
@@ -88,6 +92,7 @@ use silence::Silence;
 use supply::Supply;
 use times::Times;
 use voices::Voices;
+use waits::Waits;
 
 /// A server's clock that was set ahead is followed so much faster than time goes: windows by it are that much shorter.
 const FASTEST_CLOCK: f64 = 1.1;
@@ -147,6 +152,7 @@ pub(crate) struct Checks {
     retention: Retention,
     notices: Notices,
     files: Files,
+    waits: Waits,
     past: Past,
     /// Whether some server was up when the last commits were lost.
     remembers: bool,
@@ -186,6 +192,7 @@ impl Checks {
             retention: Retention::new(setup),
             notices: Notices::new(setup),
             files: Files::default(),
+            waits: Waits::default(),
             past: Past::default(),
             remembers: true,
             witnesses: BTreeSet::new(),
@@ -642,6 +649,7 @@ impl Witness for Checks {
         self.supply.committed(*now, &self.ears, (rows, plans), (batch, &accepted), found);
         self.schedules.committed(&self.ears, rows, (batch, &accepted), found);
         let waited = kin::before(rows, &accepted);
+        let stood = waits::before(rows, &accepted);
         let joined = self.groups.before(*now, rows, plans, &accepted);
         rows.take(*now, batch, &accepted);
         self.groups.committed(&joined, rows, plans, (batch, &accepted), found);
@@ -652,6 +660,10 @@ impl Witness for Checks {
         self.gates.committed(rows, plans, &accepted, found);
         self.notices.committed(&self.ears, (rows, plans), (batch, &accepted), found);
         self.files.committed(rows, plans, (batch, &accepted), found);
+        if !self.past.has_lost {
+            self.waits.committed(&stood, (rows, plans), (batch, &accepted), found);
+            turns::committed(rows, plans, &accepted, found);
+        }
         self.orphans.look(*now, &self.ears, &self.lives, (rows, plans), found);
     }
 
@@ -754,33 +766,5 @@ impl Checks {
         self.voices.put_back(before.fences, &before.granted);
         self.times.put_back(before.latest, before.times);
         self.rows.put_back(before.jobs, before.attempts);
-    }
-}
-
-/// The rows of a batch that are in the database now: those of jobs that had moved are not.
-pub(crate) struct Accepted<'a> {
-    batch: &'a Batch,
-    committed: &'a Committed,
-}
-
-impl<'a> Accepted<'a> {
-    fn job(&self, id: JobId) -> bool {
-        !self.committed.conflicts.contains(&id)
-    }
-
-    fn jobs(&self) -> impl Iterator<Item = &'a JobRow> {
-        self.batch.jobs.iter().map(|write| &write.row).filter(|row| self.job(row.id))
-    }
-
-    fn steps(&self) -> impl Iterator<Item = &'a StepRow> {
-        self.batch.steps.iter().filter(|row| self.job(row.job))
-    }
-
-    fn triggers(&self) -> impl Iterator<Item = &'a TriggerWrite> {
-        self.batch.triggers.iter().filter(|write| !self.committed.triggers_moved.contains(&write.row.id))
-    }
-
-    fn attempts(&self) -> impl Iterator<Item = &'a AttemptRow> {
-        self.batch.attempts.iter().filter(|row| self.job(row.job))
     }
 }

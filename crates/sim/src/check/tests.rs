@@ -19,6 +19,8 @@ mod kin;
 mod leases;
 mod notices;
 mod restored;
+mod turns;
+mod waits;
 
 use super::{Checks, HostCensus};
 use crate::database::Witness;
@@ -41,12 +43,17 @@ struct Scene {
 
 impl Scene {
     fn new(change: impl FnOnce(&mut StepPlan)) -> Scene {
+        Scene::first(change, "queued")
+    }
+
+    /// Whose step was first seen in this state.
+    fn first(change: impl FnOnce(&mut StepPlan), state: &'static str) -> Scene {
         let mut step = plan();
         change(&mut step);
         let job = JobPlan { at: SECOND, ..JobPlan::plain("job-0", vec![step]) };
         let checks = Checks::new(&Setup::of(1), &[job]);
         let mut scene = Scene { checks, now: SECOND, version: 0, job: "pending", step: "pending" };
-        scene.turn("queued", |_| {});
+        scene.turn(state, |_| {});
         scene
     }
 

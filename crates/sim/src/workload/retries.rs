@@ -83,6 +83,12 @@ impl RetryPlan {
         self.delay.mul_f64(power).min(self.max_delay.unwrap_or(Duration::MAX))
     }
 
+    /// And the shortest.
+    pub(crate) fn shortest_delay(&self, executed: u32) -> Duration {
+        let longest = self.longest_delay(executed);
+        if self.jitter { longest / 2 } else { longest }
+    }
+
     /// All of its delays together, at most.
     pub(crate) fn delays(&self) -> Duration {
         (1..=self.attempts.min(EXECUTIONS_MAX)).map(|executed| self.longest_delay(executed)).sum()
@@ -125,8 +131,9 @@ mod tests {
         let plan = RetryPlan { max_delay: Some(seconds(5)), ..RetryPlan::of(4, vec!["failure"], seconds(2)) };
         let longest: Vec<Duration> = (1..4).map(|executed| plan.longest_delay(executed)).collect();
         assert_eq!(longest, [seconds(2), seconds(4), seconds(5)]);
-        let steady = RetryPlan { backoff: 1.0, ..plan };
-        assert_eq!((steady.longest_delay(1), steady.longest_delay(3)), (seconds(2), seconds(2)));
+        assert_eq!(plan.shortest_delay(2), seconds(2));
+        let certain = RetryPlan { jitter: false, backoff: 1.0, ..plan };
+        assert_eq!((certain.shortest_delay(1), certain.shortest_delay(3)), (seconds(2), seconds(2)));
     }
 
     #[test]
