@@ -32,6 +32,8 @@ impl Reason {
             Some("exit_code" | "signal" | "oom_killed" | "spawn_failed" | "bad_output" | "artifacts") => {
                 Reason::Exit(exit_code)
             }
+            // Of a job that a step began: there may be room for another one later.
+            Some("group_full" | "group_deadlock") => Reason::Exit(None),
             Some("step_timeout") => Reason::Timeout,
             Some("runner_lost") if message.is_some_and(|text| text.starts_with(NEVER_STARTED)) => Reason::NeverStarted,
             Some(
@@ -174,6 +176,8 @@ pub(crate) struct JobStory {
     pub started: bool,
     /// A batch with it was refused.
     pub refused: bool,
+    /// Its concurrency group did not take it: nothing of it began.
+    pub turned_away: bool,
     /// Somebody had it stopped, and that is not on record any more.
     pub stopped: bool,
     /// Something went wrong somewhere in this world.
@@ -294,6 +298,9 @@ pub(crate) fn step_ends(
         let held = step.gate.is_some() || story.was_doubted;
         allowed.extend((held && story.code == Some("expired")).then_some(End::Cancelled));
     }
+    if job.turned_away {
+        allowed.push(if step.needs.is_empty() { End::Failed } else { End::Skipped });
+    }
     let told_to_stop = story.attempts.last().is_some_and(|last| last.code == Some("cancelled"));
     if job.stopped && told_to_stop {
         allowed.push(End::Cancelled);
@@ -310,6 +317,9 @@ pub(crate) fn step_ends(
 pub(crate) fn job_end(plan: &JobPlan, ends: &[(End, Option<&str>)], times: &[Duration], job: &JobStory) -> End {
     if job.cancelled && ends.iter().any(|(end, _)| *end == End::Cancelled) {
         return End::Cancelled;
+    }
+    if job.turned_away {
+        return End::Failed;
     }
     // That it never started is the job's own failure, whatever its steps may do. A step that failed so had a child that expired.
     let expired = |(step, (end, code)): (&StepPlan, &(End, Option<&str>))| {
@@ -670,6 +680,21 @@ mod tests {
         assert_eq!(ends(0, Source::Person), [], "it should have run");
         assert_eq!(ends(4, Source::Person), [End::Skipped]);
         assert_eq!(ends(4, Source::Either), [End::Skipped], "and may have run");
+    }
+
+    #[test]
+    fn a_job_that_its_group_does_not_take_fails_before_it_begins() {
+        let plan = job(|step| step.allow_failure = true);
+        let story = JobStory { turned_away: true, ..JobStory::default() };
+        assert_eq!(allowed(&plan, End::Failed, &story, Vec::new()), [End::Skipped]);
+        let first = |story| {
+            let ends = [End::Failed, End::Skipped];
+            step_ends(&plan, 0, &ends, &Outputs::default(), &Items::default(), story, &StepStory::default())
+        };
+        assert_eq!((first(&story), first(&JobStory::default())), (vec![End::Failed], vec![]));
+        let ends = [(End::Failed, Some("group_full")), (End::Skipped, None)];
+        assert_eq!(job_end(&plan, &ends, &[Duration::ZERO; 2], &story), End::Failed);
+        assert_eq!(Reason::of(Some("group_full"), None, None), Reason::Exit(None));
     }
 
     #[test]

@@ -267,6 +267,7 @@ impl JobPlan {
         jobs.iter_mut().for_each(|job| job.roll_lists(&mut dice));
         let mut dice = Dice::new(seed, "delays");
         jobs.iter_mut().for_each(|job| job.roll_delays(&mut dice));
+        JobPlan::roll_groups_of_children(&mut jobs, &mut Dice::new(seed, "groups of children"));
         JobPlan::roll_submitters(&mut jobs, &mut Dice::new(seed, "submitters"));
         jobs
     }

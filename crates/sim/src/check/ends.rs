@@ -83,6 +83,7 @@ impl Ends {
             cancelled: job.cancelled_at.is_some(),
             started: job.steps.values().any(|step| !step.attempts.is_empty()) || rows.has_children(id),
             refused: self.refused.contains(&id),
+            turned_away: job.was_turned_away(),
             stopped: self.unrecorded_stops.contains(&id),
             troubled: self.troubled,
         };

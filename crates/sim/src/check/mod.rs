@@ -61,7 +61,7 @@ use crate::database::Witness;
 use crate::faults::Fault;
 use crate::model::{End, ProgramEnd};
 use crate::setup::Setup;
-use crate::workload::JobPlan;
+use crate::workload::{GroupPlan, JobPlan};
 pub(crate) use accepted::Accepted;
 use doubts::Doubts;
 use dwell::Dwell;
@@ -647,12 +647,19 @@ impl Witness for Checks {
         let in_sight = |attempt| self.lives.is_alive(attempt) && !self.lives.is_out_of_sight(attempt);
         self.silence.committed(*now, &self.ears, rows, &accepted, in_sight, found);
         self.supply.committed(*now, &self.ears, (rows, plans), (batch, &accepted), found);
-        self.schedules.committed(&self.ears, rows, (batch, &accepted), found);
+        let is_full = |group: &GroupPlan| {
+            let joins = |task: &str| {
+                plans.named(task).and_then(|plan| plan.group.as_ref()).is_some_and(|it| it.name == group.name)
+            };
+            let made = || batch.jobs.iter().any(|write| write.expected.is_none() && joins(&write.row.task));
+            self.groups.was_full(*now, group, rows, plans) || made()
+        };
+        self.schedules.committed(&self.ears, rows, (batch, &accepted), is_full, found);
         let waited = kin::before(rows, &accepted);
         let stood = waits::before(rows, &accepted);
         let joined = self.groups.before(*now, rows, plans, &accepted);
         rows.take(*now, batch, &accepted);
-        self.groups.committed(&joined, rows, plans, (batch, &accepted), found);
+        self.groups.committed(*now, &joined, (rows, plans), (batch, &accepted), found);
         self.restored.committed(*now, &self.ears, (rows, plans), &accepted, found);
         kin::committed(rows, plans, &waited, &accepted, found);
         self.kin.committed(&self.ears, rows, &accepted, found);

@@ -112,6 +112,11 @@ pub(crate) struct AttemptSeen {
 }
 
 impl JobSeen {
+    /// It failed for its concurrency group, before anything of it began; not for that of one that a step of it began.
+    pub(crate) fn was_turned_away(&self) -> bool {
+        self.is_final && is_turned_away(self.error_code, self.error_step.as_deref())
+    }
+
     /// How many orders to stop stand: for the job, and for each step.
     pub(crate) fn orders_to_stop(&self) -> usize {
         let told = self.steps.values().filter(|step| step.state == "cancelling").count();
@@ -184,6 +189,12 @@ impl Rows {
     pub(crate) fn root(&self, job: JobId) -> JobId {
         let first = self.job(job).and_then(|seen| self.firsts.get(&self.origin(seen.parent?))).copied();
         first.or_else(|| self.roots.get(&job).copied()).unwrap_or(job)
+    }
+
+    /// The jobs that wait for this one's end, near and far.
+    pub(crate) fn ancestors(&self, job: JobId) -> Vec<JobId> {
+        let parent = |id: &JobId| self.job(*id)?.parent.map(|parent| parent.job);
+        std::iter::successors(Some(job), parent).skip(1).collect()
     }
 
     /// The job that nobody began, for which this one is.
@@ -390,6 +401,11 @@ impl Rows {
         };
         self.attempts.insert(row.id, seen);
     }
+}
+
+/// How a job ends that its concurrency group does not take.
+pub(super) fn is_turned_away(code: Option<&str>, step: Option<&str>) -> bool {
+    matches!((code, step), (Some("group_full" | "group_deadlock"), None))
 }
 
 /// Values as they were, and nothing where there was none.

@@ -54,10 +54,13 @@ impl SchedulePlan {
     /// At least one.
     pub fn roll_some(seed: u64) -> Vec<SchedulePlan> {
         let (mut dice, mut rests) = (Dice::new(seed, "schedules"), Dice::new(seed, "rests"));
+        let mut groups = Dice::new(seed, "groups of schedules");
         let count = dice.between(1, 3);
         let roll = |number| {
             let rest = if rests.chance(0.5) { Some(Rest::roll(&mut rests)) } else { None };
-            SchedulePlan { rest, ..SchedulePlan::roll(number, &mut dice) }
+            let mut plan = SchedulePlan { rest, ..SchedulePlan::roll(number, &mut dice) };
+            plan.job.roll_group_of_schedule(&mut groups);
+            plan
         };
         (0..count).map(roll).collect()
     }
