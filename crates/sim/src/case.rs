@@ -40,6 +40,9 @@ pub struct Case {
     /// After how long in the queue a step is noticed; never, if it is not said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue_secs: Option<u64>,
+    /// The servers' own configuration lets words follow on notices.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tells: bool,
     pub faults: Vec<Fault>,
 }
 
@@ -65,8 +68,9 @@ impl Case {
         let schedules = SchedulePlan::roll_all(seed);
         let retention = RetentionPlan::roll(seed);
         let queue_secs = setup::roll_queue_secs(seed);
+        let tells = setup::roll_tells(seed);
         let (what, servers, hosts) = (String::new(), setup.servers, setup.hosts);
-        Case { seed, what, servers, hosts, jobs, schedules, retention, queue_secs, faults }.with_holders()
+        Case { seed, what, servers, hosts, jobs, schedules, retention, queue_secs, tells, faults }.with_holders()
     }
 
     /// Whoever cuts off those who have a slot wants somebody to have one.
@@ -96,6 +100,9 @@ impl Case {
             let mut setup = Setup { hosts, schedules, ..Setup::of(self.seed).among(self.servers) };
             if let Some(retention) = self.retention {
                 setup.core.retention = retention.rules();
+            }
+            if self.tells {
+                setup.core.notices = setup::told_by_servers();
             }
             setup.core.rules.queue_notice = self.queue_secs.map(Duration::from_secs);
             let world = World::with(self.seed, setup, self.jobs.clone(), self.faults.clone(), story.clone());
@@ -151,9 +158,10 @@ impl Case {
             Some(retention) => format!("  \"retention\": {},\n", serde_json::to_string(retention)?),
         };
         let queue = self.queue_secs.map(|secs| format!("  \"queue_secs\": {secs},\n")).unwrap_or_default();
+        let tells = if self.tells { "  \"tells\": true,\n" } else { "" };
         let what = serde_json::to_string(&self.what)?;
         Ok(format!(
-            "{{\n  \"what\": {what},\n  \"seed\": {},\n  \"servers\": {},\n  \"hosts\": [\n{hosts}\n  ],\n  \"jobs\": [\n{jobs}\n  ],\n{schedules}{retention}{queue}  \"faults\": [\n{faults}\n  ]\n}}\n",
+            "{{\n  \"what\": {what},\n  \"seed\": {},\n  \"servers\": {},\n  \"hosts\": [\n{hosts}\n  ],\n  \"jobs\": [\n{jobs}\n  ],\n{schedules}{retention}{queue}{tells}  \"faults\": [\n{faults}\n  ]\n}}\n",
             self.seed, self.servers
         ))
     }

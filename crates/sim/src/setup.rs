@@ -1,7 +1,9 @@
 //! How large a world is and by which rules it lives.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use engine::definition::HookWork;
 use protocol::attempt::AttemptSpec;
 use protocol::features;
 use serde::{Deserialize, Serialize};
@@ -103,6 +105,23 @@ pub(crate) fn roll_queue_secs(seed: u64) -> Option<u64> {
     let mut dice = Dice::new(seed, "queue notice");
     dice.chance(0.25).then(|| dice.between(5, 120))
 }
+
+/// Whether the servers' configuration lets words follow on notices, by dice of its own.
+pub(crate) fn roll_tells(seed: u64) -> bool {
+    Dice::new(seed, "notices of servers").chance(0.4)
+}
+
+/// What it lets follow: a word, and a mail.
+pub(crate) fn told_by_servers() -> Arc<Vec<HookWork>> {
+    let (config, problems) = spec::config::server::parse(TELLS, "notices", Vec::new());
+    let config = config.unwrap_or_else(|| panic!("the world made a bad configuration: {problems:?}"));
+    Arc::new(config.notices.on)
+}
+
+const TELLS: &str = "\
+notices:
+  on: [{ webhook: \"http://outside/notices\" }, { mail: notices@outside.example }]
+";
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostSetup {

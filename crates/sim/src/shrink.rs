@@ -23,6 +23,7 @@ pub fn shrink(case: &Case, checker: &str, budget: Duration) -> Shrunk {
     press.fewer_jobs();
     press.fewer_schedules();
     press.fewer_hosts();
+    press.fewer_rules();
     press.shorter_times();
     Shrunk { case: press.case, only: only.iter().map(|ix| ix + 1).collect(), runs: press.runs }
 }
@@ -88,6 +89,26 @@ impl Press<'_> {
             let hosts = self.case.hosts[..last].to_vec();
             if named || !self.try_case(Case { hosts, ..self.case.clone() }) {
                 break;
+            }
+        }
+    }
+
+    /// What the servers' configuration says, and what the plans that are left ask for besides.
+    fn fewer_rules(&mut self) {
+        if self.case.tells {
+            self.try_case(Case { tells: false, ..self.case.clone() });
+        }
+        if self.case.queue_secs.is_some() {
+            self.try_case(Case { queue_secs: None, ..self.case.clone() });
+        }
+        if self.case.retention.is_some() {
+            self.try_case(Case { retention: None, ..self.case.clone() });
+        }
+        for ix in 0..self.case.jobs.len() {
+            if self.case.jobs[ix].by.is_some() {
+                let mut plain = self.case.clone();
+                plain.jobs[ix].by = None;
+                self.try_case(plain);
             }
         }
     }

@@ -267,6 +267,8 @@ impl JobPlan {
         jobs.iter_mut().for_each(|job| job.roll_lists(&mut dice));
         let mut dice = Dice::new(seed, "delays");
         jobs.iter_mut().for_each(|job| job.roll_delays(&mut dice));
+        let mut dice = Dice::new(seed, "mails");
+        jobs.iter_mut().for_each(|job| job.roll_mails(&mut dice));
         JobPlan::roll_groups_of_children(&mut jobs, &mut Dice::new(seed, "groups of children"));
         JobPlan::roll_submitters(&mut jobs, &mut Dice::new(seed, "submitters"));
         jobs
@@ -676,6 +678,8 @@ mod tests {
             plan.roll_cancelled(&mut dice);
             plan.roll_lists(&mut dice);
             plan.roll_delays(&mut dice);
+            plan.roll_hooks(&mut dice, 1);
+            plan.roll_mails(&mut dice);
             let options = plan.settings().options();
             for plan in plan.with_children() {
                 let text = plan.text();

@@ -30,6 +30,7 @@ pub enum On {
 pub enum HookWork {
     Job(Box<JobPlan>),
     Word,
+    Mail,
 }
 
 impl On {
@@ -88,6 +89,18 @@ impl JobPlan {
         job
     }
 
+    /// Lets some words go by mail, of this job and of all that it begins or that follows on it.
+    pub(super) fn roll_mails(&mut self, dice: &mut Dice) {
+        for hook in &mut self.hooks {
+            match &mut hook.work {
+                HookWork::Job(job) => job.roll_mails(dice),
+                work if dice.chance(0.3) => *work = HookWork::Mail,
+                HookWork::Word | HookWork::Mail => {}
+            }
+        }
+        self.steps.iter_mut().filter_map(|step| step.child.as_mut()).for_each(|child| child.job.roll_mails(dice));
+    }
+
     pub(super) fn write_hooks(&self, text: &mut String) {
         for on in [On::Success, On::Error, On::Cancel, On::Recovered, On::Notice] {
             let of = |hook: &&HookPlan| hook.on == on;
@@ -101,6 +114,7 @@ impl JobPlan {
     fn hook_text(&self, hook: &HookPlan) -> String {
         match &hook.work {
             HookWork::Word => format!("{{ webhook: \"http://outside/{}\" }}", self.name),
+            HookWork::Mail => format!("{{ mail: \"{}@outside.example\" }}", self.name),
             HookWork::Job(job) => format!("{{ task: {}, with: {{ n: 7 }} }}", job.name),
         }
     }
@@ -109,7 +123,7 @@ impl JobPlan {
     pub(super) fn following(&self) -> impl Iterator<Item = &JobPlan> {
         self.hooks.iter().filter_map(|hook| match &hook.work {
             HookWork::Job(job) => Some(&**job),
-            HookWork::Word => None,
+            HookWork::Word | HookWork::Mail => None,
         })
     }
 }
