@@ -13,7 +13,7 @@ use server::run::core_config;
 use spec::config::server::ServerConfig;
 
 use crate::dice::Dice;
-use crate::workload::SchedulePlan;
+use crate::workload::{CallPlan, SchedulePlan};
 
 /// Where rows are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +33,8 @@ pub struct Setup {
     pub jobs: usize,
     /// Tasks that start by themselves.
     pub schedules: Vec<SchedulePlan>,
+    /// Tasks that are called from outside.
+    pub calls: Vec<CallPlan>,
     /// How long faults and users go on.
     pub length: Duration,
     /// How long everything may take after that.
@@ -173,6 +175,7 @@ impl Setup {
             },
             jobs: dice.between(20, 40) as usize,
             schedules: Vec::new(),
+            calls: Vec::new(),
             length: Duration::from_secs(3600),
             patience: Duration::from_secs(4 * 3600),
             commit_time: Duration::from_millis(1),

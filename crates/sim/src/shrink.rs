@@ -22,6 +22,7 @@ pub fn shrink(case: &Case, checker: &str, budget: Duration) -> Shrunk {
     let only = press.fewer_faults();
     press.fewer_jobs();
     press.fewer_schedules();
+    press.fewer_calls();
     press.fewer_hosts();
     press.fewer_rules();
     press.shorter_times();
@@ -79,6 +80,25 @@ impl Press<'_> {
             let schedules = left.iter().map(|ix| whole[*ix].clone()).collect();
             self.try_case(Case { schedules, ..self.case.clone() })
         });
+    }
+
+    fn fewer_calls(&mut self) {
+        let whole = self.case.calls.clone();
+        if whole.is_empty() {
+            return;
+        }
+        fewest((0..whole.len()).collect(), |left| {
+            let calls = left.iter().map(|ix| whole[*ix].clone()).collect();
+            self.try_case(Case { calls, ..self.case.clone() })
+        });
+        for number in 0..self.case.calls.len() {
+            let times = self.case.calls[number].at_ms.clone();
+            fewest((0..times.len()).collect(), |left| {
+                let mut fewer = self.case.clone();
+                fewer.calls[number].at_ms = left.iter().map(|ix| times[*ix]).collect();
+                self.try_case(fewer)
+            });
+        }
     }
 
     /// From the last on, as long as no fault names it.

@@ -1,6 +1,7 @@
 //! Random tasks: graphs with everything that a task file can say, and programs whose behaviour is written on their command
 //! line, so that a runner reads it there and the model here.
 
+mod calls;
 mod cancelled;
 mod cleanups;
 mod fans;
@@ -23,6 +24,7 @@ use crate::millis;
 use crate::secrets::{KEY, RARE};
 use crate::setup::Setup;
 
+pub use calls::CallPlan;
 pub use cleanups::CleanPlan;
 pub(crate) use fans::lists_of;
 pub use fans::{Axes, FanPlan};
@@ -690,11 +692,30 @@ mod tests {
         }
     }
 
+    /// What most worlds lack some have.
+    #[test]
+    fn nothing_that_a_plan_can_be_is_never_rolled() {
+        let jobs: Vec<JobPlan> = (0..60).flat_map(|seed| JobPlan::roll_all(seed, &Setup::of(seed))).collect();
+        let all: Vec<&JobPlan> = jobs.iter().flat_map(JobPlan::with_children).collect();
+        let steps = || all.iter().flat_map(|job| &job.steps);
+        let fans = || steps().filter_map(|step| step.fan.as_ref());
+        let retries = || steps().filter_map(|step| step.retry.as_ref());
+        let children = || steps().filter_map(|step| step.child.as_ref());
+        assert!(steps().any(|step| step.condition == Condition::Cancelled));
+        assert!(fans().any(|fan| fan.from.is_some()) && fans().any(|fan| fan.axes.is_some()));
+        assert!(retries().any(|retry| !retry.jitter) && retries().any(|retry| retry.max_delay.is_some()));
+        assert!(jobs.iter().any(|job| job.submitter() == PEOPLE[1]));
+        assert!(children().any(|child| child.job.group.is_some()));
+        assert!(all.iter().flat_map(|job| &job.hooks).any(|hook| hook.work == HookWork::Mail));
+    }
+
     #[test]
     fn every_schedule_is_a_good_task_file() {
         for seed in 0..100 {
             let plans = SchedulePlan::roll_some(seed);
-            assert_eq!(book(&plans).iter().count(), plans.len());
+            let calls = CallPlan::roll_some(seed, &Setup::of(seed));
+            assert_eq!(book(&plans, &calls).iter().count(), plans.len() + calls.len());
+            assert!(calls.iter().all(|call| book(&[], &calls).get(&call.trigger()).is_some()), "by its name");
         }
     }
 

@@ -5,6 +5,7 @@
 //! what has to look at everything does so at a few moments, or at the end.
 
 mod accepted;
+mod calls;
 mod doubts;
 mod dwell;
 mod ears;
@@ -63,6 +64,7 @@ use crate::model::{End, ProgramEnd};
 use crate::setup::Setup;
 use crate::workload::{GroupPlan, JobPlan};
 pub(crate) use accepted::Accepted;
+use calls::Calls;
 use doubts::Doubts;
 use dwell::Dwell;
 use ears::Ears;
@@ -145,6 +147,7 @@ pub(crate) struct Checks {
     gates: Gates,
     groups: Groups,
     schedules: Schedules,
+    calls: Calls,
     leases: Leases,
     liveness: Liveness,
     post: Post,
@@ -166,7 +169,7 @@ impl Checks {
         Checks {
             now: Duration::ZERO,
             found: Findings::default(),
-            plans: Plans::new(plans, &setup.schedules),
+            plans: Plans::new(plans, &setup.schedules, &setup.calls),
             rows: Rows::default(),
             times: Times::default(),
             finals: Finals::default(),
@@ -184,7 +187,8 @@ impl Checks {
             ends: Ends::default(),
             gates: Gates::default(),
             groups: Groups::new(setup),
-            schedules: Schedules::new(&setup.schedules),
+            schedules: Schedules::new(&setup.schedules, !setup.calls.is_empty()),
+            calls: Calls::new(&setup.calls),
             leases: Leases::new(setup),
             liveness: Liveness::new(setup),
             post: Post::default(),
@@ -229,6 +233,12 @@ impl Checks {
         if let Some(earlier) = earlier.filter(|earlier| *earlier != job && is_there(*earlier)) {
             self.found.add("submit", format!("plan {plan} became two jobs, {earlier} and {job}"));
         }
+    }
+
+    /// Whoever called for this delivery heard of a job once more.
+    pub(crate) fn called(&mut self, delivery: usize, job: JobId, earlier: JobId) {
+        let is_there = self.rows.job(earlier).is_some() && !self.retention.is_deleted(earlier);
+        Calls::answered(delivery, [earlier, job], is_there, &mut self.found);
     }
 
     /// Whoever submitted this plan heard that its group is full.
@@ -647,6 +657,7 @@ impl Witness for Checks {
         let in_sight = |attempt| self.lives.is_alive(attempt) && !self.lives.is_out_of_sight(attempt);
         self.silence.committed(*now, &self.ears, rows, &accepted, in_sight, found);
         self.supply.committed(*now, &self.ears, (rows, plans), (batch, &accepted), found);
+        self.calls.committed(rows, |id| self.schedules.row(id), (batch, &accepted), found);
         let is_full = |group: &GroupPlan| {
             let joins = |task: &str| {
                 plans.named(task).and_then(|plan| plan.group.as_ref()).is_some_and(|it| it.name == group.name)

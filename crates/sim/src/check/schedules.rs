@@ -33,6 +33,7 @@ const ASIDE_MAX: Duration = Duration::from_secs(125);
 #[derive(Debug, Default)]
 pub(crate) struct Schedules {
     plans: BTreeMap<String, SchedulePlan>,
+    others: bool,
     /// As of the last commit that wrote them.
     rows: BTreeMap<String, TriggerRow>,
     /// Since how much listening each is overdue.
@@ -44,9 +45,10 @@ pub(crate) struct Schedules {
 }
 
 impl Schedules {
-    pub(crate) fn new(plans: &[SchedulePlan]) -> Schedules {
+    /// `others`: there are triggers that have no times.
+    pub(crate) fn new(plans: &[SchedulePlan], others: bool) -> Schedules {
         let plans = plans.iter().map(|plan| (plan.trigger(), plan.clone())).collect();
-        Schedules { plans, ..Schedules::default() }
+        Schedules { plans, others, ..Schedules::default() }
     }
 
     pub(crate) fn end(&mut self) {
@@ -62,11 +64,12 @@ impl Schedules {
         is_full: impl Fn(&GroupPlan) -> bool,
         found: &mut Findings,
     ) {
-        if self.plans.is_empty() {
+        if self.plans.is_empty() && !self.others {
             return;
         }
         for row in accepted.jobs().filter(|row| rows.job(row.id).is_none()) {
-            let Some(trigger) = row.submitted_by.strip_prefix("trigger:") else { continue };
+            let trigger = row.submitted_by.strip_prefix("trigger:").filter(|id| self.plans.contains_key(*id));
+            let Some(trigger) = trigger else { continue };
             let is_its = |write: &&TriggerWrite| write.row.id == trigger && write.jobs.contains(&row.id);
             if !accepted.triggers().any(|write| is_its(&write)) {
                 let job = row.id;

@@ -11,6 +11,7 @@ use store::{Batch, Committed, JobWrite};
 use uuid::Uuid;
 
 mod asked;
+mod calls;
 mod departed;
 mod files;
 mod groups;
