@@ -26,6 +26,7 @@ mod orphans;
 mod past;
 mod plans;
 mod post;
+mod priority;
 mod proof;
 mod pulse;
 mod reasons;
@@ -85,6 +86,7 @@ use orphans::Orphans;
 use past::{Before, Past};
 use plans::Plans;
 use post::Post;
+use priority::Priority;
 use restored::Restored;
 use retention::Retention;
 pub(crate) use rows::Place;
@@ -156,6 +158,7 @@ pub(crate) struct Checks {
     notices: Notices,
     files: Files,
     waits: Waits,
+    priority: Priority,
     past: Past,
     /// Whether some server was up when the last commits were lost.
     remembers: bool,
@@ -197,6 +200,7 @@ impl Checks {
             notices: Notices::new(setup),
             files: Files::default(),
             waits: Waits::default(),
+            priority: Priority::default(),
             past: Past::default(),
             remembers: true,
             witnesses: BTreeSet::new(),
@@ -208,6 +212,7 @@ impl Checks {
     pub(crate) fn expect(&mut self, faults: &[Fault]) {
         self.past.expected = faults.iter().any(|fault| fault.kind.forgets());
         self.groups.expect(faults);
+        self.priority.expect(faults);
     }
 
     /// The database is about to lose its last commits. These servers remember them, until they die.
@@ -678,6 +683,7 @@ impl Witness for Checks {
         self.gates.committed(rows, plans, &accepted, found);
         self.notices.committed(&self.ears, (rows, plans), (batch, &accepted), found);
         self.files.committed(rows, plans, (batch, &accepted), found);
+        self.priority.committed((*now, server), (rows, plans), &accepted, found);
         if !self.past.has_lost {
             self.waits.committed(&stood, (rows, plans), (batch, &accepted), found);
             turns::committed(rows, plans, &accepted, found);

@@ -19,6 +19,7 @@ mod heard;
 mod kin;
 mod leases;
 mod notices;
+mod priority;
 mod restored;
 mod turns;
 mod waits;
