@@ -16,7 +16,7 @@ use crate::check::Finding;
 use crate::faults::{self, Fault, FaultKind};
 use crate::setup::{self, HostSetup, RetentionPlan, Scale, Setup};
 use crate::story::Story;
-use crate::workload::{JobPlan, SchedulePlan};
+use crate::workload::{CallPlan, JobPlan, SchedulePlan};
 use crate::world::{Verdict, World};
 
 /// So many faults of a kind that was asked for: often enough, and far enough from each other.
@@ -34,12 +34,17 @@ pub struct Case {
     pub jobs: Vec<JobPlan>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub schedules: Vec<SchedulePlan>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<CallPlan>,
     /// Everything is kept, if it is not said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retention: Option<RetentionPlan>,
     /// After how long in the queue a step is noticed; never, if it is not said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue_secs: Option<u64>,
+    /// The servers' own configuration lets words follow on notices.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tells: bool,
     pub faults: Vec<Fault>,
 }
 
@@ -63,10 +68,12 @@ impl Case {
         let jobs = JobPlan::roll_all(seed, &setup);
         let faults = faults::roll(seed, &setup);
         let schedules = SchedulePlan::roll_all(seed);
+        let calls = CallPlan::roll_all(seed, &setup);
         let retention = RetentionPlan::roll(seed);
         let queue_secs = setup::roll_queue_secs(seed);
+        let tells = setup::roll_tells(seed);
         let (what, servers, hosts) = (String::new(), setup.servers, setup.hosts);
-        Case { seed, what, servers, hosts, jobs, schedules, retention, queue_secs, faults }.with_holders()
+        Case { seed, what, servers, hosts, jobs, schedules, calls, retention, queue_secs, tells, faults }.with_holders()
     }
 
     /// Whoever cuts off those who have a slot wants somebody to have one.
@@ -92,10 +99,13 @@ impl Case {
     pub fn run(&self, story: &Story, until: Option<u64>) -> Verdict {
         quiet_panics();
         let course = || {
-            let (hosts, schedules) = (self.hosts.clone(), self.schedules.clone());
-            let mut setup = Setup { hosts, schedules, ..Setup::of(self.seed).among(self.servers) };
+            let (hosts, schedules, calls) = (self.hosts.clone(), self.schedules.clone(), self.calls.clone());
+            let mut setup = Setup { hosts, schedules, calls, ..Setup::of(self.seed).among(self.servers) };
             if let Some(retention) = self.retention {
                 setup.core.retention = retention.rules();
+            }
+            if self.tells {
+                setup.core.notices = setup::told_by_servers();
             }
             setup.core.rules.queue_notice = self.queue_secs.map(Duration::from_secs);
             let world = World::with(self.seed, setup, self.jobs.clone(), self.faults.clone(), story.clone());
@@ -139,21 +149,21 @@ impl Case {
         let hosts = all(self.hosts.iter().map(serde_json::to_string).collect())?;
         let jobs = all(self.jobs.iter().map(serde_json::to_string).collect())?;
         let faults = all(self.faults.iter().map(serde_json::to_string).collect())?;
-        let schedules = match self.schedules.is_empty() {
-            true => String::new(),
-            false => {
-                let lines = all(self.schedules.iter().map(serde_json::to_string).collect())?;
-                format!("  \"schedules\": [\n{lines}\n  ],\n")
-            }
+        let list = |name: &str, values: Vec<Result<String, _>>| match values.is_empty() {
+            true => Ok(String::new()),
+            false => all(values).map(|lines| format!("  \"{name}\": [\n{lines}\n  ],\n")),
         };
+        let schedules = list("schedules", self.schedules.iter().map(serde_json::to_string).collect())?;
+        let calls = list("calls", self.calls.iter().map(serde_json::to_string).collect())?;
         let retention = match &self.retention {
             None => String::new(),
             Some(retention) => format!("  \"retention\": {},\n", serde_json::to_string(retention)?),
         };
         let queue = self.queue_secs.map(|secs| format!("  \"queue_secs\": {secs},\n")).unwrap_or_default();
+        let tells = if self.tells { "  \"tells\": true,\n" } else { "" };
         let what = serde_json::to_string(&self.what)?;
         Ok(format!(
-            "{{\n  \"what\": {what},\n  \"seed\": {},\n  \"servers\": {},\n  \"hosts\": [\n{hosts}\n  ],\n  \"jobs\": [\n{jobs}\n  ],\n{schedules}{retention}{queue}  \"faults\": [\n{faults}\n  ]\n}}\n",
+            "{{\n  \"what\": {what},\n  \"seed\": {},\n  \"servers\": {},\n  \"hosts\": [\n{hosts}\n  ],\n  \"jobs\": [\n{jobs}\n  ],\n{schedules}{calls}{retention}{queue}{tells}  \"faults\": [\n{faults}\n  ]\n}}\n",
             self.seed, self.servers
         ))
     }

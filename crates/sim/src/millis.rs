@@ -8,7 +8,7 @@ pub(crate) fn whole(time: Duration) -> Duration {
     Duration::from_millis(count(time))
 }
 
-fn count(time: Duration) -> u64 {
+pub(crate) fn count(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 

@@ -32,6 +32,8 @@ impl Reason {
             Some("exit_code" | "signal" | "oom_killed" | "spawn_failed" | "bad_output" | "artifacts") => {
                 Reason::Exit(exit_code)
             }
+            // Of a job that a step began: there may be room for another one later.
+            Some("group_full" | "group_deadlock") => Reason::Exit(None),
             Some("step_timeout") => Reason::Timeout,
             Some("runner_lost") if message.is_some_and(|text| text.starts_with(NEVER_STARTED)) => Reason::NeverStarted,
             Some(
@@ -122,8 +124,9 @@ pub(crate) struct StepStory {
     pub children: Vec<ChildStory>,
     /// It is one of those that a step became: what holds that one back is over.
     pub is_item: bool,
-    /// Who said yes.
+    /// Who said yes, and whose job it is.
     pub approved_by: BTreeSet<&'static str>,
+    pub submitter: &'static str,
     pub rejected: bool,
     /// How a person settled it, where one tried.
     pub resolved: Vec<End>,
@@ -133,6 +136,8 @@ pub(crate) struct StepStory {
     pub was_doubted: bool,
     /// It ran, the record of that was lost, and its worker brought it back: whatever its needs have come to since.
     pub out_of_turn: bool,
+    /// It was over when its job was first asked to end, or by the same commit.
+    pub before_cancel: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -171,6 +176,8 @@ pub(crate) struct JobStory {
     pub started: bool,
     /// A batch with it was refused.
     pub refused: bool,
+    /// Its concurrency group did not take it: nothing of it began.
+    pub turned_away: bool,
     /// Somebody had it stopped, and that is not on record any more.
     pub stopped: bool,
     /// Something went wrong somewhere in this world.
@@ -257,9 +264,15 @@ pub(crate) fn step_ends(
     if of != index && ends[of] == End::Skipped {
         allowed.push(End::Skipped);
     }
-    for answer in condition(plan, step, &needs, ends, outputs) {
+    for answer in condition(plan, step, (job, story), &needs, ends, outputs) {
         match answer {
-            Some(true) => admitted(step, job, story, &mut allowed),
+            Some(true) => {
+                let lists = lists(step, story, ends, outputs);
+                allowed.extend(lists.contains(&false).then_some(End::Failed));
+                if lists.contains(&true) {
+                    admitted(step, job, story, &mut allowed);
+                }
+            }
             Some(false) => allowed.push(End::Skipped),
             // What it asks for is not there: the condition itself fails.
             None => allowed.push(End::Failed),
@@ -271,7 +284,7 @@ pub(crate) fn step_ends(
     if job.cancelled {
         allowed.push(End::Cancelled);
         // What runs although the job is cancelled was asked with other answers.
-        if step.condition == Condition::Failure || step.condition == Condition::Always {
+        if matches!(step.condition, Condition::Failure | Condition::Always | Condition::Cancelled) {
             admitted(step, job, story, &mut allowed);
         }
     }
@@ -284,6 +297,9 @@ pub(crate) fn step_ends(
         // It may have waited for something else than a worker.
         let held = step.gate.is_some() || story.was_doubted;
         allowed.extend((held && story.code == Some("expired")).then_some(End::Cancelled));
+    }
+    if job.turned_away {
+        allowed.push(if step.needs.is_empty() { End::Failed } else { End::Skipped });
     }
     let told_to_stop = story.attempts.last().is_some_and(|last| last.code == Some("cancelled"));
     if job.stopped && told_to_stop {
@@ -301,6 +317,9 @@ pub(crate) fn step_ends(
 pub(crate) fn job_end(plan: &JobPlan, ends: &[(End, Option<&str>)], times: &[Duration], job: &JobStory) -> End {
     if job.cancelled && ends.iter().any(|(end, _)| *end == End::Cancelled) {
         return End::Cancelled;
+    }
+    if job.turned_away {
+        return End::Failed;
     }
     // That it never started is the job's own failure, whatever its steps may do. A step that failed so had a child that expired.
     let expired = |(step, (end, code)): (&StepPlan, &(End, Option<&str>))| {
@@ -353,12 +372,30 @@ impl Needs {
     }
 }
 
+/// Whether the list is there that the step goes over, by each output that it may have read.
+fn lists(step: &StepPlan, story: &StepStory, ends: &[End], outputs: &Outputs) -> Vec<bool> {
+    match step.fan.as_ref().and_then(|fan| fan.from).filter(|_| !story.is_item) {
+        None => vec![true],
+        Some(from) if ends[from] != End::Success => vec![false],
+        // A person gives no list.
+        Some(from) => outputs.possible(from, None).into_iter().map(|output| output.is_none()).collect(),
+    }
+}
+
 /// Whether the step's condition held, by each output that it may have read; none where it could not be answered.
-fn condition(plan: &JobPlan, step: &StepPlan, needs: &Needs, ends: &[End], outputs: &Outputs) -> Vec<Option<bool>> {
+fn condition(
+    plan: &JobPlan,
+    step: &StepPlan,
+    (job, story): (&JobStory, &StepStory),
+    needs: &Needs,
+    ends: &[End],
+    outputs: &Outputs,
+) -> Vec<Option<bool>> {
     match step.condition {
         Condition::Success => vec![Some(needs.satisfied)],
         Condition::Failure => vec![Some(needs.failed)],
         Condition::Always => vec![Some(true)],
+        Condition::Cancelled => vec![Some(job.cancelled && !story.before_cancel)],
         Condition::OutputAbove { .. } if !needs.satisfied => vec![Some(false)],
         Condition::OutputAbove { step: of, number } => match (plan.steps[of].kind, ends[of]) {
             (Kind::Work(behaviour), End::Success) => {
@@ -383,7 +420,7 @@ fn admitted(step: &StepPlan, job: &JobStory, story: &StepStory, allowed: &mut Ve
         allowed.extend(story.rejected.then_some(End::Cancelled));
         let may_expire = step.hold_expires.is_some() || step.kind != Kind::Approve;
         allowed.extend((may_expire && story.code == Some("hold_expired")).then_some(End::Cancelled));
-        if !step.is_approved(&story.approved_by) {
+        if !step.is_approved(&story.approved_by, story.submitter) {
             return;
         }
     }
@@ -467,7 +504,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::workload::{Behaviour, ChildPlan, GatePlan, NeedPlan};
+    use crate::workload::{Behaviour, ChildPlan, FanPlan, GatePlan, NeedPlan};
 
     fn job(change: impl FnOnce(&mut StepPlan)) -> JobPlan {
         let text = ["work", "1000", "0", "0", "0", "1", "0", "0", "5"].map(str::to_owned);
@@ -475,9 +512,8 @@ mod tests {
         let step = |name: &str, needs| StepPlan { needs, ..StepPlan::plain(name, behaviour) };
         let mut last = step("b", vec![NeedPlan { step: 0, on: vec!["success"] }]);
         change(&mut last);
-        let (name, steps) = ("job".to_owned(), vec![step("a", Vec::new()), last]);
-        let (at, hooks) = (Duration::ZERO, Vec::new());
-        JobPlan { at, name, timeout: None, expires: None, priority: 0, steps, expect: None, hooks, group: None }
+        let steps = vec![step("a", Vec::new()), last];
+        JobPlan::plain("job", steps)
     }
 
     fn ended(reason: Option<Reason>) -> AttemptStory {
@@ -520,20 +556,21 @@ mod tests {
     fn approvals_of_different_people_are_counted() {
         let gate = GatePlan { reviewers: 2, allow_submitter: false, wait: None };
         let plan = job(|step| (step.kind, step.gate) = (Kind::Approve, Some(gate)));
-        let after = |by: &[&'static str]| {
-            let told = StepStory { approved_by: by.iter().copied().collect(), ..StepStory::default() };
+        let after = |submitter, by: &[&'static str]| {
+            let told = StepStory { approved_by: by.iter().copied().collect(), submitter, ..StepStory::default() };
             given(&plan, End::Success, &Outputs::default(), &JobStory::default(), &told)
         };
-        assert_eq!(after(&["ben"]), [], "it should wait");
-        assert_eq!(after(&["ann", "ben"]), [], "ann submitted it");
-        assert_eq!(after(&["ben", "cat"]), [End::Success]);
+        assert_eq!(after("ann", &["ben"]), [], "it should wait");
+        assert_eq!(after("ann", &["ann", "ben"]), [], "ann submitted it");
+        assert_eq!(after("ann", &["ben", "cat"]), [End::Success]);
+        assert_eq!(after("cat", &["ben", "cat"]), [], "cat submitted it");
     }
 
     #[test]
     fn what_is_to_be_tried_again_is_no_end() {
         let plan = job(|step| {
             let on = vec!["failure"];
-            step.retry = Some(RetryPlan { attempts: 2, on, delay: Duration::ZERO });
+            step.retry = Some(RetryPlan::of(2, on, Duration::ZERO));
         });
         let (quiet, failed) = (JobStory::default(), ended(Some(Reason::Exit(Some(1)))));
         assert_eq!(allowed(&plan, End::Success, &quiet, vec![failed]), []);
@@ -564,7 +601,7 @@ mod tests {
         let plan = job(|step| {
             let child = JobPlan { steps: Vec::new(), ..job(|_| {}) };
             step.child = Some(Box::new(ChildPlan { job: child, given: 0 }));
-            step.retry = Some(RetryPlan { attempts: 2, on: vec!["failure"], delay: Duration::ZERO });
+            step.retry = Some(RetryPlan::of(2, vec!["failure"], Duration::ZERO));
         });
         let ended = |end, reason| ChildStory { end: Some(end), reason, in_doubt: false };
         let allowed = |children: &[ChildStory]| {
@@ -605,6 +642,33 @@ mod tests {
     }
 
     #[test]
+    fn what_asks_for_a_cancel_runs_after_one() {
+        let (quiet, cancelled) = (JobStory::default(), JobStory { cancelled: true, ..JobStory::default() });
+        let plan = job(|step| step.condition = Condition::Cancelled);
+        assert_eq!(allowed(&plan, End::Success, &quiet, vec![ended(None)]), [End::Skipped], "nobody cancelled");
+        assert_eq!(allowed(&plan, End::Cancelled, &cancelled, Vec::new()), [End::Cancelled], "it was dropped, too");
+        assert_eq!(allowed(&plan, End::Cancelled, &cancelled, vec![ended(None)]), [End::Success, End::Cancelled]);
+        let before = StepStory { before_cancel: true, ..StepStory::default() };
+        let ends = given(&plan, End::Success, &Outputs::default(), &cancelled, &before);
+        assert!(ends.contains(&End::Skipped), "the cancel came later: {ends:?}");
+    }
+
+    #[test]
+    fn a_list_that_nobody_gave_cannot_be_gone_over() {
+        let plan = job(|step| {
+            let Kind::Work(behaviour) = step.kind else { return };
+            step.fan = Some(FanPlan { from: Some(0), ..FanPlan::over(vec![behaviour]) });
+            step.needs[0].on = vec!["success", "failed"];
+        });
+        let quiet = JobStory::default();
+        assert_eq!(allowed(&plan, End::Failed, &quiet, Vec::new()), [End::Failed]);
+        assert_eq!(allowed(&plan, End::Success, &quiet, Vec::new()), [], "it has a list");
+        let mut outputs = Outputs::default();
+        outputs.add(0, Source::Person);
+        assert_eq!(given(&plan, End::Success, &outputs, &quiet, &StepStory::default()), [End::Failed]);
+    }
+
+    #[test]
     fn conditions_read_what_a_person_gave() {
         let (quiet, unseen) = (JobStory::default(), StepStory::default());
         let above = |number| job(|step| step.condition = Condition::OutputAbove { step: 0, number });
@@ -616,6 +680,21 @@ mod tests {
         assert_eq!(ends(0, Source::Person), [], "it should have run");
         assert_eq!(ends(4, Source::Person), [End::Skipped]);
         assert_eq!(ends(4, Source::Either), [End::Skipped], "and may have run");
+    }
+
+    #[test]
+    fn a_job_that_its_group_does_not_take_fails_before_it_begins() {
+        let plan = job(|step| step.allow_failure = true);
+        let story = JobStory { turned_away: true, ..JobStory::default() };
+        assert_eq!(allowed(&plan, End::Failed, &story, Vec::new()), [End::Skipped]);
+        let first = |story| {
+            let ends = [End::Failed, End::Skipped];
+            step_ends(&plan, 0, &ends, &Outputs::default(), &Items::default(), story, &StepStory::default())
+        };
+        assert_eq!((first(&story), first(&JobStory::default())), (vec![End::Failed], vec![]));
+        let ends = [(End::Failed, Some("group_full")), (End::Skipped, None)];
+        assert_eq!(job_end(&plan, &ends, &[Duration::ZERO; 2], &story), End::Failed);
+        assert_eq!(Reason::of(Some("group_full"), None, None), Reason::Exit(None));
     }
 
     #[test]

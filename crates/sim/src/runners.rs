@@ -13,7 +13,7 @@ use crate::faults::Moment;
 use crate::hosts::{HostEvent, LOCAL, WorkerEvent};
 use crate::model::ProgramEnd;
 use crate::secrets;
-use crate::workload::Behaviour;
+use crate::workload::{Behaviour, lists_of};
 use crate::world::{Event, World};
 
 const SIGTERM: i32 = 15;
@@ -304,6 +304,7 @@ impl World {
                 let mut output = std::collections::BTreeMap::new();
                 if let (EndResult::Exited { .. }, Some(behaviour)) = (&result, behaviour) {
                     output.insert("n".to_owned(), serde_json::json!(behaviour.output));
+                    output.extend(lists(&folder.spec.attempt.program));
                 }
                 let end = End {
                     result,
@@ -601,6 +602,14 @@ impl World {
             self.tell(|| format!("host {at}: runner {pid} is frozen for {time:?}"));
             self.agenda.after(time, Event::Runner { host: at, pid, what: RunnerEvent::Thaw });
         }
+    }
+}
+
+/// What it is to give besides.
+fn lists(program: &Program) -> Vec<(String, serde_json::Value)> {
+    match program {
+        Program::Command { argv } => lists_of(argv),
+        Program::Script { .. } => Vec::new(),
     }
 }
 

@@ -183,7 +183,7 @@ impl World {
 
     /// A server that has read its tasks knows what they start by themselves.
     pub(crate) fn tell_triggers(&mut self, at: usize) {
-        if !self.setup.schedules.is_empty() {
+        if !self.setup.schedules.is_empty() || !self.setup.calls.is_empty() {
             // Nobody waits for the answer.
             let (reply, _) = oneshot::channel();
             self.command(at, Command::Triggers(self.book.clone(), reply));

@@ -1,7 +1,9 @@
 //! How large a world is and by which rules it lives.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use engine::definition::HookWork;
 use protocol::attempt::AttemptSpec;
 use protocol::features;
 use serde::{Deserialize, Serialize};
@@ -11,7 +13,7 @@ use server::run::core_config;
 use spec::config::server::ServerConfig;
 
 use crate::dice::Dice;
-use crate::workload::SchedulePlan;
+use crate::workload::{CallPlan, SchedulePlan};
 
 /// Where rows are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +33,8 @@ pub struct Setup {
     pub jobs: usize,
     /// Tasks that start by themselves.
     pub schedules: Vec<SchedulePlan>,
+    /// Tasks that are called from outside.
+    pub calls: Vec<CallPlan>,
     /// How long faults and users go on.
     pub length: Duration,
     /// How long everything may take after that.
@@ -104,6 +108,23 @@ pub(crate) fn roll_queue_secs(seed: u64) -> Option<u64> {
     dice.chance(0.25).then(|| dice.between(5, 120))
 }
 
+/// Whether the servers' configuration lets words follow on notices, by dice of its own.
+pub(crate) fn roll_tells(seed: u64) -> bool {
+    Dice::new(seed, "notices of servers").chance(0.4)
+}
+
+/// What it lets follow: a word, and a mail.
+pub(crate) fn told_by_servers() -> Arc<Vec<HookWork>> {
+    let (config, problems) = spec::config::server::parse(TELLS, "notices", Vec::new());
+    let config = config.unwrap_or_else(|| panic!("the world made a bad configuration: {problems:?}"));
+    Arc::new(config.notices.on)
+}
+
+const TELLS: &str = "\
+notices:
+  on: [{ webhook: \"http://outside/notices\" }, { mail: notices@outside.example }]
+";
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostSetup {
     pub tags: Vec<String>,
@@ -154,6 +175,7 @@ impl Setup {
             },
             jobs: dice.between(20, 40) as usize,
             schedules: Vec::new(),
+            calls: Vec::new(),
             length: Duration::from_secs(3600),
             patience: Duration::from_secs(4 * 3600),
             commit_time: Duration::from_millis(1),

@@ -22,7 +22,9 @@ pub fn shrink(case: &Case, checker: &str, budget: Duration) -> Shrunk {
     let only = press.fewer_faults();
     press.fewer_jobs();
     press.fewer_schedules();
+    press.fewer_calls();
     press.fewer_hosts();
+    press.fewer_rules();
     press.shorter_times();
     Shrunk { case: press.case, only: only.iter().map(|ix| ix + 1).collect(), runs: press.runs }
 }
@@ -80,6 +82,25 @@ impl Press<'_> {
         });
     }
 
+    fn fewer_calls(&mut self) {
+        let whole = self.case.calls.clone();
+        if whole.is_empty() {
+            return;
+        }
+        fewest((0..whole.len()).collect(), |left| {
+            let calls = left.iter().map(|ix| whole[*ix].clone()).collect();
+            self.try_case(Case { calls, ..self.case.clone() })
+        });
+        for number in 0..self.case.calls.len() {
+            let times = self.case.calls[number].at_ms.clone();
+            fewest((0..times.len()).collect(), |left| {
+                let mut fewer = self.case.clone();
+                fewer.calls[number].at_ms = left.iter().map(|ix| times[*ix]).collect();
+                self.try_case(fewer)
+            });
+        }
+    }
+
     /// From the last on, as long as no fault names it.
     fn fewer_hosts(&mut self) {
         while self.case.hosts.len() > 1 {
@@ -88,6 +109,26 @@ impl Press<'_> {
             let hosts = self.case.hosts[..last].to_vec();
             if named || !self.try_case(Case { hosts, ..self.case.clone() }) {
                 break;
+            }
+        }
+    }
+
+    /// What the servers' configuration says, and what the plans that are left ask for besides.
+    fn fewer_rules(&mut self) {
+        if self.case.tells {
+            self.try_case(Case { tells: false, ..self.case.clone() });
+        }
+        if self.case.queue_secs.is_some() {
+            self.try_case(Case { queue_secs: None, ..self.case.clone() });
+        }
+        if self.case.retention.is_some() {
+            self.try_case(Case { retention: None, ..self.case.clone() });
+        }
+        for ix in 0..self.case.jobs.len() {
+            if self.case.jobs[ix].by.is_some() {
+                let mut plain = self.case.clone();
+                plain.jobs[ix].by = None;
+                self.try_case(plain);
             }
         }
     }

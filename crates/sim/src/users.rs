@@ -18,11 +18,14 @@ use uuid::Uuid;
 
 use crate::check::Checks;
 use crate::dice::Dice;
-use crate::workload::{self, JobPlan, PEOPLE, SUBMITTER};
+use crate::workload::{self, CallPlan, JobPlan, PEOPLE, SUBMITTER};
 use crate::world::{Event, World};
 
 mod again;
+mod calls;
 mod restored;
+
+use calls::Answer;
 
 /// People look in so often.
 const REVIEW_EVERY: Duration = Duration::from_secs(15);
@@ -49,6 +52,10 @@ pub(crate) struct Users {
     dice: Dice,
     /// Which inputs jobs are to have that are run once more.
     inputs: Dice,
+    /// What became of each delivery to those that are called from outside.
+    calls: Vec<Vec<Option<Answer>>>,
+    /// What whoever calls repeats.
+    deliveries: Dice,
     /// Who of several people acts.
     people: Dice,
     /// What people find out after a restore.
@@ -71,6 +78,10 @@ pub(crate) enum UserEvent {
     MindDoubts,
     /// One of the tasks that start by themselves is let rest, or woken.
     Rest(usize, bool),
+    /// So does one of those that are called from outside.
+    RestOfCalls(usize, bool),
+    /// Somebody outside calls for a job, for the first time or again.
+    Call(usize, usize),
     /// What starts by itself is taken away, so that there is an end.
     Unschedule,
 }
@@ -123,6 +134,7 @@ impl Act {
 /// An answer that somebody waits for.
 pub(crate) enum Reply {
     Submit(usize, oneshot::Receiver<Result<Submitted, SubmitError>>),
+    Call((usize, usize), oneshot::Receiver<Result<Submitted, SubmitError>>),
     Event(oneshot::Receiver<Result<(), EventError>>),
     Again(oneshot::Receiver<Result<Settled, AgainError>>),
     Recover(oneshot::Receiver<Result<Vec<StaleAttempt>, EventError>>),
@@ -131,11 +143,13 @@ pub(crate) enum Reply {
 }
 
 impl Users {
-    pub(crate) fn new(seed: u64, plans: Vec<JobPlan>) -> Users {
+    pub(crate) fn new(seed: u64, plans: Vec<JobPlan>, calls: &[CallPlan]) -> Users {
         Users {
             jobs: vec![None; plans.len()],
             plans,
             dice: Dice::new(seed, "users"),
+            calls: calls.iter().map(|call| vec![None; call.at_ms.len()]).collect(),
+            deliveries: Dice::new(seed, "deliveries"),
             inputs: Dice::new(seed, "inputs"),
             people: Dice::new(seed, "people"),
             doubts: Dice::new(seed, "doubts"),
@@ -159,6 +173,7 @@ impl World {
             self.agenda.at(rest.from, Event::User(UserEvent::Rest(number, true)));
             self.agenda.at(rest.until, Event::User(UserEvent::Rest(number, false)));
         }
+        self.plan_calls();
         let gates = self.users.plans.iter().flat_map(|plan| &plan.steps).filter(|step| step.gate.is_some());
         if gates.count() > 0 {
             self.agenda.at(REVIEW_EVERY, Event::User(UserEvent::Review));
@@ -187,10 +202,12 @@ impl World {
             }
             UserEvent::MindDoubts if !self.users.reviewing => {}
             UserEvent::MindDoubts => self.mind_doubts(),
-            UserEvent::Rest(number, on) => self.let_rest(number, on),
+            UserEvent::Rest(number, on) => self.let_rest(self.setup.schedules[number].trigger(), on, event),
+            UserEvent::Call(number, delivery) => self.call(number, delivery),
+            UserEvent::RestOfCalls(number, on) => self.let_rest(self.setup.calls[number].trigger(), on, event),
             UserEvent::Unschedule => {
                 self.tell(|| "ann deletes the tasks that start by themselves".to_owned());
-                self.book = workload::book(&[]);
+                self.book = workload::book(&[], &self.setup.calls);
                 self.check(Checks::unscheduled);
                 for server in 0..self.servers.len() {
                     self.tell_triggers(server);
@@ -216,14 +233,15 @@ impl World {
             return;
         }
         let Some(server) = self.a_server() else { return self.submit_later(plan) };
-        let (definition, row, children) = self.definition_of(plan);
+        let job = &self.users.plans[plan];
+        let (definition, row, children) = self.definition_of(job, job.text());
         let hash = row.hash;
         let submit = Submit {
             definition,
             row,
             children,
             input: serde_json::json!({}),
-            submitted_by: ann(),
+            submitted_by: self.users.plans[plan].submitter().to_owned(),
             idempotency: Some(IdempotencyKey { token: TOKEN, key: plan.to_string(), request_hash: hash }),
             trigger: None,
         };
@@ -232,11 +250,10 @@ impl World {
     }
 
     /// Where no server is there, somebody tries again.
-    fn let_rest(&mut self, number: usize, on: bool) {
+    fn let_rest(&mut self, id: String, on: bool, again: UserEvent) {
         let Some(server) = self.a_server() else {
-            return self.agenda.after(TRY_AGAIN, Event::User(UserEvent::Rest(number, on)));
+            return self.agenda.after(TRY_AGAIN, Event::User(again));
         };
-        let id = self.setup.schedules[number].trigger();
         let order = if on { TriggerOrder::Pause { id, by: ann() } } else { TriggerOrder::Resume { id } };
         self.tell(|| format!("ann orders {order:?}"));
         let (reply, answer) = oneshot::channel();
@@ -244,9 +261,7 @@ impl World {
     }
 
     /// What the plan is as a task, with those that its steps begin.
-    fn definition_of(&self, plan: usize) -> (Arc<Definition>, DefinitionRow, Vec<DefinitionRow>) {
-        let plan = &self.users.plans[plan];
-        let text = plan.text();
+    fn definition_of(&self, plan: &JobPlan, text: String) -> (Arc<Definition>, DefinitionRow, Vec<DefinitionRow>) {
         let mut settings = plan.settings();
         let others = plan.with_children().split_off(1);
         settings.tasks = others.into_iter().map(|child| (child.name.clone(), child.text())).collect();
@@ -291,6 +306,11 @@ impl World {
                     Err(oneshot::error::TryRecvError::Empty) => open.push(Reply::Submit(plan, answer)),
                     Err(oneshot::error::TryRecvError::Closed) => self.submit_later(plan),
                 },
+                Reply::Call(call, mut answer) => match answer.try_recv() {
+                    Ok(told) => self.call_answered(call, told),
+                    Err(oneshot::error::TryRecvError::Empty) => open.push(Reply::Call(call, answer)),
+                    Err(oneshot::error::TryRecvError::Closed) => self.call_later(call),
+                },
                 Reply::Event(mut answer) => keep(&answer.try_recv(), || open.push(Reply::Event(answer))),
                 Reply::Again(mut answer) => keep(&answer.try_recv(), || open.push(Reply::Again(answer))),
                 Reply::Recover(mut answer) => keep(&answer.try_recv(), || open.push(Reply::Recover(answer))),
@@ -321,8 +341,10 @@ impl World {
 
     /// The server died before it answered. Whoever submits repeats it, with the same key.
     pub(crate) fn unanswered(&mut self, reply: &Reply) {
-        if let Reply::Submit(plan, _) = reply {
-            self.submit_later(*plan);
+        match reply {
+            Reply::Submit(plan, _) => self.submit_later(*plan),
+            Reply::Call(call, _) => self.call_later(*call),
+            Reply::Event(_) | Reply::Again(_) | Reply::Recover(_) | Reply::Fleet(_) | Reply::Trigger(_) => {}
         }
     }
 
@@ -508,7 +530,8 @@ impl World {
 impl Users {
     /// Every plan has its job, and no job is open.
     pub(crate) fn all_is_over(&self, checks: &Checks) -> bool {
-        self.jobs.iter().all(Option::is_some) && !checks.has_open_jobs()
+        let answered = self.calls.iter().flatten().all(Option::is_some);
+        self.jobs.iter().all(Option::is_some) && answered && !checks.has_open_jobs()
     }
 }
 

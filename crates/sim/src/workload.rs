@@ -1,13 +1,18 @@
 //! Random tasks: graphs with everything that a task file can say, and programs whose behaviour is written on their command
 //! line, so that a runner reads it there and the model here.
 
+mod calls;
+mod cancelled;
 mod cleanups;
+mod fans;
 mod files;
 mod gates;
 mod groups;
 mod hooks;
 mod notices;
+mod retries;
 mod schedules;
+mod submitters;
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -19,11 +24,15 @@ use crate::millis;
 use crate::secrets::{KEY, RARE};
 use crate::setup::Setup;
 
+pub use calls::CallPlan;
 pub use cleanups::CleanPlan;
+pub(crate) use fans::lists_of;
+pub use fans::{Axes, FanPlan};
 pub use gates::GatePlan;
 pub(crate) use gates::{PEOPLE, SUBMITTER};
 pub use groups::{GroupPlan, WhenFull};
 pub use hooks::{HookPlan, HookWork, On};
+pub use retries::RetryPlan;
 pub(crate) use schedules::book;
 pub use schedules::{Rest, SchedulePlan};
 
@@ -47,6 +56,9 @@ pub struct JobPlan {
     pub hooks: Vec<HookPlan>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<GroupPlan>,
+    /// Who submits it, where it is not the one who submits most.
+    #[serde(default, deserialize_with = "submitters::person", skip_serializing_if = "Option::is_none")]
+    pub by: Option<Word>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -111,14 +123,6 @@ pub enum Kind {
     Approve,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FanPlan {
-    pub items: Vec<Behaviour>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub max_parallel: Option<u32>,
-    pub fail_fast: bool,
-}
-
 /// A job that a step begins.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ChildPlan {
@@ -140,20 +144,12 @@ pub enum Condition {
     Success,
     Failure,
     Always,
+    Cancelled,
     /// Whether the output `n` of a step is above a number.
     OutputAbove {
         step: usize,
         number: i64,
     },
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct RetryPlan {
-    pub attempts: u32,
-    #[serde(deserialize_with = "words")]
-    pub on: Vec<Word>,
-    #[serde(with = "millis")]
-    pub delay: Duration,
 }
 
 /// What a step's program does.
@@ -267,6 +263,16 @@ impl JobPlan {
         jobs.iter_mut().for_each(|job| job.roll_files(&mut dice));
         let mut dice = Dice::new(seed, "files in any case");
         jobs.iter_mut().for_each(|job| job.roll_always(&mut dice));
+        let mut dice = Dice::new(seed, "cancelled");
+        jobs.iter_mut().for_each(|job| job.roll_cancelled(&mut dice));
+        let mut dice = Dice::new(seed, "lists");
+        jobs.iter_mut().for_each(|job| job.roll_lists(&mut dice));
+        let mut dice = Dice::new(seed, "delays");
+        jobs.iter_mut().for_each(|job| job.roll_delays(&mut dice));
+        let mut dice = Dice::new(seed, "mails");
+        jobs.iter_mut().for_each(|job| job.roll_mails(&mut dice));
+        JobPlan::roll_groups_of_children(&mut jobs, &mut Dice::new(seed, "groups of children"));
+        JobPlan::roll_submitters(&mut jobs, &mut Dice::new(seed, "submitters"));
         jobs
     }
 
@@ -300,14 +306,26 @@ impl JobPlan {
         let steps = if dice.chance(0.04) { roll_burst(dice) } else { roll_graph(dice) };
         JobPlan {
             at: millis::whole(Duration::from_secs(1) + dice.duration(Duration::ZERO, within)),
-            name: format!("job-{number}"),
             timeout: dice.chance(0.05).then(|| roll_time(30, 900, dice)),
             expires: dice.chance(0.05).then(|| roll_time(5, 300, dice)),
             priority: dice.between(0, 4) as i32 - 2,
+            ..JobPlan::plain(&format!("job-{number}"), steps)
+        }
+    }
+
+    /// One that does these steps and asks for nothing.
+    pub(crate) fn plain(name: &str, steps: Vec<StepPlan>) -> JobPlan {
+        JobPlan {
+            at: Duration::ZERO,
+            name: name.to_owned(),
+            timeout: None,
+            expires: None,
+            priority: 0,
             steps,
             expect: None,
             hooks: Vec::new(),
             group: None,
+            by: None,
         }
     }
 
@@ -412,18 +430,6 @@ impl StepPlan {
         }
     }
 
-    fn roll_fan(&mut self, dice: &mut Dice) {
-        let Kind::Work(behaviour) = self.kind else { return };
-        if !dice.chance(0.06) {
-            return;
-        }
-        let count = dice.between(1, 5);
-        let short = |behaviour: Behaviour| Behaviour { takes: behaviour.takes.min(LONGEST_ITEM), ..behaviour };
-        let items = (1..count).map(|_| Behaviour::roll(dice)).chain([behaviour]).map(short).collect();
-        let max_parallel = dice.chance(0.4).then(|| dice.between(1, 2) as u32);
-        self.fan = Some(FanPlan { items, max_parallel, fail_fast: dice.chance(0.4) });
-    }
-
     fn roll_child(&mut self, job: &str, dice: &mut Dice, levels: u32) {
         if !matches!(self.kind, Kind::Work(_)) || !dice.chance(0.06) {
             return;
@@ -436,15 +442,10 @@ impl StepPlan {
             }
         }
         let mut job = JobPlan {
-            at: Duration::ZERO,
-            name: format!("{job}-{}", self.name),
             timeout: dice.chance(0.1).then(|| roll_time(30, 400, dice)),
             expires: dice.chance(0.1).then(|| roll_time(5, 300, dice)),
             priority: dice.between(0, 4) as i32 - 2,
-            steps,
-            expect: None,
-            hooks: Vec::new(),
-            group: None,
+            ..JobPlan::plain(&format!("{job}-{}", self.name), steps)
         };
         if levels > 0 {
             job.roll_children(dice, levels - 1);
@@ -456,7 +457,7 @@ impl StepPlan {
         let _ = writeln!(text, "  {}:", self.name);
         match self.kind {
             Kind::Approve => self.write_approve(text),
-            Kind::Work(_) if let Some(child) = &self.child => self.write_child(child, text),
+            Kind::Work(_) if let Some(child) = &self.child => self.write_child(child, steps, text),
             Kind::Work(behaviour) => self.write_work(&behaviour, steps, text),
         }
         if !self.needs.is_empty() {
@@ -467,6 +468,7 @@ impl StepPlan {
             Condition::Success => None,
             Condition::Failure => Some("failure()".to_owned()),
             Condition::Always => Some("always()".to_owned()),
+            Condition::Cancelled => Some("cancelled()".to_owned()),
             Condition::OutputAbove { step, number } => {
                 Some(format!("success() and (steps.{}.output.n | int) > {number}", steps[step].name))
             }
@@ -479,17 +481,15 @@ impl StepPlan {
         }
     }
 
-    fn write_child(&self, child: &ChildPlan, text: &mut String) {
+    fn write_child(&self, child: &ChildPlan, steps: &[StepPlan], text: &mut String) {
         let _ = writeln!(text, "    task: {}", child.job.name);
         match &self.fan {
             None => {
                 let _ = writeln!(text, "    with: {{ n: {} }}", child.given);
             }
             Some(fan) => {
-                let numbers: Vec<String> = (0..fan.items.len()).map(|number| number.to_string()).collect();
                 let _ = writeln!(text, "    with: {{ n: \"{{{{ item }}}}\" }}");
-                let _ = writeln!(text, "    for_each: [{}]", numbers.join(", "));
-                fan.write_rules(text);
+                self.write_fan(fan, steps, text);
             }
         }
         self.write_limits(text);
@@ -504,28 +504,19 @@ impl StepPlan {
             let _ = writeln!(text, "    expect: {}ms", expect.as_millis());
         }
         if let Some(retry) = &self.retry {
-            let _ = writeln!(
-                text,
-                "    retry: {{ attempts: {}, on: [{}], delay: {}ms, backoff: 2, jitter: true }}",
-                retry.attempts,
-                retry.on.join(", "),
-                retry.delay.as_millis()
-            );
+            retry.write(text);
         }
     }
 
     fn write_work(&self, behaviour: &Behaviour, steps: &[StepPlan], text: &mut String) {
-        let words = behaviour.argv();
         match &self.fan {
             None => {
+                let words: Vec<String> = behaviour.argv().into_iter().chain(self.lists(steps)).collect();
                 let _ = writeln!(text, "    run: {}", quoted(&words));
             }
             Some(fan) => {
-                let items: Vec<String> = fan.items.iter().map(|item| quoted(&item.argv())).collect();
-                let _ = writeln!(text, "    for_each: [{}]", items.join(", "));
-                let run: Vec<String> = (0..words.len()).map(|word| format!("{{{{ item[{word}] }}}}")).collect();
-                let _ = writeln!(text, "    run: {}", quoted(&run));
-                fan.write_rules(text);
+                let _ = writeln!(text, "    run: {}", quoted(&fan.argv(behaviour)));
+                self.write_fan(fan, steps, text);
             }
         }
         let _ = writeln!(text, "    effects: {}", self.effects);
@@ -553,42 +544,10 @@ impl StepPlan {
     }
 }
 
-impl FanPlan {
-    fn write_rules(&self, text: &mut String) {
-        let _ = writeln!(text, "    fail_fast: {}", self.fail_fast);
-        if let Some(most) = self.max_parallel {
-            let _ = writeln!(text, "    max_parallel: {most}");
-        }
-    }
-}
-
 impl NeedPlan {
     fn text(&self, steps: &[StepPlan]) -> String {
         let name = &steps[self.step].name;
         if self.on == ["success"] { name.clone() } else { format!("{{ step: {name}, on: [{}] }}", self.on.join(", ")) }
-    }
-}
-
-impl RetryPlan {
-    fn roll(dice: &mut Dice) -> RetryPlan {
-        let mut on: Vec<Word> = Vec::new();
-        for reason in ["failure", "timeout", "worker_lost", "\"exit:75\""] {
-            if dice.chance(0.5) {
-                on.push(reason);
-            }
-        }
-        // A die of its own: what is rolled after it stays what it is.
-        if dice.clone().chance(0.3) {
-            on.push("\"signal:9\"");
-        }
-        if on.is_empty() {
-            on.push("failure");
-        }
-        RetryPlan {
-            attempts: dice.between(2, 4) as u32,
-            on,
-            delay: millis::whole(dice.duration(Duration::from_millis(100), Duration::from_secs(20))),
-        }
     }
 }
 
@@ -718,6 +677,11 @@ mod tests {
             plan.roll_secrets(&mut dice);
             plan.roll_files(&mut dice);
             plan.roll_always(&mut dice);
+            plan.roll_cancelled(&mut dice);
+            plan.roll_lists(&mut dice);
+            plan.roll_delays(&mut dice);
+            plan.roll_hooks(&mut dice, 1);
+            plan.roll_mails(&mut dice);
             let options = plan.settings().options();
             for plan in plan.with_children() {
                 let text = plan.text();
@@ -728,11 +692,30 @@ mod tests {
         }
     }
 
+    /// What most worlds lack some have.
+    #[test]
+    fn nothing_that_a_plan_can_be_is_never_rolled() {
+        let jobs: Vec<JobPlan> = (0..60).flat_map(|seed| JobPlan::roll_all(seed, &Setup::of(seed))).collect();
+        let all: Vec<&JobPlan> = jobs.iter().flat_map(JobPlan::with_children).collect();
+        let steps = || all.iter().flat_map(|job| &job.steps);
+        let fans = || steps().filter_map(|step| step.fan.as_ref());
+        let retries = || steps().filter_map(|step| step.retry.as_ref());
+        let children = || steps().filter_map(|step| step.child.as_ref());
+        assert!(steps().any(|step| step.condition == Condition::Cancelled));
+        assert!(fans().any(|fan| fan.from.is_some()) && fans().any(|fan| fan.axes.is_some()));
+        assert!(retries().any(|retry| !retry.jitter) && retries().any(|retry| retry.max_delay.is_some()));
+        assert!(jobs.iter().any(|job| job.submitter() == PEOPLE[1]));
+        assert!(children().any(|child| child.job.group.is_some()));
+        assert!(all.iter().flat_map(|job| &job.hooks).any(|hook| hook.work == HookWork::Mail));
+    }
+
     #[test]
     fn every_schedule_is_a_good_task_file() {
         for seed in 0..100 {
             let plans = SchedulePlan::roll_some(seed);
-            assert_eq!(book(&plans).iter().count(), plans.len());
+            let calls = CallPlan::roll_some(seed, &Setup::of(seed));
+            assert_eq!(book(&plans, &calls).iter().count(), plans.len() + calls.len());
+            assert!(calls.iter().all(|call| book(&[], &calls).get(&call.trigger()).is_some()), "by its name");
         }
     }
 

@@ -83,6 +83,7 @@ impl Ends {
             cancelled: job.cancelled_at.is_some(),
             started: job.steps.values().any(|step| !step.attempts.is_empty()) || rows.has_children(id),
             refused: self.refused.contains(&id),
+            turned_away: job.was_turned_away(),
             stopped: self.unrecorded_stops.contains(&id),
             troubled: self.troubled,
         };
@@ -116,15 +117,19 @@ impl Ends {
         let Some(step) = rows.step(place) else { return StepStory::default() };
         let attempts = step.attempts.iter().filter_map(|id| Some(attempt_story(*id, rows.attempts.get(id)?, lives)));
         let children = rows.children(place).into_iter().map(|(id, job)| child_story(id, job, rows));
+        let job = rows.job(place.job);
+        let cancelled_at = job.and_then(|job| job.cancelled_at);
         StepStory {
             attempts: attempts.collect(),
             children: children.collect(),
             is_item: step.item_of().is_some(),
             approved_by: gates.approvals(place),
+            submitter: job.map_or("", |job| job.submitter),
             rejected: self.rejected.contains(&place),
             resolved: self.resolved.get(&place).cloned().unwrap_or_default(),
             code: step.error_code,
             was_doubted: step.was_doubted,
+            before_cancel: cancelled_at.is_none_or(|at| step.is_final && step.since <= at),
             out_of_turn: step.attempts.iter().any(|id| lives.was_unrecorded(*id)),
         }
     }

@@ -47,7 +47,8 @@ impl Gates {
                 found.add(CHECKER, format!("step {ix} of {job} is {state}, and did not wait"));
             }
             let by = self.approvals(place);
-            if !plan.is_approved(&by) {
+            let submitter = rows.job(job).map_or("", |job| job.submitter);
+            if !plan.is_approved(&by, submitter) {
                 found.add(CHECKER, format!("step {ix} of {job} is {state}, approved by {by:?}, and wants {gate:?}"));
             }
         }

@@ -15,7 +15,7 @@ use super::Findings;
 use super::plans::Plans;
 use super::rows::{JobSeen, Place, Rows};
 use crate::setup::Setup;
-use crate::workload::{Behaviour, JobPlan, Kind, StepPlan};
+use crate::workload::{Behaviour, JobPlan, Kind, RetryPlan, StepPlan};
 
 const CHECKER: &str = "liveness";
 
@@ -79,14 +79,14 @@ impl Liveness {
                 chain += 2 * TEND * plan.with_children().iter().map(|plan| plan.steps.len() as u32).sum();
             }
             longest = longest.max(chain);
-            in_turn += if plan.group.is_some() { sum } else { Duration::ZERO };
+            in_turn += if takes_turns(plan) { sum } else { Duration::ZERO };
         }
         // Of what comes by itself, one more may.
         for plan in plans.all().filter(|plan| !known(&plan.name)).chain(plans.scheduled()) {
             let (sum, chain) = work_left(plan, None);
             all += sum;
             longest = longest.max(chain);
-            in_turn += if plan.group.is_some() { sum } else { Duration::ZERO };
+            in_turn += if takes_turns(plan) { sum } else { Duration::ZERO };
         }
         if !in_turn.is_zero() {
             in_turn += self.doubt_max;
@@ -156,6 +156,11 @@ impl Liveness {
     }
 }
 
+/// It has a concurrency group, or something that it waits for has.
+fn takes_turns(plan: &JobPlan) -> bool {
+    plan.with_children().iter().any(|plan| plan.group.is_some())
+}
+
 fn needs_final_since(job: &JobSeen, plan: &StepPlan) -> Option<Duration> {
     let ends = plan.needs.iter().map(|need| {
         let ix = engine::StepIx::of(need.step);
@@ -201,7 +206,7 @@ fn work_of_one(step: &StepPlan, behaviour: &Behaviour) -> Duration {
 
 /// The waits between all its executions.
 fn delays(step: &StepPlan) -> Duration {
-    step.retry.as_ref().map_or(Duration::ZERO, |retry| retry.delay * (1 << retry.attempts.min(8)))
+    step.retry.as_ref().map_or(Duration::ZERO, RetryPlan::delays)
 }
 
 fn told(id: JobId, job: &JobSeen) -> String {

@@ -4,6 +4,8 @@
 //! Each checker is a file of its own that opens with what it promises. All of them work on what a batch or an event brings;
 //! what has to look at everything does so at a few moments, or at the end.
 
+mod accepted;
+mod calls;
 mod doubts;
 mod dwell;
 mod ears;
@@ -24,6 +26,7 @@ mod orphans;
 mod past;
 mod plans;
 mod post;
+mod priority;
 mod proof;
 mod pulse;
 mod reasons;
@@ -36,7 +39,9 @@ mod silence;
 mod submits;
 mod supply;
 mod times;
+mod turns;
 mod voices;
+mod waits;
 
 #[cfg(test)]
 mod tests;
@@ -50,15 +55,17 @@ use engine::{AttemptId, JobId, StepIx, Time, WorkerId};
 use protocol::attempt::{AttemptSpec, Ticket};
 use protocol::link::RefusedCode;
 use server::ledger::Census;
-use store::rows::{AttemptRow, JobRow, StepRow, StoredJob};
-use store::{Batch, Committed, Reader, StoreError, Tenure, TriggerWrite};
+use store::rows::StoredJob;
+use store::{Batch, Committed, Reader, StoreError, Tenure};
 use uuid::Uuid;
 
 use crate::database::Witness;
 use crate::faults::Fault;
 use crate::model::{End, ProgramEnd};
 use crate::setup::Setup;
-use crate::workload::JobPlan;
+use crate::workload::{GroupPlan, JobPlan};
+pub(crate) use accepted::Accepted;
+use calls::Calls;
 use doubts::Doubts;
 use dwell::Dwell;
 use ears::Ears;
@@ -79,6 +86,7 @@ use orphans::Orphans;
 use past::{Before, Past};
 use plans::Plans;
 use post::Post;
+use priority::Priority;
 use restored::Restored;
 use retention::Retention;
 pub(crate) use rows::Place;
@@ -88,6 +96,7 @@ use silence::Silence;
 use supply::Supply;
 use times::Times;
 use voices::Voices;
+use waits::Waits;
 
 /// A server's clock that was set ahead is followed so much faster than time goes: windows by it are that much shorter.
 const FASTEST_CLOCK: f64 = 1.1;
@@ -140,6 +149,7 @@ pub(crate) struct Checks {
     gates: Gates,
     groups: Groups,
     schedules: Schedules,
+    calls: Calls,
     leases: Leases,
     liveness: Liveness,
     post: Post,
@@ -147,6 +157,8 @@ pub(crate) struct Checks {
     retention: Retention,
     notices: Notices,
     files: Files,
+    waits: Waits,
+    priority: Priority,
     past: Past,
     /// Whether some server was up when the last commits were lost.
     remembers: bool,
@@ -160,7 +172,7 @@ impl Checks {
         Checks {
             now: Duration::ZERO,
             found: Findings::default(),
-            plans: Plans::new(plans, &setup.schedules),
+            plans: Plans::new(plans, &setup.schedules, &setup.calls),
             rows: Rows::default(),
             times: Times::default(),
             finals: Finals::default(),
@@ -178,7 +190,8 @@ impl Checks {
             ends: Ends::default(),
             gates: Gates::default(),
             groups: Groups::new(setup),
-            schedules: Schedules::new(&setup.schedules),
+            schedules: Schedules::new(&setup.schedules, !setup.calls.is_empty()),
+            calls: Calls::new(&setup.calls),
             leases: Leases::new(setup),
             liveness: Liveness::new(setup),
             post: Post::default(),
@@ -186,6 +199,8 @@ impl Checks {
             retention: Retention::new(setup),
             notices: Notices::new(setup),
             files: Files::default(),
+            waits: Waits::default(),
+            priority: Priority::default(),
             past: Past::default(),
             remembers: true,
             witnesses: BTreeSet::new(),
@@ -197,6 +212,7 @@ impl Checks {
     pub(crate) fn expect(&mut self, faults: &[Fault]) {
         self.past.expected = faults.iter().any(|fault| fault.kind.forgets());
         self.groups.expect(faults);
+        self.priority.expect(faults);
     }
 
     /// The database is about to lose its last commits. These servers remember them, until they die.
@@ -224,6 +240,12 @@ impl Checks {
         }
     }
 
+    /// Whoever called for this delivery heard of a job once more.
+    pub(crate) fn called(&mut self, delivery: usize, job: JobId, earlier: JobId) {
+        let is_there = self.rows.job(earlier).is_some() && !self.retention.is_deleted(earlier);
+        Calls::answered(delivery, [earlier, job], is_there, &mut self.found);
+    }
+
     /// Whoever submitted this plan heard that its group is full.
     pub(crate) fn turned_away(&mut self, plan: usize) {
         let Checks { now, found, plans, rows, retention, .. } = self;
@@ -243,6 +265,10 @@ impl Checks {
     /// Whether more than one person's yes may be wanted for this step.
     pub(crate) fn has_gate(&self, job: JobId, step: StepIx) -> bool {
         self.plans.step(&self.rows, Place { job, step }).is_some_and(|plan| plan.gate.is_some())
+    }
+
+    pub(crate) fn is_submitted_by(&self, job: JobId, person: &str) -> bool {
+        self.rows.job(job).is_some_and(|job| job.submitter == person)
     }
 
     /// The servers' folder has all of this set.
@@ -636,11 +662,20 @@ impl Witness for Checks {
         let in_sight = |attempt| self.lives.is_alive(attempt) && !self.lives.is_out_of_sight(attempt);
         self.silence.committed(*now, &self.ears, rows, &accepted, in_sight, found);
         self.supply.committed(*now, &self.ears, (rows, plans), (batch, &accepted), found);
-        self.schedules.committed(&self.ears, rows, (batch, &accepted), found);
+        self.calls.committed(rows, |id| self.schedules.row(id), (batch, &accepted), found);
+        let is_full = |group: &GroupPlan| {
+            let joins = |task: &str| {
+                plans.named(task).and_then(|plan| plan.group.as_ref()).is_some_and(|it| it.name == group.name)
+            };
+            let made = || batch.jobs.iter().any(|write| write.expected.is_none() && joins(&write.row.task));
+            self.groups.was_full(*now, group, rows, plans) || made()
+        };
+        self.schedules.committed(&self.ears, rows, (batch, &accepted), is_full, found);
         let waited = kin::before(rows, &accepted);
+        let stood = waits::before(rows, &accepted);
         let joined = self.groups.before(*now, rows, plans, &accepted);
         rows.take(*now, batch, &accepted);
-        self.groups.committed(&joined, rows, plans, (batch, &accepted), found);
+        self.groups.committed(*now, &joined, (rows, plans), (batch, &accepted), found);
         self.restored.committed(*now, &self.ears, (rows, plans), &accepted, found);
         kin::committed(rows, plans, &waited, &accepted, found);
         self.kin.committed(&self.ears, rows, &accepted, found);
@@ -648,6 +683,11 @@ impl Witness for Checks {
         self.gates.committed(rows, plans, &accepted, found);
         self.notices.committed(&self.ears, (rows, plans), (batch, &accepted), found);
         self.files.committed(rows, plans, (batch, &accepted), found);
+        self.priority.committed((*now, server), (rows, plans), &accepted, found);
+        if !self.past.has_lost {
+            self.waits.committed(&stood, (rows, plans), (batch, &accepted), found);
+            turns::committed(rows, plans, &accepted, found);
+        }
         self.orphans.look(*now, &self.ears, &self.lives, (rows, plans), found);
     }
 
@@ -750,33 +790,5 @@ impl Checks {
         self.voices.put_back(before.fences, &before.granted);
         self.times.put_back(before.latest, before.times);
         self.rows.put_back(before.jobs, before.attempts);
-    }
-}
-
-/// The rows of a batch that are in the database now: those of jobs that had moved are not.
-pub(crate) struct Accepted<'a> {
-    batch: &'a Batch,
-    committed: &'a Committed,
-}
-
-impl<'a> Accepted<'a> {
-    fn job(&self, id: JobId) -> bool {
-        !self.committed.conflicts.contains(&id)
-    }
-
-    fn jobs(&self) -> impl Iterator<Item = &'a JobRow> {
-        self.batch.jobs.iter().map(|write| &write.row).filter(|row| self.job(row.id))
-    }
-
-    fn steps(&self) -> impl Iterator<Item = &'a StepRow> {
-        self.batch.steps.iter().filter(|row| self.job(row.job))
-    }
-
-    fn triggers(&self) -> impl Iterator<Item = &'a TriggerWrite> {
-        self.batch.triggers.iter().filter(|write| !self.committed.triggers_moved.contains(&write.row.id))
-    }
-
-    fn attempts(&self) -> impl Iterator<Item = &'a AttemptRow> {
-        self.batch.attempts.iter().filter(|row| self.job(row.job))
     }
 }

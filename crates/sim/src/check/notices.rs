@@ -25,6 +25,9 @@ use crate::workload::{HookWork, On};
 
 const CHECKER: &str = "notice";
 
+/// The words of a server's configuration have numbers from here on; those of a task are below.
+const OF_SERVER: usize = 512;
+
 /// Of listening: what is left to another server first, a look that failed, a start.
 const SEEN_WITHIN: Duration = Duration::from_secs(10);
 
@@ -45,6 +48,8 @@ type About = (JobId, Option<StepIx>);
 
 #[derive(Debug, Default)]
 pub(crate) struct Notices {
+    /// How many words the servers' own configuration lets follow on each.
+    of_server: usize,
     given: BTreeSet<About>,
     /// How long a step may wait for a worker, and those that were said to have waited for longer.
     queue: Option<Duration>,
@@ -82,7 +87,8 @@ impl Stay {
 
 impl Notices {
     pub(crate) fn new(setup: &Setup) -> Notices {
-        Notices { queue: setup.core.rules.queue_notice, ..Notices::default() }
+        let (queue, of_server) = (setup.core.rules.queue_notice, setup.core.notices.len());
+        Notices { queue, of_server, ..Notices::default() }
     }
 
     pub(super) fn forgot(&mut self) {
@@ -253,11 +259,19 @@ impl Notices {
         let late = self.given.iter().map(|about| (about, late(about.1)));
         let all = late.chain(self.queue_old.iter().map(|about| (about, NoticeKind::QueueOld)));
         for ((job, ix), kind) in all.filter(|_| !self.forgot) {
+            for number in 0..self.of_server {
+                if !post.has(job.notice(kind, *ix, OF_SERVER + number).0) {
+                    found.add(
+                        CHECKER,
+                        format!("of {job}, {ix:?}: word {number} of the server did not follow on its notice"),
+                    );
+                }
+            }
             let (Some(plan), Some(seen)) = (plans.job(rows, *job), rows.job(*job)) else { continue };
             for (number, hook) in plan.hooks.iter().enumerate().filter(|(_, hook)| hook.on == On::Notice) {
                 let id = job.notice(kind, *ix, number);
                 let there = match &hook.work {
-                    HookWork::Word => post.has(id.0),
+                    HookWork::Word | HookWork::Mail => post.has(id.0),
                     HookWork::Job(_) => rows.job(id).is_some(),
                 };
                 if there != seen.hook_of.is_none() {

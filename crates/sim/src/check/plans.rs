@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use engine::JobId;
 
 use super::rows::{Place, Rows};
-use crate::workload::{JobPlan, SchedulePlan, StepPlan};
+use crate::workload::{CallPlan, JobPlan, SchedulePlan, StepPlan};
 
 /// By the task's name, which continuations share, and jobs that were begun by the same step.
 #[derive(Debug, Default)]
@@ -13,17 +13,18 @@ pub(crate) struct Plans {
     by_name: BTreeMap<String, JobPlan>,
     /// Those that are submitted.
     outermost: Vec<String>,
-    /// Those that come by themselves.
+    /// Those that come by themselves, or are called from outside.
     scheduled: Vec<String>,
 }
 
 impl Plans {
-    pub(crate) fn new(plans: &[JobPlan], schedules: &[SchedulePlan]) -> Plans {
-        let all = plans.iter().flat_map(JobPlan::with_children).chain(schedules.iter().map(|schedule| &schedule.job));
+    pub(crate) fn new(plans: &[JobPlan], schedules: &[SchedulePlan], calls: &[CallPlan]) -> Plans {
+        let others = || schedules.iter().map(|schedule| &schedule.job).chain(calls.iter().map(|call| &call.job));
+        let all = plans.iter().flat_map(JobPlan::with_children).chain(others());
         Plans {
             by_name: all.map(|plan| (plan.name.clone(), plan.clone())).collect(),
             outermost: plans.iter().map(|plan| plan.name.clone()).collect(),
-            scheduled: schedules.iter().map(|schedule| schedule.job.name.clone()).collect(),
+            scheduled: others().map(|job| job.name.clone()).collect(),
         }
     }
 

@@ -70,7 +70,7 @@ impl Post {
             };
             let (there, what) = match &hook.work {
                 HookWork::Job(_) => (rows.job(hook_id).is_some(), "a job"),
-                HookWork::Word => {
+                HookWork::Word | HookWork::Mail => {
                     let delivered = reader.outbox(hook_id.0).ok().flatten().map(|row| row.delivered_at.is_some());
                     let arrived = self.arrived.contains_key(&hook_id.0);
                     if delivered == Some(true) && !arrived {

@@ -10,6 +10,7 @@ use store::rows::{AttemptRow, EventRow, JobRow, ServerId, StepRow};
 
 use super::Accepted;
 use crate::model::Reason;
+use crate::workload::PEOPLE;
 
 /// A step of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,6 +58,8 @@ pub(crate) struct JobSeen {
     pub strays: bool,
     /// By its server's clock.
     pub created_at: Time,
+    /// Who submitted it, if it is one of the people.
+    pub submitter: &'static str,
     pub input: String,
     pub error_code: Option<&'static str>,
     pub error_step: Option<String>,
@@ -109,6 +112,11 @@ pub(crate) struct AttemptSeen {
 }
 
 impl JobSeen {
+    /// It failed for its concurrency group, before anything of it began; not for that of one that a step of it began.
+    pub(crate) fn was_turned_away(&self) -> bool {
+        self.is_final && is_turned_away(self.error_code, self.error_step.as_deref())
+    }
+
     /// How many orders to stop stand: for the job, and for each step.
     pub(crate) fn orders_to_stop(&self) -> usize {
         let told = self.steps.values().filter(|step| step.state == "cancelling").count();
@@ -181,6 +189,12 @@ impl Rows {
     pub(crate) fn root(&self, job: JobId) -> JobId {
         let first = self.job(job).and_then(|seen| self.firsts.get(&self.origin(seen.parent?))).copied();
         first.or_else(|| self.roots.get(&job).copied()).unwrap_or(job)
+    }
+
+    /// The jobs that wait for this one's end, near and far.
+    pub(crate) fn ancestors(&self, job: JobId) -> Vec<JobId> {
+        let parent = |id: &JobId| self.job(*id)?.parent.map(|parent| parent.job);
+        std::iter::successors(Some(job), parent).skip(1).collect()
     }
 
     /// The job that nobody began, for which this one is.
@@ -300,6 +314,7 @@ impl Rows {
             admitted: row.admitted_at.is_some(),
             strays: row.strays,
             created_at: row.created_at,
+            submitter: PEOPLE.into_iter().find(|person| *person == row.submitted_by).unwrap_or_default(),
             input: row.input.clone(),
             error_code: row.error_code,
             error_step: row.error_step.clone(),
@@ -386,6 +401,11 @@ impl Rows {
         };
         self.attempts.insert(row.id, seen);
     }
+}
+
+/// How a job ends that its concurrency group does not take.
+pub(super) fn is_turned_away(code: Option<&str>, step: Option<&str>) -> bool {
+    matches!((code, step), (Some("group_full" | "group_deadlock"), None))
 }
 
 /// Values as they were, and nothing where there was none.

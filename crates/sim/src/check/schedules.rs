@@ -14,9 +14,12 @@ use store::{Batch, TriggerWrite};
 use super::ears::Ears;
 use super::rows::Rows;
 use super::{Accepted, Findings};
-use crate::workload::SchedulePlan;
+use crate::workload::{GroupPlan, SchedulePlan, WhenFull};
 
 const CHECKER: &str = "schedule";
+
+/// How the row says that a job was not made since its concurrency group takes nobody.
+const GROUP_FULL: &str = "concurrency group";
 
 /// Whatever is later than this was missed; the product's own bound.
 const MISSED_AFTER: Duration = Duration::from_secs(60);
@@ -30,6 +33,7 @@ const ASIDE_MAX: Duration = Duration::from_secs(125);
 #[derive(Debug, Default)]
 pub(crate) struct Schedules {
     plans: BTreeMap<String, SchedulePlan>,
+    others: bool,
     /// As of the last commit that wrote them.
     rows: BTreeMap<String, TriggerRow>,
     /// Since how much listening each is overdue.
@@ -41,9 +45,10 @@ pub(crate) struct Schedules {
 }
 
 impl Schedules {
-    pub(crate) fn new(plans: &[SchedulePlan]) -> Schedules {
+    /// `others`: there are triggers that have no times.
+    pub(crate) fn new(plans: &[SchedulePlan], others: bool) -> Schedules {
         let plans = plans.iter().map(|plan| (plan.trigger(), plan.clone())).collect();
-        Schedules { plans, ..Schedules::default() }
+        Schedules { plans, others, ..Schedules::default() }
     }
 
     pub(crate) fn end(&mut self) {
@@ -56,13 +61,15 @@ impl Schedules {
         ears: &Ears,
         rows: &Rows,
         (batch, accepted): (&Batch, &Accepted<'_>),
+        is_full: impl Fn(&GroupPlan) -> bool,
         found: &mut Findings,
     ) {
-        if self.plans.is_empty() {
+        if self.plans.is_empty() && !self.others {
             return;
         }
         for row in accepted.jobs().filter(|row| rows.job(row.id).is_none()) {
-            let Some(trigger) = row.submitted_by.strip_prefix("trigger:") else { continue };
+            let trigger = row.submitted_by.strip_prefix("trigger:").filter(|id| self.plans.contains_key(*id));
+            let Some(trigger) = trigger else { continue };
             let is_its = |write: &&TriggerWrite| write.row.id == trigger && write.jobs.contains(&row.id);
             if !accepted.triggers().any(|write| is_its(&write)) {
                 let job = row.id;
@@ -75,7 +82,9 @@ impl Schedules {
             if let (Some(before), Some(plan)) = (before, self.plans.get(id)) {
                 let refused = self.refused.get(id).is_some_and(|until| ears.listened() <= *until);
                 let made = accepted.jobs().filter(|row| write.jobs.contains(&row.id)).count() as u64;
-                let moved = Moved { plan, before: &before, write, made, now: batch.now, refused };
+                let full =
+                    plan.job.group.as_ref().is_some_and(|group| group.when_full == WhenFull::Reject && is_full(group));
+                let moved = Moved { plan, before: &before, write, made, now: batch.now, refused, full };
                 if let Err(what) = moved.look() {
                     found.add(CHECKER, format!("{id}: {what}"));
                 }
@@ -133,6 +142,8 @@ struct Moved<'a> {
     now: Time,
     /// Its job could not be written not long ago.
     refused: bool,
+    /// Nor is it to be made while its concurrency group is full, and that was.
+    full: bool,
 }
 
 impl Moved<'_> {
@@ -174,6 +185,10 @@ impl Moved<'_> {
         let spoiled = self.refused && self.write.row.last_error.is_some();
         match made {
             0 if spoiled => return Ok(()),
+            0 if self.full && self.is_turned_away() => return Ok(()),
+            0 if self.is_turned_away() => {
+                return Err("its concurrency group is said to be full, and has room".to_owned());
+            }
             0 if self.plan.once => return Err(format!("{passed} times are over, and nothing makes up for them")),
             // A time that passes while it rests is missed at once.
             0 if late <= MISSED_AFTER && self.plan.rest.is_none() => {
@@ -190,6 +205,10 @@ impl Moved<'_> {
             return Err(format!("{passed} times are over with {made} jobs, and {counted} count as missed"));
         }
         self.is_noticed(counted > 0 && !(made == 1 && self.plan.once))
+    }
+
+    fn is_turned_away(&self) -> bool {
+        self.write.row.last_error.as_ref().is_some_and(|error| error.starts_with(GROUP_FULL))
     }
 
     /// What passed for good is said with it, and nothing else is.

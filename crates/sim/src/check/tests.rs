@@ -11,6 +11,7 @@ use store::{Batch, Committed, JobWrite};
 use uuid::Uuid;
 
 mod asked;
+mod calls;
 mod departed;
 mod files;
 mod groups;
@@ -18,7 +19,10 @@ mod heard;
 mod kin;
 mod leases;
 mod notices;
+mod priority;
 mod restored;
+mod turns;
+mod waits;
 
 use super::{Checks, HostCensus};
 use crate::database::Witness;
@@ -41,22 +45,17 @@ struct Scene {
 
 impl Scene {
     fn new(change: impl FnOnce(&mut StepPlan)) -> Scene {
+        Scene::first(change, "queued")
+    }
+
+    /// Whose step was first seen in this state.
+    fn first(change: impl FnOnce(&mut StepPlan), state: &'static str) -> Scene {
         let mut step = plan();
         change(&mut step);
-        let job = JobPlan {
-            at: SECOND,
-            name: "job-0".to_owned(),
-            timeout: None,
-            expires: None,
-            priority: 0,
-            steps: vec![step],
-            expect: None,
-            hooks: Vec::new(),
-            group: None,
-        };
+        let job = JobPlan { at: SECOND, ..JobPlan::plain("job-0", vec![step]) };
         let checks = Checks::new(&Setup::of(1), &[job]);
         let mut scene = Scene { checks, now: SECOND, version: 0, job: "pending", step: "pending" };
-        scene.turn("queued", |_| {});
+        scene.turn(state, |_| {});
         scene
     }
 
@@ -144,7 +143,7 @@ impl Scene {
             definition: [0; 32],
             input: String::new(),
             priority: 0,
-            submitted_by: String::new(),
+            submitted_by: "ann".to_owned(),
             created_at: Time(0),
             started_at: None,
             ended_at: None,
@@ -213,7 +212,7 @@ fn plan() -> StepPlan {
 }
 
 fn retry(attempts: u32, on: &[&'static str]) -> Option<RetryPlan> {
-    Some(RetryPlan { attempts, on: on.to_vec(), delay: SECOND })
+    Some(RetryPlan::of(attempts, on.to_vec(), SECOND))
 }
 
 fn is_final(state: &str) -> bool {

@@ -159,7 +159,7 @@ impl Script {
     pub const DUE_AT: Duration = Duration::from_secs(400);
 
     pub fn new() -> Script {
-        let job = JobPlan { at: SUBMITTED_AT, ..plain_job("task", plain_step()) };
+        let job = JobPlan { at: SUBMITTED_AT, ..JobPlan::plain("task", vec![plain_step()]) };
         Script {
             config: String::new(),
             servers: 1,
@@ -210,7 +210,7 @@ impl Script {
     pub fn items(self, count: usize, watched: u32) -> Script {
         let mut script = self.step(|step| {
             let Kind::Work(behaviour) = step.kind else { return };
-            step.fan = Some(FanPlan { items: vec![behaviour; count], max_parallel: Some(1), fail_fast: false });
+            step.fan = Some(FanPlan { max_parallel: Some(1), ..FanPlan::over(vec![behaviour; count]) });
         });
         script.watched = Some(watched);
         script
@@ -221,14 +221,15 @@ impl Script {
     pub fn child(self) -> Script {
         self.step(|step| {
             let doing = StepPlan { retry: None, ..step.clone() };
-            step.child = Some(Box::new(ChildPlan { job: plain_job("child", doing), given: 0 }));
+            let job = JobPlan::plain("child", vec![doing]);
+            step.child = Some(Box::new(ChildPlan { job, given: 0 }));
         })
     }
 
     /// A job of one step, which takes so long, follows on its end.
     #[must_use]
     pub fn followed_by_job(self, on: On, takes: Duration) -> Script {
-        let follows = plain_job("page", brief_step("page", takes));
+        let follows = JobPlan::plain("page", vec![brief_step("page", takes)]);
         self.job(|job| job.hooks.push(HookPlan { on, work: HookWork::Job(Box::new(follows)) }))
     }
 
@@ -394,20 +395,6 @@ impl Default for Script {
 
 fn plain_host(slots: u32) -> HostSetup {
     HostSetup { tags: vec!["script".to_owned()], slots, no_reconnect: false, ephemeral: false, lacks: Vec::new() }
-}
-
-fn plain_job(name: &str, step: StepPlan) -> JobPlan {
-    JobPlan {
-        at: Duration::ZERO,
-        name: name.to_owned(),
-        timeout: None,
-        expires: None,
-        priority: 0,
-        steps: vec![step],
-        expect: None,
-        hooks: Vec::new(),
-        group: None,
-    }
 }
 
 fn brief_step(name: &str, takes: Duration) -> StepPlan {

@@ -77,6 +77,8 @@ impl World {
         let gated = self.checks.lock().expect("no checker panics").has_gate(job, step);
         // Who submitted it may be one who must not say yes.
         let one = if gated { self.users.doubts.pick(&PEOPLE[1..]).copied() } else { None }.unwrap_or(SUBMITTER);
+        let is_its = self.checks.lock().expect("no checker panics").is_submitted_by(job, one);
+        let one = if is_its { SUBMITTER } else { one };
         if self.users.doubts.chance(REJECTED) {
             return self.reject(server, job, step, one);
         }

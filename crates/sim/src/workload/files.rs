@@ -43,7 +43,7 @@ impl JobPlan {
 
 impl StepPlan {
     /// One program does it, once.
-    fn is_plain(&self) -> bool {
+    pub(super) fn is_plain(&self) -> bool {
         matches!(self.kind, Kind::Work(_)) && self.fan.is_none() && self.child.is_none()
     }
 

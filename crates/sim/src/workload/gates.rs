@@ -12,7 +12,7 @@ use super::{JobPlan, Kind, StepPlan, roll_time};
 use crate::dice::Dice;
 use crate::millis;
 
-/// Who submits everything.
+/// Who submits everything, where nothing else is said.
 pub(crate) const SUBMITTER: &str = "ann";
 
 /// Those who can say yes, enough for every gate.
@@ -54,9 +54,9 @@ impl StepPlan {
     }
 
     /// Whether enough of those who may have said yes.
-    pub(crate) fn is_approved(&self, by: &BTreeSet<&str>) -> bool {
+    pub(crate) fn is_approved(&self, by: &BTreeSet<&str>, submitter: &str) -> bool {
         let own = self.gate.as_ref().is_none_or(|gate| gate.allow_submitter);
-        let counted = by.iter().filter(|person| own || **person != SUBMITTER).count();
+        let counted = by.iter().filter(|person| own || **person != submitter).count();
         counted >= self.reviewers() as usize
     }
 

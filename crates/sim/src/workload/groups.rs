@@ -1,4 +1,5 @@
-//! Concurrency groups: some jobs share one, and only so many of them run at once.
+//! Concurrency groups: some jobs share one, and only so many of them run at once. So do, by dice of their own, some that steps
+//! begin, and some that start by themselves.
 
 use std::fmt::Write as _;
 
@@ -25,6 +26,11 @@ pub enum WhenFull {
     Reject,
     CancelOldest,
 }
+
+/// Their names and limits.
+const GROUPS: [(&str, u32); 2] = [("ga", 1), ("gb", 2)];
+
+const OTHERS: [WhenFull; 3] = [WhenFull::Queue, WhenFull::Reject, WhenFull::CancelOldest];
 
 impl WhenFull {
     fn word(self) -> &'static str {
@@ -59,7 +65,7 @@ impl JobPlan {
 
     fn share_groups(jobs: &mut [JobPlan], dice: &mut Dice) {
         for job in jobs {
-            let group = if dice.chance(0.6) { ("ga", 1) } else { ("gb", 2) };
+            let group = if dice.chance(0.6) { GROUPS[0] } else { GROUPS[1] };
             if dice.chance(0.4) {
                 job.join(group.0, group.1, WhenFull::Queue);
             }
@@ -72,9 +78,42 @@ impl JobPlan {
             return;
         }
         for group in jobs.iter_mut().filter_map(|job| job.group.as_mut()) {
-            let others = [WhenFull::Queue, WhenFull::Reject, WhenFull::CancelOldest];
-            group.when_full = *dice.pick(&others).unwrap_or(&WhenFull::Queue);
+            group.when_full = *dice.pick(&OTHERS).unwrap_or(&WhenFull::Queue);
         }
+    }
+
+    /// Where jobs have groups, some of those that their steps begin have one too: often enough the one that their own job is in.
+    pub(super) fn roll_groups_of_children(jobs: &mut [JobPlan], dice: &mut Dice) {
+        if jobs.iter().all(|job| job.group.is_none()) || !dice.chance(0.6) {
+            return;
+        }
+        let others = if dice.chance(0.5) { OTHERS.as_slice() } else { &OTHERS[..1] };
+        jobs.iter_mut().for_each(|job| job.let_children_join(others, dice));
+    }
+
+    fn let_children_join(&mut self, when_full: &[WhenFull], dice: &mut Dice) {
+        for child in self.steps.iter_mut().filter_map(|step| step.child.as_mut()) {
+            let chosen = (dice.chance(0.5), dice.pick(&GROUPS).copied(), dice.pick(when_full).copied());
+            if let (true, Some((name, limit)), Some(when_full)) = chosen {
+                child.job.join(name, limit, when_full);
+            }
+            child.job.let_children_join(when_full, dice);
+        }
+    }
+
+    /// For one that starts by itself.
+    pub(super) fn roll_group_of_schedule(&mut self, dice: &mut Dice) {
+        let chosen = (dice.chance(0.4), dice.pick(&GROUPS).copied(), dice.pick(&OTHERS).copied());
+        if let (true, Some((name, limit)), Some(when_full)) = chosen {
+            self.join(name, limit, when_full);
+        }
+    }
+
+    /// Neither it nor what its steps begin.
+    #[cfg(feature = "planted")]
+    pub(crate) fn leave_groups(&mut self) {
+        self.group = None;
+        self.steps.iter_mut().filter_map(|step| step.child.as_mut()).for_each(|child| child.job.leave_groups());
     }
 
     /// Not where the job's own clock or the end of others decides more than its steps: what the model expects of those is

@@ -1,7 +1,6 @@
 //! What follows on a job's end.
 
 use std::fmt::Write as _;
-use std::time::Duration;
 
 use engine::definition::Occasion;
 use serde::{Deserialize, Serialize};
@@ -31,6 +30,7 @@ pub enum On {
 pub enum HookWork {
     Job(Box<JobPlan>),
     Word,
+    Mail,
 }
 
 impl On {
@@ -80,23 +80,25 @@ impl JobPlan {
         let behaviour = Behaviour::roll(dice);
         let takes = behaviour.takes.min(LONGEST_ITEM);
         let step = StepPlan { waits_for_worker: true, ..StepPlan::plain("s0", Behaviour { takes, ..behaviour }) };
-        let mut job = JobPlan {
-            at: Duration::ZERO,
-            name: format!("{}-h{number}", self.name),
-            timeout: None,
-            expires: None,
-            priority: 0,
-            steps: vec![step],
-            expect: None,
-            hooks: Vec::new(),
-            group: None,
-        };
+        let mut job = JobPlan::plain(&format!("{}-h{number}", self.name), vec![step]);
         if levels > 0 {
             job.roll_children(dice, 0);
             job.roll_hooks(dice, levels - 1);
         }
         debug_assert!(job.steps.iter().all(|step| matches!(step.kind, Kind::Work(_))));
         job
+    }
+
+    /// Lets some words go by mail, of this job and of all that it begins or that follows on it.
+    pub(super) fn roll_mails(&mut self, dice: &mut Dice) {
+        for hook in &mut self.hooks {
+            match &mut hook.work {
+                HookWork::Job(job) => job.roll_mails(dice),
+                work if dice.chance(0.3) => *work = HookWork::Mail,
+                HookWork::Word | HookWork::Mail => {}
+            }
+        }
+        self.steps.iter_mut().filter_map(|step| step.child.as_mut()).for_each(|child| child.job.roll_mails(dice));
     }
 
     pub(super) fn write_hooks(&self, text: &mut String) {
@@ -112,6 +114,7 @@ impl JobPlan {
     fn hook_text(&self, hook: &HookPlan) -> String {
         match &hook.work {
             HookWork::Word => format!("{{ webhook: \"http://outside/{}\" }}", self.name),
+            HookWork::Mail => format!("{{ mail: \"{}@outside.example\" }}", self.name),
             HookWork::Job(job) => format!("{{ task: {}, with: {{ n: 7 }} }}", job.name),
         }
     }
@@ -120,7 +123,7 @@ impl JobPlan {
     pub(super) fn following(&self) -> impl Iterator<Item = &JobPlan> {
         self.hooks.iter().filter_map(|hook| match &hook.work {
             HookWork::Job(job) => Some(&**job),
-            HookWork::Word => None,
+            HookWork::Word | HookWork::Mail => None,
         })
     }
 }

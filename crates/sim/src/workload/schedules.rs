@@ -13,7 +13,7 @@ use crate::dice::Dice;
 use crate::millis;
 use crate::servers::DAWN;
 
-use super::{Behaviour, JobPlan, StepPlan};
+use super::{Behaviour, CallPlan, JobPlan, StepPlan};
 
 /// A small job that comes every few minutes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -39,7 +39,7 @@ pub struct Rest {
 }
 
 impl Rest {
-    fn roll(dice: &mut Dice) -> Rest {
+    pub(super) fn roll(dice: &mut Dice) -> Rest {
         let from = millis::whole(dice.duration(Duration::ZERO, RESTS_FROM_MAX));
         Rest { from, until: from + millis::whole(dice.duration(SHORTEST, REST_MAX)) }
     }
@@ -54,29 +54,19 @@ impl SchedulePlan {
     /// At least one.
     pub fn roll_some(seed: u64) -> Vec<SchedulePlan> {
         let (mut dice, mut rests) = (Dice::new(seed, "schedules"), Dice::new(seed, "rests"));
+        let mut groups = Dice::new(seed, "groups of schedules");
         let count = dice.between(1, 3);
         let roll = |number| {
             let rest = if rests.chance(0.5) { Some(Rest::roll(&mut rests)) } else { None };
-            SchedulePlan { rest, ..SchedulePlan::roll(number, &mut dice) }
+            let mut plan = SchedulePlan { rest, ..SchedulePlan::roll(number, &mut dice) };
+            plan.job.roll_group_of_schedule(&mut groups);
+            plan
         };
         (0..count).map(roll).collect()
     }
 
     fn roll(number: u64, dice: &mut Dice) -> SchedulePlan {
-        let behaviour = Behaviour { takes: millis::whole(dice.duration(SHORTEST, LONGEST)), ..Behaviour::roll(dice) };
-        let mut step = StepPlan::plain("s0", behaviour);
-        step.effects = dice.pick(&["none", "idempotent", "writes"]).unwrap_or(&"writes");
-        let job = JobPlan {
-            at: Duration::ZERO,
-            name: format!("sched-{number}"),
-            timeout: None,
-            expires: None,
-            priority: 0,
-            steps: vec![step],
-            expect: None,
-            hooks: Vec::new(),
-            group: None,
-        };
+        let job = JobPlan::plain(&format!("sched-{number}"), vec![small_step(dice)]);
         SchedulePlan {
             job,
             minutes: *dice.pick(&[2, 3, 5, 10, 15]).unwrap_or(&5),
@@ -99,6 +89,14 @@ impl SchedulePlan {
     }
 }
 
+/// Over in some seconds.
+pub(super) fn small_step(dice: &mut Dice) -> StepPlan {
+    let behaviour = Behaviour { takes: millis::whole(dice.duration(SHORTEST, LONGEST)), ..Behaviour::roll(dice) };
+    let mut step = StepPlan::plain("s0", behaviour);
+    step.effects = dice.pick(&["none", "idempotent", "writes"]).unwrap_or(&"writes");
+    step
+}
+
 const SHORTEST: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(20);
 
@@ -110,15 +108,16 @@ const REST_MAX: Duration = Duration::from_secs(15 * 60);
 const JITTER_MAX: Duration = Duration::from_secs(60);
 
 /// What servers know of these, by the way on which tasks come to them.
-pub(crate) fn book(plans: &[SchedulePlan]) -> Arc<Book> {
-    let row = |plan: &SchedulePlan| TaskRow {
-        name: plan.job.name.clone(),
-        source: plan.text(),
+pub(crate) fn book(plans: &[SchedulePlan], calls: &[CallPlan]) -> Arc<Book> {
+    let row = |(job, source): (&JobPlan, String)| TaskRow {
+        name: job.name.clone(),
+        source,
         pushed_at: DAWN,
         pushed_by: super::SUBMITTER.to_owned(),
     };
-    let rows: Vec<TaskRow> = plans.iter().map(row).collect();
+    let scheduled = plans.iter().map(|plan| (&plan.job, plan.text()));
+    let rows: Vec<TaskRow> = scheduled.chain(calls.iter().map(|call| (&call.job, call.text()))).map(row).collect();
     let book = TaskRegistry::new(DefinitionSettings::default(), None, &rows, DAWN).book();
-    assert_eq!(book.iter().count(), plans.len(), "the world made a bad task");
+    assert_eq!(book.iter().count(), rows.len(), "the world made a bad task");
     book
 }

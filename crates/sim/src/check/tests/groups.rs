@@ -1,11 +1,12 @@
 //! Jobs of one concurrency group, and what one more does to them.
 
+use engine::job::Parent;
 use engine::{JobId, Time};
 use store::rows::{EventRow, JobRow};
 use store::{Batch, JobWrite};
 use uuid::Uuid;
 
-use super::{Checks, JobPlan, SECOND, Scene, Setup, plan};
+use super::{Checks, JobPlan, SECOND, STEP, Scene, Setup, event, plan};
 use crate::workload::{GroupPlan, WhenFull};
 
 const LIMIT: u32 = 2;
@@ -14,14 +15,8 @@ const LIMIT: u32 = 2;
 fn group(when_full: WhenFull) -> Scene {
     let job = |number: u128| JobPlan {
         at: SECOND,
-        name: format!("job-{number}"),
-        timeout: None,
-        expires: None,
-        priority: 0,
-        steps: vec![plan()],
-        expect: None,
-        hooks: Vec::new(),
         group: Some(GroupPlan { name: "ga".to_owned(), limit: LIMIT, when_full }),
+        ..JobPlan::plain(&format!("job-{number}"), vec![plan()])
     };
     let plans: Vec<JobPlan> = (0..4).map(job).collect();
     let setup = Setup { servers: 1, ..Setup::of(1) };
@@ -77,6 +72,48 @@ fn a_full_group_takes_nobody() {
     scene.joins(0, &[]).joins(1, &[]).checks.turned_away(2);
     scene.is_well();
     scene.joins(2, &[]).is_found("group", "is full, and job");
+}
+
+/// A job that the first one began, and that its group is said not to take.
+impl Scene {
+    fn child_turned_away(&mut self, number: u64, code: &'static str) -> &mut Scene {
+        let over = JobRow {
+            state: "failed",
+            parent: Some(Parent { job: id(0), step: STEP }),
+            error_code: Some(code),
+            owner: None,
+            check_at: None,
+            action: None,
+            ..self.member_row(number)
+        };
+        let mut batch = Batch { now: self.time(), ..Batch::default() };
+        batch.events.push(EventRow { job: over.id, ..event(None, "job", "pending", "failed") });
+        batch.jobs.push(JobWrite { row: over, expected: None });
+        self.commit(&batch)
+    }
+
+    /// What is said of groups; the rest of these histories is nobody's.
+    fn said_of_groups(&self) -> Vec<String> {
+        let of_groups = self.checks.findings().iter().filter(|finding| finding.checker == "group");
+        of_groups.map(|finding| finding.what.clone()).collect()
+    }
+}
+
+#[test]
+fn a_child_that_its_group_takes_and_turns_away() {
+    let mut scene = group(WhenFull::Reject);
+    scene.joins(0, &[]).joins(1, &[]).child_turned_away(2, "group_full");
+    assert_eq!(scene.said_of_groups(), [""; 0]);
+    let mut scene = group(WhenFull::Reject);
+    scene.joins(0, &[]).child_turned_away(2, "group_full");
+    assert!(scene.said_of_groups()[0].contains("which has room"), "{:?}", scene.said_of_groups());
+    let mut scene = group(WhenFull::Queue);
+    scene.joins(0, &[]).joins(1, &[]).child_turned_away(2, "group_full");
+    assert!(scene.said_of_groups()[0].contains("that it would wait for"), "{:?}", scene.said_of_groups());
+    // Nobody that it waits for has a slot.
+    let mut scene = group(WhenFull::Queue);
+    scene.joins(0, &[]).child_turned_away(2, "group_deadlock");
+    assert!(scene.said_of_groups()[0].contains("there are none"), "{:?}", scene.said_of_groups());
 }
 
 #[test]

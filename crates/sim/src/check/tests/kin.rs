@@ -5,23 +5,13 @@ use engine::job::Parent;
 use store::rows::JobRow;
 use store::{Batch, JobWrite};
 
-use super::{JOB, MINUTE, STEP, Scene, plan, retry};
+use super::{JOB, MINUTE, SECOND, STEP, Scene, plan, retry};
 use crate::workload::{ChildPlan, JobPlan, StepPlan};
 
 /// A step that a job of one step does, which is given a 7.
 fn waiting(change: impl FnOnce(&mut StepPlan)) -> Scene {
     Scene::new(|step| {
-        let job = JobPlan {
-            at: MINUTE,
-            name: "job-0-s0".to_owned(),
-            timeout: None,
-            expires: None,
-            priority: 0,
-            steps: vec![plan()],
-            expect: None,
-            hooks: Vec::new(),
-            group: None,
-        };
+        let job = JobPlan { at: MINUTE, ..JobPlan::plain("job-0-s0", vec![plan()]) };
         step.child = Some(Box::new(ChildPlan { job, given: 7 }));
         change(step);
     })
@@ -65,8 +55,8 @@ impl Scene {
 #[test]
 fn a_job_that_comes_and_goes_with_its_step_is_well() {
     let mut scene = waiting(|step| step.retry = retry(2, &["failure"]));
-    scene.begins(1).child_ends(1, "failed", "waiting").begins(2).child_ends(2, "success", "success");
-    scene.is_well();
+    scene.begins(1).child_ends(1, "failed", "waiting").after(SECOND);
+    scene.begins(2).child_ends(2, "success", "success").is_well();
 }
 
 #[test]

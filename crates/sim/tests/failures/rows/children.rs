@@ -32,7 +32,7 @@ pub(crate) fn rows() -> Vec<Row> {
             "child-machine-lost-retry",
             "the same, and the step has `retry: { attempts: 2, on: [worker_lost] }`",
             machine_lost().hosts(2).step(|step| {
-                step.retry = Some(RetryPlan { attempts: 2, on: vec!["worker_lost"], delay: secs(1) });
+                step.retry = Some(RetryPlan::of(2, vec!["worker_lost"], secs(1)));
             }),
         )
         .rule("no second job beside what may still run of the first"),

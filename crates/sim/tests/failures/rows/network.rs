@@ -77,7 +77,7 @@ fn long() -> Vec<Row> {
         Row::new(
             "network-cut-retry",
             "cut for 300 s; the step `writes` and has `retry: { attempts: 2, on: [worker_lost], delay: 5s, jitter: true }`, and another worker",
-            long().hosts(2).step(|step| step.retry = Some(RetryPlan { attempts: 2, on: vec!["worker_lost"], delay: secs(5) })),
+            long().hosts(2).step(|step| step.retry = Some(RetryPlan::of(2, vec!["worker_lost"], secs(5)))),
         )
         .rule("the policy, which makes the step end with its lease"),
         Row::new("network-mass-cut", "six of six workers are cut off at once for 300 s; the step `writes`", returns(running().hosts(6).fault(FaultKind::MassCut { time: LONG }), LONG))

@@ -93,5 +93,5 @@ fn fails(script: Script) -> Script {
 }
 
 fn retry(on: Vec<&'static str>) -> RetryPlan {
-    RetryPlan { attempts: 2, on, delay: secs(5) }
+    RetryPlan::of(2, on, secs(5))
 }

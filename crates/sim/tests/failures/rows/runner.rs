@@ -112,5 +112,5 @@ fn thrice() -> Script {
 }
 
 fn worker_lost() -> RetryPlan {
-    RetryPlan { attempts: 2, on: vec!["worker_lost"], delay: secs(5) }
+    RetryPlan::of(2, vec!["worker_lost"], secs(5))
 }

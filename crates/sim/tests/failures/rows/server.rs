@@ -93,7 +93,7 @@ fn stages() -> Vec<Row> {
 
 /// The step has failed once, its worker knows that it is known, and it is to be tried again.
 fn waiting() -> Script {
-    let retry = RetryPlan { attempts: 2, on: vec!["failure"], delay: secs(120) };
+    let retry = RetryPlan::of(2, vec!["failure"], secs(120));
     Script::new()
         .at(Moment::State(StateName::Waiting))
         .after(secs(5))
