@@ -166,8 +166,13 @@ pub struct Refusal {
 pub fn why(job: &Job, roster: &dyn Roster, clocks: &Clocks) -> Why {
     let expired = |step: &Step| step.error.as_ref().is_some_and(|error| error.kind == FailureKind::Expired);
     let view = View { job, roster, now: clocks.now, clocks: *clocks, expired: job.steps.iter().any(expired) };
-    let steps: Vec<StepWhy> = (0..job.steps.len()).map(|index| view.step(StepIx::of(index))).collect();
-    Why { summary: view.summary(&steps), steps }
+    let mut steps: Vec<StepWhy> = (0..job.steps.len()).map(|index| view.step(StepIx::of(index))).collect();
+    let summary = view.summary(&steps);
+    // That is for who looks closer.
+    for (index, step) in steps.iter_mut().enumerate() {
+        step.reason += &view.hold_expires(StepIx::of(index));
+    }
+    Why { summary, steps }
 }
 
 /// What the explanations are drawn from.

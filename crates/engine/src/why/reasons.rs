@@ -359,10 +359,15 @@ impl View<'_> {
             let by: Vec<&str> = held.approvals.iter().map(|approval| approval.by.as_str()).collect();
             text += &format!("; approved by {}", by.join(", "));
         }
-        if let Some(at) = held.expires_at {
-            text += &format!("; the hold expires {}", until(at, self.now));
-        }
         text
+    }
+
+    /// It may be further off than the next look.
+    pub(super) fn hold_expires(&self, ix: StepIx) -> String {
+        match &self.job.step(ix).state {
+            State::Held(Held { expires_at: Some(at), .. }) => format!("; the hold expires {}", until(*at, self.now)),
+            _ => String::new(),
+        }
     }
 
     fn waiting(&self, def: &StepDef, step: &Step, waiting: &Waiting) -> String {

@@ -438,11 +438,21 @@ fn held() {
         "a[approve hold:1h]",
         "pass 5m",
         expect![[r#"
-            Only a person can move the job on, 1 step: 1 held. Step `a`: has waited 5m for approval; the hold expires in 55m.
-            a is held; owner: a person; seen: never
-              has waited 5m for approval; the hold expires in 55m
-              at 3600s: cancel it: nobody approved it in time
-        "#]],
+        Only a person can move the job on, 1 step: 1 held. Step `a`: has waited 5m for approval.
+        a is held; owner: a person; seen: never
+          has waited 5m for approval; the hold expires in 55m
+          at 3600s: cancel it: nobody approved it in time
+    "#]],
+    );
+    check(
+        "a[approve hold:24h]",
+        "pass 5m",
+        expect![[r#"
+        Only a person can move the job on, 1 step: 1 held. Step `a`: has waited 5m for approval.
+        a is held; owner: a person; seen: never
+          has waited 5m for approval; the hold expires in 23h 55m
+          at 3600s: look again
+    "#]],
     );
 }
 
