@@ -399,7 +399,7 @@ impl<S: Store> Core<S> {
     /// A call made a job: the trigger's row says so. False if it is paused.
     pub(super) fn called(&mut self, id: &str, job: JobId, round: &mut Round) -> Result<bool, StoreError> {
         let Some((base, row)) = self.trigger_now(id, round)? else { return Ok(true) };
-        if row.paused_at.is_some() {
+        if row.paused_at.is_some() && !planted::is(Bug::CalledAtRest) {
             return Ok(false);
         }
         let row = TriggerRow { last_at: Some(round.now), last_job: Some(job), last_error: None, ..row };
