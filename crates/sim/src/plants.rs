@@ -12,7 +12,7 @@ use crate::check::Finding;
 use crate::faults;
 use crate::setup::{RetentionPlan, Scale, Setup};
 use crate::story::Story;
-use crate::workload::{Behaviour, CleanPlan, Kind, SchedulePlan, StepPlan, WhenFull};
+use crate::workload::{Behaviour, CallPlan, CleanPlan, Kind, SchedulePlan, StepPlan, WhenFull};
 
 /// For each bug the seed that showed it first, and the checker that saw it, one line each; written by `sim --planted all
 /// --write`.
@@ -79,10 +79,18 @@ pub fn provoking(bug: Bug, seed: u64) -> Case {
     let schedules = if schedules { SchedulePlan::roll_some(seed) } else { Vec::new() };
     let retention = retention.then(|| RetentionPlan::roll_some(seed));
     let mut case = Case { faults, schedules, retention, ..Case::scaled(seed, scale) };
+    if bug == Bug::CalledAtRest {
+        case.calls = CallPlan::roll_some(seed, &Setup::scaled(seed, scale));
+    }
+    case.tells |= bug == Bug::ServerTellsNobody;
     for (number, job) in case.jobs.iter_mut().enumerate() {
-        job.group = None;
-        if let Some((limit, when_full)) = groups.filter(|_| number.is_multiple_of(3)) {
+        job.leave_groups();
+        if let Some((limit, when_full)) = groups.filter(|_| number.is_multiple_of(3) || bug == Bug::DeadlockStands) {
             job.join("ga", limit, when_full);
+        }
+        let children = job.steps.iter_mut().filter_map(|step| step.child.as_mut());
+        for child in children.filter(|_| bug == Bug::DeadlockStands) {
+            child.job.join("ga", 1, WhenFull::Queue);
         }
     }
     match work {
@@ -168,6 +176,8 @@ const fn long(faults: &'static [&'static str]) -> Provocation {
 fn provocation(bug: Bug) -> Provocation {
     match bug {
         Bug::MissedRunNeverHappens => Provocation { schedules: true, ..plain(&["kill-server"]) },
+        Bug::PriorityIgnored => Provocation { work: Work::Long, ..plain(&["kill-worker"]) },
+        Bug::CalledAtRest => plain(&["kill-server"]),
         Bug::TriggerFiresTwice => Provocation { schedules: true, servers: 3, ..plain(&["kill-server"]) },
         Bug::LeaseFenceIgnored => {
             let faults = &["slow-commit", "slow-commit", "database-away", "freeze-server"];
@@ -178,6 +188,7 @@ fn provocation(bug: Bug) -> Provocation {
         Bug::PrunedInDoubt => Provocation { retention: true, ..long(&["long-cut", "sleep", "pull-plug"]) },
         Bug::WorkerDeletedTooSoon => Provocation { retention: true, ..plain(&["cut", "kill-worker"]) },
         Bug::SlotFreedAtVerdict => Provocation { groups: ONE_AT_A_TIME, ..long(&["cut-and-act", "long-cut"]) },
+        Bug::DeadlockStands => Provocation { groups: ONE_AT_A_TIME, ..plain(&["kill-worker"]) },
         Bug::GroupSlotLeaks => Provocation { groups: ONE_AT_A_TIME, ..plain(&["kill-worker"]) },
         Bug::NewestCancelled => Provocation { groups: Some((2, WhenFull::CancelOldest)), ..long(&["kill-worker"]) },
         Bug::ReportedBeforeStored | Bug::FetchSkipped | Bug::FailuresLeaveNothing => {
@@ -236,6 +247,9 @@ fn provocation(bug: Bug) -> Provocation {
         | Bug::OneExecutionTooMany
         | Bug::FailureReleases
         | Bug::ItemKeepsTurn
+        | Bug::TurnsNotCounted
+        | Bug::RetryAtOnce
+        | Bug::WaitCutShort
         | Bug::ReviewerCountsTwice
         | Bug::SubmitterReviews
         | Bug::HoldForgotten
@@ -245,6 +259,7 @@ fn provocation(bug: Bug) -> Provocation {
         | Bug::SecretMissingIgnored
         | Bug::SecretInSpec
         | Bug::ExpectedAndForgotten
+        | Bug::ServerTellsNobody
         | Bug::NoticeWithEachAttempt
         | Bug::FenceRepeats => plain(&["kill-worker"]),
     }

@@ -318,6 +318,7 @@ impl Draft<'_> {
         let executed = self.step(ix).executions;
         let attempts = self.def(ix).retry.attempts;
         let reason = format!("{}; execution {} of {attempts} is next", failure.message, executed + 1);
+        let delay = if planted::is(Bug::RetryAtOnce) { Duration::ZERO } else { delay };
         let waiting = Waiting { until: self.ctx.now + delay, reason: WaitReason::Retry };
         self.shift(ix, verb, State::Waiting(waiting), &reason)?;
         let step = self.step_mut(ix);

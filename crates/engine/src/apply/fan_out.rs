@@ -111,7 +111,8 @@ impl Draft<'_> {
         let State::Delegated(_) = self.step(ix).state else { return Ok(()) };
         let Some(mut fan) = self.step(ix).fan else { return Ok(()) };
         let most = self.most_at_once(ix);
-        while !fan.closed && fan.begun < fan.count && fan.under_way < most {
+        let crowds = planted::is(Bug::TurnsNotCounted);
+        while !fan.closed && fan.begun < fan.count && (fan.under_way < most || crowds) {
             let item = fan.item(fan.begun);
             fan.begun += 1;
             if self.step(item).state == State::Pending {

@@ -124,6 +124,7 @@ impl Draft<'_> {
             return self.not_filled_in(ix, failure);
         }
         if let Some(wait) = def.protection.wait {
+            let wait = if planted::is(Bug::WaitCutShort) { wait / 2 } else { wait };
             let waiting = Waiting { until: self.ctx.now + wait, reason: WaitReason::Protection };
             return self.shift(ix, Verb::Wait, State::Waiting(waiting), "its environment asks for a wait");
         }

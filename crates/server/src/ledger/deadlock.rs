@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use engine::definition::Work;
 use engine::{Failure, FailureKind, JobId, Time};
+use planted::Bug;
 use store::{Store, StoreError};
 
 use super::core::Core;
@@ -26,6 +27,9 @@ struct Queue {
 impl<S: Store> Core<S> {
     /// Turns one away if those who wait for this group wait for each other.
     pub(super) fn break_deadlock(&mut self, group: &Arc<str>, round: &mut Round) {
+        if planted::is(Bug::DeadlockStands) {
+            return;
+        }
         match self.find_deadlock(group, round) {
             Ok(None) => {}
             Ok(Some(job)) => {

@@ -7,6 +7,7 @@ use engine::definition::{ChildBody, ChildTask, Definition, Hook, HookWork, Input
 use engine::eval::{Evaluator as _, Noticed, Outcome, Scope, StepView};
 use engine::event::Birth;
 use engine::{Changes, Job, JobId, JobState, Notice, NoticeKind, StateName, StepIx, Time};
+use planted::Bug;
 use serde_json::{Map, Value};
 use store::Store;
 use store::rows::TriggerRow;
@@ -26,7 +27,7 @@ impl<S: Store> Core<S> {
     pub(super) fn order_notices(&mut self, id: JobId, changes: &Changes, round: &mut Round) {
         for notice in &changes.notices {
             round.notices.push((id, notice.clone()));
-            if notice.kept_quiet {
+            if notice.kept_quiet || planted::is(Bug::ServerTellsNobody) {
                 continue;
             }
             let about = notice.step.as_ref().map(|(ix, _)| *ix);

@@ -66,15 +66,24 @@ impl Priority {
             }
         }
         for row in accepted.steps().filter(|row| was_awake && row.state == "queued" && row.attempt.is_some()) {
-            self.offered(now, row, (rows, plans), found);
+            self.offered(now, row, (rows, plans), accepted, found);
         }
     }
 
-    fn offered(&self, now: Duration, row: &StepRow, (rows, plans): (&Rows, &Plans), found: &mut Findings) {
+    fn offered(
+        &self,
+        now: Duration,
+        row: &StepRow,
+        (rows, plans): (&Rows, &Plans),
+        accepted: &Accepted<'_>,
+        found: &mut Findings,
+    ) {
         let offered = Place { job: row.job, step: row.ix };
         let Some((priority, wants)) = wanted(offered, rows, plans) else { return };
         let passed_over = |(place, since): &(&Place, &Duration)| {
-            let waits = now > **since + IN_LINE && rows.step(**place).is_some_and(|step| step.state == "queued");
+            // One whose job somebody else was faster with may have been offered in this very batch, and was left out of it.
+            let stands = now > **since + IN_LINE && accepted.job(place.job);
+            let waits = stands && rows.step(**place).is_some_and(|step| step.state == "queued");
             waits && wanted(**place, rows, plans).is_some_and(|(theirs, same)| theirs > priority && same == wants)
         };
         if let Some((place, since)) = self.waiting.iter().find(passed_over) {

@@ -110,7 +110,6 @@ impl JobPlan {
     }
 
     /// Neither it nor what its steps begin.
-    #[cfg(feature = "planted")]
     pub(crate) fn leave_groups(&mut self) {
         self.group = None;
         self.steps.iter_mut().filter_map(|step| step.child.as_mut()).for_each(|child| child.job.leave_groups());
