@@ -51,7 +51,7 @@ struct Args {
     #[arg(long)]
     quick: bool,
     /// The steps that wait in the long queue of (k)
-    #[arg(long, value_name = "COUNT", default_value_t = 100_000)]
+    #[arg(long, value_name = "COUNT", default_value_t = 1_000_000)]
     queued: usize,
 }
 

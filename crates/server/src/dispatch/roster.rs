@@ -287,6 +287,13 @@ impl Roster {
         self.places.get(&attempt).copied()
     }
 
+    /// The same, and who holds it.
+    pub fn holder(&self, attempt: AttemptId) -> Option<(WorkerId, Place)> {
+        let place = self.place(attempt)?;
+        let (_, held, worker) = self.of_job.range((place.job, attempt, WorkerId(Uuid::nil()))..).next()?;
+        (*held == attempt).then_some((*worker, place))
+    }
+
     /// The worker now holds this attempt.
     pub fn hold(&mut self, id: WorkerId, attempt: AttemptId, place: Place) {
         self.places.insert(attempt, place);

@@ -88,6 +88,13 @@ impl Beats {
         }
     }
 
+    /// What was known of it is not true any more: another server may have heard it since.
+    pub(super) fn forget_runner(&mut self, attempt: AttemptId) {
+        if let Some(heard) = self.runners.remove(&attempt) {
+            self.by_age.remove(&(heard, attempt));
+        }
+    }
+
     /// Runners could not be heard for so long.
     pub(super) fn grow_younger(&mut self, by: Duration) {
         self.runners.values_mut().for_each(|heard| *heard = *heard + by);

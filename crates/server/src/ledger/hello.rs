@@ -66,6 +66,8 @@ impl<S: Store> Core<S> {
         self.count_connected();
         tracing::info!(worker = hello.name, %worker, host = hello.hostname, epoch = epoch.0, "a worker connected");
 
+        // What its runners have said meanwhile nobody here has heard; its next heartbeat tells how old that is.
+        hello.held.iter().for_each(|held| self.beats.forget_runner(AttemptId(held.ticket.attempt)));
         // One that could not look everywhere may have more than it says.
         if hello.scan_complete {
             round.reported.push(Report { worker, epoch, after: self.last_known_loss() });

@@ -172,10 +172,14 @@ impl<S: Store> Core<S> {
         while let Some((heard, attempt)) = self.beats.oldest()
             && round.clocks.may_judge(heard + self.config.sweep.running_stale)
         {
-            if let Some(place) = self.roster.place(attempt) {
-                let what = Finding::Silent(silence(heard, &round.clocks));
-                self.take_swept(Swept { place, attempt, what }, commands, round);
-            }
+            let holder = self.roster.holder(attempt);
+            let Some((_, place)) = holder.filter(|(worker, _)| matches!(self.worker(*worker), Link::Here(_))) else {
+                // Whoever has its worker's link hears it. When that comes back it says how long each of its runners has been silent.
+                self.beats.forget_runner(attempt);
+                continue;
+            };
+            let what = Finding::Silent(silence(heard, &round.clocks));
+            self.take_swept(Swept { place, attempt, what }, commands, round);
             self.beats.judged(attempt);
         }
     }

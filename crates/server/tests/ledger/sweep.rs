@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use protocol::attempt::{AttemptSpec, Ticket};
-use protocol::link::{Heartbeat, RunnerBeat, ServerMessage, WorkerMessage};
+use protocol::link::{Heartbeat, Hello, RunnerBeat, ServerMessage, WorkerMessage};
 use server::ledger::CoreConfig;
 use store::Store;
 use store::rows::{BeatRole, BeatRow};
 
 use crate::cluster::Cluster;
-use crate::desk::{Desk, Mailbox, ONE};
+use crate::desk::{Desk, Mailbox, ONE, hello};
 
 const NONE: &str = "name: none\nsteps:\n  a: { run: 'true', effects: none }\n";
 
@@ -98,6 +98,36 @@ fn a_silent_runner_is_judged_at_its_time_whatever_the_sweep_interval() {
     assert_eq!((lost.error_code.as_deref(), lost.confirmed), (Some("runner_stale"), false));
     let words = "Job failed: no sign of life from the step's runner for 300s";
     assert!(lost.error_message.as_ref().is_some_and(|text| text.starts_with(words)), "{:?}", lost.error_message);
+}
+
+/// A worker goes from one server to another with what it runs, and later comes back. Neither has heard its runner while the other did.
+#[test]
+fn a_runner_is_judged_by_whoever_has_its_workers_link() {
+    let mut cluster = Cluster::new(2);
+    let mut w = cluster.desk(0).worker("w", "script", 1);
+    let job = cluster.desk(0).submit(ONE);
+    let spec = cluster.desk(0).start(&mut w);
+    let mut at = 0;
+    for place in [1, 0, 1, 0] {
+        cluster.desk(at).hang_up(&w);
+        at = place;
+        let last_epoch = w.welcome.epoch;
+        let comes = Hello { last_epoch, ..hello("w", "script", 1, vec![crate::cluster::running(&spec)]) };
+        w = cluster.desk(place).knock(w.worker, comes).welcomed();
+        // Longer than the silence that a runner is given up for, and a sweep or more before its first heartbeat.
+        cluster.pass(secs(70));
+        for _ in 0..12 {
+            beat(cluster.desk(place), &w, &[spec.ticket], Some(1));
+            cluster.pass(secs(30));
+        }
+        cluster.desk(place).check(job, "running: running");
+    }
+    // It counts all the same.
+    for age in 1..10 {
+        beat(cluster.desk(0), &w, &[spec.ticket], Some(30 * age));
+        cluster.pass(secs(30));
+    }
+    cluster.desk(0).check(job, "running: cancelling");
 }
 
 #[test]

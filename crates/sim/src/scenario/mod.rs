@@ -6,12 +6,12 @@
 //!  at a moment, do this                               states over time, children as they lived, words, logs
 //! ```
 
+mod call;
 mod moment;
 mod play;
 mod recorder;
 mod script;
 mod seen;
-mod submit;
 
 pub use moment::Moment;
 pub use play::{Stuck, play};

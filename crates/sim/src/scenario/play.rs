@@ -18,11 +18,11 @@ use crate::users::Reply;
 use crate::workload::{JobPlan, SUBMITTER, SchedulePlan};
 use crate::world::{Event, World};
 
+use super::call::{self, Text};
 use super::moment::Moment;
 use super::recorder::Recorder;
 use super::script::{Do, EVERY_MINUTES, Order, Scene, Schedule, Script, Settle, When};
 use super::seen::Seen;
-use super::submit::{self, Text};
 
 /// Whatever a script waits for comes within this.
 const PATIENCE: Duration = Duration::from_secs(26 * 3600);
@@ -101,7 +101,7 @@ impl Stage {
         let mut dice = Dice::new(seed, "script");
         let mut job = script.job.clone();
         job.at += dice.duration(Duration::ZERO, SUBMIT_WITHIN);
-        let text = script.by_order.map(|made| Text::of(&job, made, script.reworded));
+        let text = script.called.then(|| Text::of(&job));
         if text.is_some() {
             job.at = NOT_BY_THEMSELVES;
         }
@@ -203,9 +203,9 @@ impl Stage {
         let by = SUBMITTER.to_owned();
         let step = StepIx(0);
         match order {
-            Order::Submit | Order::Call => {
+            Order::Call => {
                 if let (Some(text), Some(server)) = (&self.text, self.world.a_server()) {
-                    submit::submit(&mut self.world, server, text);
+                    call::call(&mut self.world, server, text);
                 }
             }
             Order::Retry { from_failed } => self.retry(from_failed, by),

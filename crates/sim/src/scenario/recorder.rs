@@ -15,7 +15,7 @@ use crate::servers::wall;
 use crate::workload::{Behaviour, HookWork, Kind};
 use crate::world::World;
 
-use super::script::{Made, Script};
+use super::script::Script;
 use super::seen::{Life, Log, Mark, Seen, Tried, Turn, Word, WordEnd};
 
 /// Words to the outside that are looked at.
@@ -58,8 +58,8 @@ impl Recorder {
         Recorder {
             seen: Seen::default(),
             job: None,
-            task: (script.schedule.is_some() || script.by_order.is_some()).then(|| script.job.name.clone()),
-            counts: script.schedule.is_some() || script.by_order == Some(Made::Called),
+            task: (script.schedule.is_some() || script.called).then(|| script.job.name.clone()),
+            counts: script.schedule.is_some() || script.called,
             beside: script.job.steps.iter().skip(1).map(|step| (step.name.clone(), BTreeSet::new())).collect(),
             follows: (0..)
                 .zip(&script.job.hooks)

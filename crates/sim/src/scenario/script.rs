@@ -36,10 +36,8 @@ pub struct Script {
     pub(super) holder: Option<JobPlan>,
     /// The job is not submitted: its task starts by itself, and its first run is the one that is watched.
     pub(super) schedule: Option<Schedule>,
-    /// Nobody submits the job: an order makes it.
-    pub(super) by_order: Option<Made>,
-    /// Words of the task's text, and what stands there instead. Only of a job that an order makes.
-    pub(super) reworded: Option<(&'static str, &'static str)>,
+    /// Nobody submits the job: a call of its task's webhook trigger makes it, by [`Order::Call`].
+    pub(super) called: bool,
     /// The item of the first step that is watched; none: the step itself.
     pub(super) watched: Option<u32>,
     pub(super) scenes: Vec<Scene>,
@@ -50,15 +48,6 @@ pub struct Script {
 pub(super) struct Schedule {
     pub once: bool,
     pub rest: Option<Rest>,
-}
-
-/// Who makes a job that is made by an order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Made {
-    /// A person, by [`Order::Submit`].
-    Submitted,
-    /// The task's webhook trigger, by [`Order::Call`].
-    Called,
 }
 
 /// Minutes between two runs.
@@ -111,8 +100,6 @@ pub enum Do {
 /// What a person asks a server for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// The job is submitted, where nobody else does that.
-    Submit,
     /// The task's webhook trigger is called; always the same call.
     Call,
     /// `bowline retry`, with `--from-failed` or without.
@@ -167,8 +154,7 @@ impl Script {
             job,
             holder: None,
             schedule: None,
-            by_order: None,
-            reworded: None,
+            called: false,
             watched: None,
             scenes: Vec::new(),
         }
@@ -244,16 +230,7 @@ impl Script {
     /// The job is made by [`Order::Call`], and by nothing else.
     #[must_use]
     pub fn called(mut self) -> Script {
-        self.by_order = Some(Made::Called);
-        self
-    }
-
-    /// The job is made by [`Order::Submit`], and its text says `new` where the plan, which the checkers go by, says `old`: it has
-    /// to come to the same.
-    #[must_use]
-    pub fn reworded(mut self, old: &'static str, new: &'static str) -> Script {
-        self.by_order = Some(Made::Submitted);
-        self.reworded = Some((old, new));
+        self.called = true;
         self
     }
 

@@ -85,13 +85,7 @@ fn cancels() -> Vec<Row> {
 /// The event is that the step runs, which another one waits for to be cancelled.
 fn tidied() -> Script {
     let first = NeedPlan { step: 0, on: vec!["success"] };
-    Script::new()
-        .at(Moment::Time(secs(150)))
-        .order(Order::Submit)
-        .at(Moment::Execution(1))
-        .mark("")
-        .beside("tidy", secs(20), |step| (step.needs, step.condition) = (vec![first], Condition::Always))
-        .reworded("always()", "cancelled()")
+    running().beside("tidy", secs(20), |step| (step.needs, step.condition) = (vec![first], Condition::Cancelled))
 }
 
 /// A step that is cleaned up after: that takes 20 s, and may take 60.

@@ -1,5 +1,4 @@
-//! A job that nobody submits by themselves: an order makes it, by a call of its task's webhook trigger, or with a text that says
-//! more than a plan can.
+//! A job that nobody submits: a call of its task's webhook trigger makes it.
 
 use std::sync::Arc;
 
@@ -14,8 +13,6 @@ use crate::servers::DAWN;
 use crate::workload::{JobPlan, SUBMITTER};
 use crate::world::World;
 
-use super::script::Made;
-
 /// The last part of the webhook's address.
 const HOOK: &str = "release";
 
@@ -26,22 +23,16 @@ const DELIVERY: &str = "delivery:1";
 pub(super) struct Text {
     row: DefinitionRow,
     /// Its webhook trigger, and the book in which that stands.
-    called: Option<(String, Arc<Book>)>,
+    trigger: String,
+    book: Arc<Book>,
 }
 
 impl Text {
-    pub(super) fn of(job: &JobPlan, made: Made, reworded: Option<(&str, &str)>) -> Text {
-        let mut source = job.text();
-        if let Some((old, new)) = reworded {
-            assert!(source.contains(old), "the plan's text does not say {old}");
-            source = source.replace(old, new);
-        }
-        let called = (made == Made::Called).then(|| {
-            source.push_str(&format!("triggers: [{{ webhook: {HOOK}, secret: RELEASE_HOOK }}]\n"));
-            (format!("{}:webhook:{HOOK}", job.name), book(job, &source))
-        });
+    pub(super) fn of(job: &JobPlan) -> Text {
+        let source = format!("{}triggers: [{{ webhook: {HOOK}, secret: RELEASE_HOOK }}]\n", job.text());
+        let (trigger, book) = (format!("{}:webhook:{HOOK}", job.name), book(job, &source));
         let hash = *blake3::hash(source.as_bytes()).as_bytes();
-        Text { row: DefinitionRow { hash, source, settings: job.settings().to_json() }, called }
+        Text { row: DefinitionRow { hash, source, settings: job.settings().to_json() }, trigger, book }
     }
 }
 
@@ -52,26 +43,20 @@ fn book(job: &JobPlan, source: &str) -> Arc<Book> {
 }
 
 /// What a server does with the request. Nobody waits for the answer: whoever gets none asks again, if the script says so.
-pub(super) fn submit(world: &mut World, server: usize, text: &Text) {
+pub(super) fn call(world: &mut World, server: usize, text: &Text) {
     let row = text.row.clone();
     let definition = world.definitions.get(&row).unwrap_or_else(|problem| panic!("{problem}\n{}", row.source));
-    let trigger = text.called.as_ref().map(|(trigger, book)| {
-        let (reply, _) = oneshot::channel();
-        world.command(server, Command::Triggers(book.clone(), reply));
-        trigger.clone()
-    });
-    let delivery = |trigger: &str| {
-        let (token, request_hash) = (plan::caller(trigger), *blake3::hash(b"{}").as_bytes());
-        IdempotencyKey { token, key: DELIVERY.to_owned(), request_hash }
-    };
+    let (reply, _) = oneshot::channel();
+    world.command(server, Command::Triggers(text.book.clone(), reply));
+    let (token, request_hash) = (plan::caller(&text.trigger), *blake3::hash(b"{}").as_bytes());
     let order = Submit {
         definition,
         row,
         children: Vec::new(),
         input: serde_json::json!({}),
-        submitted_by: trigger.as_deref().map_or_else(|| SUBMITTER.to_owned(), submitted_by),
-        idempotency: trigger.as_deref().map(delivery),
-        trigger,
+        submitted_by: submitted_by(&text.trigger),
+        idempotency: Some(IdempotencyKey { token, key: DELIVERY.to_owned(), request_hash }),
+        trigger: Some(text.trigger.clone()),
     };
     world.tell(|| format!("server {server} is asked for a job by {}", order.submitted_by));
     let (reply, _) = oneshot::channel();
