@@ -338,9 +338,19 @@ pub(crate) fn job_end(plan: &JobPlan, ends: &[(End, Option<&str>)], times: &[Dur
     };
     match (counts(End::Failed), counts(End::Cancelled)) {
         (Some(_), _) | (None, Some(Some("internal"))) => End::Failed,
+        // A person may be asked about a list again of which everything has ended, in a job that goes on for another.
+        (None, Some(_)) if items_failed(plan, ends) => End::Failed,
         (None, Some(_)) => End::Cancelled,
         (None, None) => End::Success,
     }
+}
+
+/// Whether items failed of a list that was called off, and may not.
+fn items_failed(plan: &JobPlan, ends: &[(End, Option<&str>)]) -> bool {
+    let mut lists = plan.steps.iter().zip(ends).filter(|(step, _)| step.fan.is_some());
+    let called_off = lists.clone().any(|(_, (end, _))| *end == End::Cancelled);
+    let count = lists.all(|(step, _)| !step.allow_failure);
+    called_off && count && ends.iter().skip(plan.steps.len()).any(|(end, _)| *end == End::Failed)
 }
 
 /// What is wrong with what the server has of an attempt's end.

@@ -5,9 +5,9 @@
 use std::collections::BTreeSet;
 
 use engine::{AttemptId, JobId};
-use store::Batch;
 
 use super::Findings;
+use super::accepted::Accepted;
 use super::lives::Lives;
 use super::rows::Rows;
 
@@ -20,9 +20,14 @@ pub(crate) struct Doubts {
 }
 
 impl Doubts {
-    pub(super) fn committed(&mut self, batch: &Batch) {
-        self.certain.extend(batch.confirmed.iter().map(|(attempt, _)| *attempt));
-        self.certain.extend(batch.late_outcomes.iter().map(|late| late.attempt));
+    pub(super) fn committed(&mut self, accepted: &Accepted<'_>) {
+        let batch = accepted.batch;
+        // What was said of an end that is left out with its job is left out as well.
+        let left_out: BTreeSet<AttemptId> =
+            batch.attempts.iter().filter(|row| !accepted.job(row.job)).map(|row| row.id).collect();
+        let confirmed = batch.confirmed.iter().map(|(attempt, _)| *attempt);
+        let certain = confirmed.chain(batch.late_outcomes.iter().map(|late| late.attempt));
+        self.certain.extend(certain.filter(|attempt| !left_out.contains(attempt)));
     }
 
     pub(super) fn is_certain(&self, attempt: AttemptId) -> bool {

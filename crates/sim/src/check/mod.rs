@@ -645,7 +645,7 @@ impl Witness for Checks {
         submits::committed(rows, (batch, &accepted), |job| self.retention.is_deleted(job), found);
         self.identities.committed(batch, found);
         self.leases.committed(batch, committed, found);
-        self.doubts.committed(batch);
+        self.doubts.committed(&accepted);
         self.retention.committed(*now, rows, (batch, &accepted), found);
         self.retention.heard_of_workers(&self.ears, batch, found);
         self.finals.committed(rows, batch, &accepted, found);
