@@ -192,6 +192,14 @@ pub(crate) struct Items {
 }
 
 impl Items {
+    fn failed_of_a_list_that_was_called_off(&self, plan: &JobPlan, ends: &[(End, Option<&str>)]) -> bool {
+        let called_off = |list: usize| {
+            let counts = plan.steps.get(list).is_some_and(|step| !step.allow_failure);
+            counts && ends.get(list).is_some_and(|(end, _)| *end == End::Cancelled)
+        };
+        self.ends.iter().any(|(list, ends)| called_off(*list) && ends.contains(&End::Failed))
+    }
+
     pub(crate) fn add(&mut self, item: usize, of: usize, end: End) {
         self.of.insert(item, of);
         self.ends.entry(of).or_default().push(end);
@@ -314,7 +322,13 @@ pub(crate) fn step_ends(
 }
 
 /// The state of a job whose steps ended like this, and at these times.
-pub(crate) fn job_end(plan: &JobPlan, ends: &[(End, Option<&str>)], times: &[Duration], job: &JobStory) -> End {
+pub(crate) fn job_end(
+    plan: &JobPlan,
+    ends: &[(End, Option<&str>)],
+    items: &Items,
+    times: &[Duration],
+    job: &JobStory,
+) -> End {
     if job.cancelled && ends.iter().any(|(end, _)| *end == End::Cancelled) {
         return End::Cancelled;
     }
@@ -339,18 +353,10 @@ pub(crate) fn job_end(plan: &JobPlan, ends: &[(End, Option<&str>)], times: &[Dur
     match (counts(End::Failed), counts(End::Cancelled)) {
         (Some(_), _) | (None, Some(Some("internal"))) => End::Failed,
         // A person may be asked about a list again of which everything has ended, in a job that goes on for another.
-        (None, Some(_)) if items_failed(plan, ends) => End::Failed,
+        (None, Some(_)) if items.failed_of_a_list_that_was_called_off(plan, ends) => End::Failed,
         (None, Some(_)) => End::Cancelled,
         (None, None) => End::Success,
     }
-}
-
-/// Whether items failed of a list that was called off, and may not.
-fn items_failed(plan: &JobPlan, ends: &[(End, Option<&str>)]) -> bool {
-    let mut lists = plan.steps.iter().zip(ends).filter(|(step, _)| step.fan.is_some());
-    let called_off = lists.clone().any(|(_, (end, _))| *end == End::Cancelled);
-    let count = lists.all(|(step, _)| !step.allow_failure);
-    called_off && count && ends.iter().skip(plan.steps.len()).any(|(end, _)| *end == End::Failed)
 }
 
 /// What is wrong with what the server has of an attempt's end.
@@ -541,16 +547,37 @@ mod tests {
     }
 
     #[test]
+    fn a_list_that_was_called_off_fails_its_job_if_items_of_it_had_failed() {
+        let plan = job(|_| ());
+        let mut ends = vec![(End::Success, None); plan.steps.len()];
+        ends[0] = (End::Cancelled, Some("rejected"));
+        ends.push((End::Failed, Some("signal")));
+        let (times, quiet) = (vec![Duration::ZERO; ends.len()], JobStory::default());
+        let mut items = Items::default();
+        assert_eq!(job_end(&plan, &ends, &items, &times, &quiet), End::Cancelled, "an item of another list");
+        items.add(plan.steps.len(), 0, End::Failed);
+        assert_eq!(job_end(&plan, &ends, &items, &times, &quiet), End::Failed);
+    }
+
+    #[test]
     fn a_job_whose_items_expired_with_it_has_failed() {
         let mut plan = job(|_| ());
         plan.steps.iter_mut().for_each(|step| step.allow_failure = true);
         let mut ends = vec![(End::Failed, Some("resolved")); plan.steps.len()];
         let times = vec![Duration::ZERO; plan.steps.len() + 1];
-        assert_eq!(job_end(&plan, &ends, &times, &JobStory::default()), End::Success, "that failure is allowed");
+        assert_eq!(
+            job_end(&plan, &ends, &Items::default(), &times, &JobStory::default()),
+            End::Success,
+            "that failure is allowed"
+        );
         ends.push((End::Failed, Some("expired")));
-        assert_eq!(job_end(&plan, &ends, &times, &JobStory::default()), End::Failed);
+        assert_eq!(job_end(&plan, &ends, &Items::default(), &times, &JobStory::default()), End::Failed);
         let started = JobStory { started: true, ..JobStory::default() };
-        assert_eq!(job_end(&plan, &ends, &times, &started), End::Success, "it was a child that expired");
+        assert_eq!(
+            job_end(&plan, &ends, &Items::default(), &times, &started),
+            End::Success,
+            "it was a child that expired"
+        );
     }
 
     #[test]
@@ -703,7 +730,7 @@ mod tests {
         };
         assert_eq!((first(&story), first(&JobStory::default())), (vec![End::Failed], vec![]));
         let ends = [(End::Failed, Some("group_full")), (End::Skipped, None)];
-        assert_eq!(job_end(&plan, &ends, &[Duration::ZERO; 2], &story), End::Failed);
+        assert_eq!(job_end(&plan, &ends, &Items::default(), &[Duration::ZERO; 2], &story), End::Failed);
         assert_eq!(Reason::of(Some("group_full"), None, None), Reason::Exit(None));
     }
 
@@ -712,7 +739,8 @@ mod tests {
         let (plan, quiet) = (job(|_| {}), JobStory::default());
         let cancelled = JobStory { cancelled: true, ..quiet };
         let at_once = [Duration::ZERO; 2];
-        let end = |first, second, story| job_end(&plan, &[(first, None), (second, None)], &at_once, story);
+        let end =
+            |first, second, story| job_end(&plan, &[(first, None), (second, None)], &Items::default(), &at_once, story);
         assert_eq!(end(End::Success, End::Success, &quiet), End::Success);
         assert_eq!(end(End::Failed, End::Skipped, &quiet), End::Failed);
         assert_eq!(end(End::Success, End::Cancelled, &quiet), End::Cancelled);
@@ -725,7 +753,7 @@ mod tests {
         let ends = [(End::Cancelled, Some("internal")), (End::Cancelled, Some("hold_expired"))];
         let end = |first: u64, second: u64| {
             let times = [Duration::from_secs(first), Duration::from_secs(second)];
-            job_end(&job(|_| {}), &ends, &times, &JobStory::default())
+            job_end(&job(|_| {}), &ends, &Items::default(), &times, &JobStory::default())
         };
         assert_eq!(end(1, 2), End::Failed);
         assert_eq!(end(1, 1), End::Failed, "of those that ended together the one that stands first");

@@ -88,12 +88,12 @@ impl Ends {
             troubled: self.troubled,
         };
         let times: Vec<Duration> = job.steps.values().map(|step| step.since).collect();
-        let wanted = model::job_end(plan, &ends, &times, &story);
+        let states: Vec<End> = ends.iter().map(|(end, _)| *end).collect();
+        let items = Items::of(plan, job, &states);
+        let wanted = model::job_end(plan, &ends, &items, &times, &story);
         if wanted.word() != job.state {
             found.add(CHECKER, format!("job {id} is {}, and by its steps {ends:?} it is {wanted:?}", job.state));
         }
-        let states: Vec<End> = ends.iter().map(|(end, _)| *end).collect();
-        let items = Items::of(plan, job, &states);
         let places = (0..states.len()).map(|index| Place { job: id, step: StepIx::of(index) });
         let stories: Vec<StepStory> = places.map(|place| self.story(place, rows, lives, gates)).collect();
         let outputs = Outputs::of(job, &stories);
