@@ -150,7 +150,7 @@ fn what_cannot_be_copied_is_refused_before_anything_is_written() {
     let told = copy(&house, &database).code(1).err;
     assert!(told.contains("jobs.parent_job holds what does not belong there"), "{told}");
     assert_eq!(database.psql(JOBS), "0");
-    change("DELETE FROM schema_migrations WHERE version = 21");
+    change("DELETE FROM schema_migrations WHERE version = 22");
     let told = copy(&house, &database).code(2).err;
     assert!(told.contains("bowline db migrate"), "{told}");
 }

@@ -30,7 +30,7 @@ fn a_file_of_an_older_build_is_brought_up_to_date_once() {
     let change = |sql: &str| {
         Connection::open(house.path("data/bowline.db")).expect("a database").execute_batch(sql).expect("changed");
     };
-    change("ALTER TABLE attempts DROP COLUMN duration_ms; DELETE FROM schema_migrations WHERE version = 21");
+    change("ALTER TABLE workers DROP COLUMN after_loss; DELETE FROM schema_migrations WHERE version = 22");
     house.bowline(&["db", "check", "--data", &data]).code(1);
     let all: Vec<_> = four_at_once(&house, &migrate).into_iter().map(|ran| ran.ok().json()).collect();
     assert!(all.iter().all(|one| one["to"] == newest), "{all:?}");
@@ -52,7 +52,7 @@ fn a_file_that_a_server_has_is_not_migrated_under_it() {
     }
     let (house, _up) = House::up();
     let file = Connection::open(house.path("data/bowline.db")).expect("a database");
-    file.execute("DELETE FROM schema_migrations WHERE version = 21", []).expect("changed");
+    file.execute("DELETE FROM schema_migrations WHERE version = 22", []).expect("changed");
     let refused = house.bowline(&["db", "migrate", "--data", &text(&house.path("data"))]).code(1).err;
     assert!(refused.contains("in use by another server"), "{refused}");
 }
@@ -68,7 +68,7 @@ fn an_empty_postgresql_gets_its_tables_once() {
     let said = house.bowline(&["db", "migrate", "--database", &url]).ok().out;
     assert!(said.contains("nothing to do") && said.contains("postgres://"), "{said}");
     house.bowline(&["db", "check", "--database", &url]).ok();
-    database.psql("ALTER TABLE attempts DROP COLUMN duration_ms; DELETE FROM schema_migrations WHERE version = 4");
+    database.psql("ALTER TABLE workers DROP COLUMN after_loss; DELETE FROM schema_migrations WHERE version = 5");
     let again = house.bowline(&migrate).ok().json();
     assert_eq!((&again["from"], &again["to"]), (&(newest - 1).into(), &newest.into()));
     database.psql("UPDATE meta SET value = '99' WHERE key = 'min_reader'");
