@@ -2,6 +2,7 @@
 
 mod emulator;
 mod house;
+mod receiver;
 
 mod approvals;
 mod artifacts;

@@ -1,11 +1,9 @@
 //! Secrets of steps, as a user meets them: set without an argument, seen by the step alone, and found nowhere else.
 
 use std::fs;
-use std::io::Write as _;
 use std::path::Path;
-use std::process::Stdio;
 
-use crate::house::{House, Ran, await_that, finish};
+use crate::house::{House, await_that, set_secret as set};
 
 const VALUE: &str = "hunter2-and-more";
 
@@ -25,14 +23,6 @@ steps:
     needs: [a]
     run: echo \"${DEPLOY_KEY:-nothing} and {{ steps.a.output.key }}\"
 ";
-
-fn set(house: &House, name: &str, value: &str) -> Ran {
-    let mut command = house.command(&["secret", "set", name]);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().expect("the binary starts");
-    child.stdin.take().expect("piped").write_all(value.as_bytes()).expect("it reads");
-    finish(child)
-}
 
 fn job(house: &House) -> String {
     let place = house.path("").display().to_string();
