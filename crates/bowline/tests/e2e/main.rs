@@ -10,6 +10,7 @@ mod cleanups;
 mod commands;
 mod crashes;
 mod databases;
+mod ends;
 mod fences;
 mod graphs;
 mod groups;
