@@ -103,6 +103,18 @@ impl Database {
         self.cluster.address.psql(&self.name, sql)
     }
 
+    /// Tables of which a row holds this text, in clear or as bytes.
+    pub fn tables_holding(&self, text: &str) -> Vec<String> {
+        let bytes: String = text.bytes().map(|byte| format!("{byte:02x}")).collect();
+        let tables = self.psql("SELECT tablename FROM pg_tables WHERE schemaname = current_schema() ORDER BY 1");
+        let rows = |table: &str| self.psql(&format!("COPY \"{table}\" TO STDOUT"));
+        let holds = |table: &&str| {
+            let rows = rows(table);
+            rows.contains(text) || rows.contains(&bytes)
+        };
+        tables.lines().filter(holds).map(str::to_owned).collect()
+    }
+
     /// The same by another way to it.
     pub fn psql_at(&self, url: &str, sql: &str) -> String {
         let mut psql = Command::new(bin().join("psql"));
