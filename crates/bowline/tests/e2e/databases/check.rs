@@ -48,7 +48,8 @@ fn a_broken_file_is_told_by_its_rows() {
     let (first, second) = two_jobs(&house);
     up.stop();
     let data = text(&house.path("data"));
-    let told = house.bowline(&["db", "check", "--data", &data]).ok().out;
+    let told = house.bowline(&["db", "check", "--data", &data]).ok();
+    let told = format!("{}{}", told.out, told.err);
     let count =
         told.split(" checks in ").next().and_then(|before| before.rsplit(' ').next()).expect("a number of checks");
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations.md");
