@@ -139,7 +139,7 @@ async fn read(
     let rows = session.client.query_raw(reading.rows, none).await.map_err(Failure::Postgres)?;
     let mut rows = pin!(rows);
     while let Some(row) = rows.as_mut().try_next().await.map_err(Failure::Postgres)? {
-        let at = Offender { job: get(&row, 0)?, step: get(&row, 1)?, other: get(&row, 2)?, what: String::new() };
+        let at = (get(&row, 0)?, get(&row, 1)?, get(&row, 2)?);
         let value = match reading.kind {
             Kind::Input => Value::Input { text: get(&row, 3)? },
             Kind::Definition => Value::Definition { source: get(&row, 3)?, settings: get(&row, 4)? },

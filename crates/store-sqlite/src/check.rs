@@ -103,8 +103,7 @@ fn read(tx: &Transaction<'_>, check: Check, reading: &Reading, limit: usize, rea
         let mut asked = tx.prepare(reading.rows)?;
         let mut rows = asked.query([])?;
         while let Some(row) = rows.next()? {
-            let (job, other) = (values::maybe_uuid(row, 0)?, values::maybe_uuid(row, 2)?);
-            let at = Offender { job, step: row.get(1)?, other, what: String::new() };
+            let at = (values::maybe_uuid(row, 0)?, row.get(1)?, values::maybe_uuid(row, 2)?);
             // A column may hold anything here, whatever its type says.
             tally.look(at, value(row, reading.kind)?.unwrap_or(Value::Odd), readers);
         }

@@ -21,7 +21,7 @@ use engine::deadline::LOOK_AGAIN;
 use engine::{JobId, Time};
 use uuid::Uuid;
 
-pub use reading::{Kind, Readers, Reading, Tally, Value};
+pub use reading::{Kind, Readers, Reading, Tally, Value, Whereabouts};
 
 /// The check that comes before all others. It is no query: where it fails nothing else can be asked.
 pub const SCHEMA: Check = CHECKS[0];

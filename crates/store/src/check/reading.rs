@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use uuid::Uuid;
+
 use super::{Check, Finding, Offender};
 
 /// How to read what this crate does not know: each says why a value cannot be read, or nothing.
@@ -11,6 +13,9 @@ pub struct Readers {
     /// A piece of a log, with the first and the last line that it should have.
     pub blocks: fn(blocks: &[u8], first_seq: u64, last_seq: u64) -> Option<String>,
 }
+
+/// A job, a step and something else, of which some may be none.
+pub type Whereabouts = (Option<Uuid>, Option<i64>, Option<Uuid>);
 
 /// One row's value.
 #[derive(Debug, Clone, Copy)]
@@ -47,7 +52,7 @@ pub enum Kind {
 pub struct Reading {
     check: &'static str,
     pub kind: Kind,
-    /// Asks for all of them: a job, a step and something else, of which some may be none, and then the value.
+    /// Asks for all of them: the [`Whereabouts`], and then the value.
     pub rows: &'static str,
 }
 
@@ -94,12 +99,12 @@ impl Tally {
         Tally { check, limit, begun: Instant::now(), count: 0, first: Vec::new() }
     }
 
-    /// One row. `at`: where it is.
-    pub fn look(&mut self, at: Offender, value: Value<'_>, readers: &Readers) {
+    /// One row.
+    pub fn look(&mut self, (job, step, other): Whereabouts, value: Value<'_>, readers: &Readers) {
         let Some(why) = value.why_not(readers) else { return };
         self.count += 1;
         if self.first.len() < self.limit {
-            self.first.push(Offender { what: format!("it cannot be read: {why}"), ..at });
+            self.first.push(Offender { job, step, other, what: format!("it cannot be read: {why}") });
         }
     }
 
