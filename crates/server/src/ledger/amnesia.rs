@@ -91,7 +91,7 @@ impl Loss {
     /// Whether a server that knows of `known` has not seen to this one. The one that it knows of may not be on record yet,
     /// or be lost itself.
     fn is_news_after(&self, known: Option<&Loss>) -> bool {
-        known.is_none_or(|known| self != known && self.number >= known.number)
+        known.is_none_or(|known| self.nonce != known.nonce && self.number >= known.number)
     }
 }
 
@@ -127,7 +127,9 @@ impl<S: Store> Core<S> {
         let unknown = self.links.values().filter(|link| !link.dismissed && !on_record.contains(&link.worker));
         let only_here = |row: &WorkerRow| self.is_awaited(row, clocks) && !self.is_shown_as_here(row, clocks);
         let known = rows.iter().filter(|row| only_here(row)).map(|row| (row.id, row.epoch));
-        known.chain(unknown.map(|link| (link.worker, link.epoch))).collect()
+        let gone =
+            self.strangers_gone.iter().filter(|(id, _)| !on_record.contains(id)).map(|(id, (epoch, _))| (*id, *epoch));
+        known.chain(unknown.map(|link| (link.worker, link.epoch))).chain(gone).collect()
     }
 
     /// Whoever starts next does not remember what this server does.
@@ -291,11 +293,50 @@ impl<S: Store> Core<S> {
     }
 
     fn hear_of(&mut self, loss: Option<Loss>) {
-        if let Some(loss) = loss.filter(|loss| loss.is_news_after(self.known_loss.as_ref()) && self.forgotten.is_none())
-        {
+        let Some(mut loss) = loss else { return };
+        if self.known_loss.as_ref().is_some_and(|known| known.nonce == loss.nonce) {
+            return self.hear_who_else_is_awaited(&loss);
+        }
+        if loss.is_news_after(self.known_loss.as_ref()) && self.forgotten.is_none() {
             tracing::warn!("another server has noticed that commits were lost");
-            self.hold_back(loss, &self.hearing.clocks(self.tick.now));
+            let clocks = self.hearing.clocks(self.tick.now);
+            // Whoever noticed it may not remember whom this one does.
+            let said = loss.remembered.len();
+            let here = self.remembered_here(&clocks).into_iter().map(|(worker, epoch)| (worker.0, epoch.0));
+            here.for_each(|(worker, epoch)| drop(loss.remembered.entry(worker).or_insert(epoch)));
+            if loss.remembered.len() > said {
+                self.unsaid_loss = Some(loss.clone());
+            }
+            self.hold_back(loss, &clocks);
             self.forgotten = Some(Evidence::OnRecord);
+        }
+    }
+
+    /// Another server has heard of the loss that this one knows, and remembers more workers. Two that say so at once both stay.
+    fn hear_who_else_is_awaited(&mut self, loss: &Loss) {
+        let Some(known) = &mut self.known_loss else { return };
+        let new: BTreeMap<Uuid, u64> = loss
+            .remembered
+            .iter()
+            .filter(|(id, _)| !known.remembered.contains_key(id))
+            .map(|(id, e)| (*id, *e))
+            .collect();
+        let unsaid = known.remembered.keys().any(|id| !loss.remembered.contains_key(id));
+        known.remembered.extend(&new);
+        if unsaid {
+            self.unsaid_loss = Some(known.clone());
+        }
+        if new.is_empty() {
+            return;
+        }
+        let awaited = new.into_iter().map(|(worker, epoch)| (WorkerId(worker), Epoch(epoch)));
+        match &mut self.amnesia {
+            Some(Amnesia { awaited: Some(all), .. }) => all.extend(awaited),
+            Some(Amnesia { awaited: None, .. }) => {}
+            None => {
+                let (until, awaited) = (Heard(loss.until), Some(awaited.collect()));
+                self.amnesia = Some(Amnesia { until, awaited, ..Amnesia::default() });
+            }
         }
     }
 

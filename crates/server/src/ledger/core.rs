@@ -112,6 +112,8 @@ pub struct Core<S> {
     pub(super) known_loss: Option<Loss>,
     /// The same, as long as it is not on record.
     pub(super) unsaid_loss: Option<Loss>,
+    /// Workers that had a link here and are not on record any more, for a window. Their enrolment may be what is lost.
+    pub(super) strangers_gone: BTreeMap<WorkerId, (Epoch, Heard)>,
     /// The rows do not say what this server remembers, or another one does.
     pub(super) forgotten: Option<Evidence>,
     /// An operator's word that the database was restored, and what became of it.
@@ -236,6 +238,7 @@ impl<S: Store> Core<S> {
             amnesia: None,
             known_loss: None,
             unsaid_loss: None,
+            strangers_gone: BTreeMap::new(),
             forgotten: None,
             restore: Restore::default(),
             fences: 0..0,

@@ -353,7 +353,7 @@ impl<S: Store> Core<S> {
                 None => self.note_absent(&row, round),
             }
         }
-        self.let_strangers_go(&on_record);
+        self.let_strangers_go(&on_record, round.clocks.heard);
         self.links_gone(round);
         Ok(())
     }
@@ -369,12 +369,15 @@ impl<S: Store> Core<S> {
 
     /// Links of workers that another server has deleted, which had not heard of them for long: this one has not been heard itself. They
     /// are to come again, and are told then. Not those who are about to go.
-    fn let_strangers_go(&mut self, on_record: &BTreeSet<WorkerId>) {
+    fn let_strangers_go(&mut self, on_record: &BTreeSet<WorkerId>, heard: Heard) {
+        let window = self.config.rules.recovery_window;
+        self.strangers_gone.retain(|_, (_, since)| heard < *since + window);
         let is_stranger = |known: &Link| !known.dismissed && !on_record.contains(&known.worker);
         let links: Vec<LinkId> = self.links.iter().filter(|(_, known)| is_stranger(known)).map(|(id, _)| *id).collect();
         for link in links {
             let Some(old) = self.links.remove(&link) else { continue };
             tracing::warn!(worker = %old.worker, "a worker with a link here is not on record any more");
+            self.strangers_gone.insert(old.worker, (old.epoch, heard));
             refuse(&old.sender, RefusedCode::GoingAway, "this worker is not on record any more; connect again");
             self.roster.update(old.worker, |w| {
                 if let Some(w) = w {

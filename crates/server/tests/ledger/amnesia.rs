@@ -185,6 +185,32 @@ fn a_worker_whose_enrolment_is_lost_is_waited_for() {
     cluster.desk(0).check(job, "pending: queued");
 }
 
+/// The server that it was enrolled at is not the one that notices the loss.
+#[test]
+fn a_worker_whose_enrolment_is_lost_is_waited_for_by_all_servers() {
+    let mut cluster = Cluster::new(2);
+    let mut other = cluster.desk(1).worker("other", "script", 1);
+    let job = cluster.desk(1).submit("name: one\nsteps:\n  a: { run: 'true', tags: [late] }\n");
+    cluster.pass(SECOND * 3);
+    let submitted = cluster.database.commits();
+    let mut late = cluster.desk(0).worker("late", "script late", 1);
+    cluster.desk(0).start(&mut late);
+    cluster.desk(1).pass(SECOND);
+    forget_since(&cluster, submitted);
+    cluster.desk(1).pass(SECOND * 3);
+    other.take();
+    assert!(other.closed, "it is asked to come again");
+    cluster.desk(0).pass(SECOND * 3);
+    let last_epoch = other.welcome.epoch;
+    let comes = Hello { last_epoch, ..hello("other", "script late", 1, Vec::new()) };
+    let mut other = cluster.desk(1).knock(other.worker, comes).welcomed();
+    cluster.pass(SECOND * 30);
+    other.none();
+    cluster.desk(1).check(job, "pending: queued");
+    cluster.pass(SECOND * 100);
+    other.offer();
+}
+
 /// It may have what it could not read: nobody has reported who says so.
 #[test]
 fn a_worker_that_could_not_look_everywhere_has_not_reported() {

@@ -1,5 +1,6 @@
 //! `bowline db copy`.
 
+use protocol::log::{BlockEncoder, LineEnd, Stream};
 use rusqlite::Connection;
 use store::conformance::healthy;
 use store_sqlite::SqliteStore;
@@ -79,7 +80,23 @@ fn still_house() -> House {
     let house = House::new();
     std::fs::create_dir_all(house.path("data")).expect("made");
     healthy::fill(&mut SqliteStore::open(&house.path("data/bowline.db")).expect("a database"));
+    fill_logs(&Connection::open(house.path("data/bowline.db")).expect("a database"));
     house
+}
+
+/// A store does not look into pieces of logs, and puts anything there; who checks a database does.
+fn fill_logs(database: &Connection) {
+    let mut rows = database.prepare("SELECT attempt_id, first_seq, last_seq FROM log_chunks").expect("a statement");
+    let pieces = rows.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).expect("rows");
+    for (attempt, first, last) in pieces.collect::<Result<Vec<(Vec<u8>, u32, u32)>, _>>().expect("numbers") {
+        let mut encoder = BlockEncoder::new(u64::from(first));
+        for seq in first..=last {
+            encoder.push(0, Stream::Stdout, LineEnd::Newline, format!("line {seq}").as_bytes());
+        }
+        let blocks = encoder.seal().map(<[u8]>::to_vec).unwrap_or_default();
+        let of_this = "UPDATE log_chunks SET blocks = ?3 WHERE attempt_id = ?1 AND first_seq = ?2";
+        database.execute(of_this, (attempt, first, blocks)).expect("filled");
+    }
 }
 
 #[test]
