@@ -39,6 +39,8 @@ pub(crate) struct Dwell {
     answer: Duration,
     window: Duration,
     runner_stale: Duration,
+    /// Nobody but a person gives up what is silent.
+    asks: bool,
     stays: BTreeMap<Place, Stay>,
     /// Jobs of refused batches: they may be left alone for a while.
     refused: BTreeSet<JobId>,
@@ -62,13 +64,23 @@ struct Stay {
     unrecorded: Duration,
 }
 
+/// How the word of a silent runner begins, and what it has where a person gave it up, or is asked to.
+const SILENT: &str = "no sign of life from the step's runner";
+const BY_PEOPLE: &str = "; ordered by ";
+const ASKS: &str = "`bowline recover";
+
+/// A person does so within this.
+const LOOKED_AFTER: Duration = Duration::from_secs(180);
+
 impl Dwell {
     pub(crate) fn new(setup: &Setup) -> Dwell {
         let (rules, sweep) = (&setup.core.rules, &setup.core.sweep);
+        let asks = setup.leaves_silence_to_people();
         Dwell {
             answer: rules.dispatch_ack,
             window: rules.recovery_window,
-            runner_stale: sweep.running_stale,
+            runner_stale: sweep.running_stale + if asks { LOOKED_AFTER } else { Duration::ZERO },
+            asks,
             stays: BTreeMap::new(),
             refused: BTreeSet::new(),
             forced: BTreeSet::new(),
@@ -119,6 +131,11 @@ impl Dwell {
             if (known.state, known.attempt) != (row.state, attempt) {
                 *known = begun;
             }
+        }
+        let by_people = |reason: &str| [BY_PEOPLE, ASKS].iter().any(|word| reason.contains(word));
+        let is_servers = |reason: &str| reason.starts_with(SILENT) && !by_people(reason);
+        if let Some(event) = batch.events.iter().find(|event| self.asks && is_servers(&event.reason)) {
+            found.add(CHECKER, format!("job {} is judged, and that is for people: {}", event.job, event.reason));
         }
         for event in asked("cancel_asked") {
             cancel_acts(now, event.job, rows, found);

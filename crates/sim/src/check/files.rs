@@ -12,6 +12,7 @@ use store::rows::AttemptRow;
 use super::plans::Plans;
 use super::rows::{Place, Rows};
 use super::{Accepted, Findings};
+use crate::workload::APART;
 
 const CHECKER: &str = "files";
 
@@ -89,7 +90,13 @@ impl Files {
         }
         let Some(attempt) = rows.attempts.get(&AttemptId(spec.ticket.attempt)) else { return };
         let place = attempt.place;
-        let Some(from) = plans.step(rows, place).and_then(|plan| plan.fetches) else { return };
+        let Some(plan) = plans.step(rows, place) else { return };
+        let Some(from) = plan.fetches else { return };
+        let folder = plan.apart.then_some(APART);
+        if let Some(fetch) = spec.fetch.iter().find(|fetch| fetch.to.as_deref() != folder) {
+            let (step, job) = (&spec.step, spec.job);
+            found.add(CHECKER, format!("{step} of {job} has its files in {:?}, and not in {folder:?}", fetch.to));
+        }
         let from = Place { job: place.job, step: engine::StepIx::of(from) };
         let named = self.named.get(&from).cloned().flatten();
         if named.as_ref() != wanted.first().copied() {

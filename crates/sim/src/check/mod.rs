@@ -187,7 +187,7 @@ impl Checks {
             kin: Kin::default(),
             orphans: Orphans::default(),
             logs: Logs::default(),
-            ends: Ends::default(),
+            ends: Ends::new(setup),
             gates: Gates::default(),
             groups: Groups::new(setup),
             schedules: Schedules::new(&setup.schedules, !setup.calls.is_empty()),
