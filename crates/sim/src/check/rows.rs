@@ -335,9 +335,7 @@ impl Rows {
         let before = job.steps.remove(&row.ix);
         let unmoved = before.as_ref().filter(|step| step.state == row.state).map(|step| step.since);
         let cut_since = before.as_ref().and_then(|step| step.cut_since);
-        // One that is held may have begun already, and its worker brings it.
-        let begins_from = |state: &str| state == "queued" || (state == "held" && row.attempt.is_some());
-        let begins = row.state == "running" && before.as_ref().is_some_and(|step| begins_from(step.state));
+        let begins = row.state == "running" && before.as_ref().is_some_and(|step| step.state == "queued");
         let yeses = before.as_ref().and_then(|step| step.yeses).filter(|_| !begins && row.check_at.is_some());
         let seen = StepSeen {
             name: row.name.clone(),
