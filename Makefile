@@ -9,7 +9,7 @@ SIM_MINUTES ?= 5
 KILLS_SEEDS ?= 50
 COVERAGE_SEEDS ?= 1000
 
-.PHONY: run build test test-tools sim sim-planted sim-speed sim-coverage soak kills demo lint fmt bench fuzz mutants
+.PHONY: run build test test-tools sim sim-planted sim-speed sim-coverage soak soak-one kills demo lint fmt bench fuzz mutants
 
 run: ## Build and start server, worker and page, with the example tasks.
 	$(CARGO) build --release --locked -p bowline
@@ -24,13 +24,17 @@ PROCESSES = package(bowline) & kind(test)
 WAITING = --test-threads $$((2 * $$(nproc)))
 
 test: lint test-tools ## Everything that must hold before a change lands.
-	@if $(CARGO) nextest --version >/dev/null 2>&1; \
+	@mkdir -p target; export BOWLINE_SKIPPED=$(CURDIR)/target/skipped; rm -f "$$BOWLINE_SKIPPED"; \
+	if $(CARGO) nextest --version >/dev/null 2>&1; \
 	then $(CARGO) nextest run --locked --workspace -E 'not ($(PROCESSES))' \
 		&& $(CARGO) nextest run --locked --workspace -E '$(PROCESSES)' $(WAITING) \
 		&& BOWLINE_TEST_STORE=postgres $(CARGO) nextest run --locked --workspace $(WAITING) \
 			-E '$(PROCESSES) & not test(/^(cluster|demo|map)::/)'; \
 	else $(CARGO) test --locked --workspace \
-		&& BOWLINE_TEST_STORE=postgres $(CARGO) test --locked --workspace --test e2e --test recovery -- --skip cluster::; fi
+		&& BOWLINE_TEST_STORE=postgres $(CARGO) test --locked --workspace --test e2e --test recovery -- --skip cluster::; fi; \
+	status=$$?; \
+	if [ -s "$$BOWLINE_SKIPPED" ]; then echo "skipped, for want of means on this machine:"; sort -u "$$BOWLINE_SKIPPED" | sed 's/^/  /'; fi; \
+	exit $$status
 
 # What tests want beyond Rust, by the names of Debian's packages. Without `faketime` they say what they skip; those of PostgreSQL
 # and PgBouncer always run, and fail without them. Their packages would start servers of their own, which nobody here wants.
@@ -76,11 +80,13 @@ sim-coverage: ## Which regions of what decides COVERAGE_SEEDS worlds reach; SIM=
 	$(CARGO) run --release --locked --manifest-path coverage/Cargo.toml --target-dir target/coverage/reader -- \
 		target/coverage/release/sim target/coverage/profiles $(SIM)
 
-soak: ## Kills, cuts and pauses at random for SOAK_SECONDS: one server, with a new seed each time, then several on PostgreSQL; a failure prints its seed.
-	@end=$$((SECONDS + $(SOAK_SECONDS))); while ((SECONDS < end)); \
-	do $(CARGO) test --locked -q -p bowline --test recovery chaos:: -- --skip cluster:: || exit 1; done
+soak: ## Kills and freezes at random for SOAK_SECONDS (an hour): three servers, ten workers and their PostgreSQL; prints its seed, and leaves target/soak.md.
 	BOWLINE_CHAOS_SECONDS=$(SOAK_SECONDS) BOWLINE_CHAOS_REPORT=$(CURDIR)/target/soak.md \
 		$(CARGO) test --locked -q -p bowline --test recovery cluster::chaos:: -- --nocapture
+
+soak-one: ## The same with one server and one worker, cuts included, with a new seed again and again; a failure prints its seed.
+	@end=$$((SECONDS + $(SOAK_SECONDS))); while ((SECONDS < end)); \
+	do $(CARGO) test --locked -q -p bowline --test recovery chaos:: -- --skip cluster:: || exit 1; done
 
 kills: ## Kills the server in the midst of a job of five hundred steps, with KILLS_SEEDS seeds.
 	BOWLINE_KILLS=$(KILLS_SEEDS) $(CARGO) test --locked -q -p bowline --test recovery kills -- --nocapture

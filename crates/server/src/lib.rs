@@ -29,4 +29,5 @@ pub mod scaler;
 pub mod schedule;
 pub mod sendmail;
 pub mod settings;
+pub mod stored;
 pub mod tasks;

@@ -153,6 +153,9 @@ kept! {
     a_time_without_its_job => "a-time-without-its-job",
     taken_back_without_a_word => "taken-back-without-a-word",
     a_clock_that_leaped_over_an_absence => "a-clock-that-leaped-over-an-absence",
+    an_end_of_a_start_that_was_lost => "an-end-of-a-start-that-was-lost",
+    a_gap_whose_mark_was_lost => "a-gap-whose-mark-was-lost",
+    a_caretaker_in_the_place_of_a_worker => "a-caretaker-in-the-place-of-a-worker",
 }
 
 #[test]

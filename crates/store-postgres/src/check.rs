@@ -6,7 +6,10 @@ use std::time::{Duration, Instant};
 use engine::Time;
 use futures_util::TryStreamExt;
 use store::StoreError;
-use store::check::{self, CHECKS, Check, Dialect, Finding, Known, Offender, SCHEMA, TEXTS, Unreadable};
+use store::check::{
+    self, CHECKS, Check, Dialect, Finding, Kind, Known, Offender, Readers, Reading, SCHEMA, TEXTS, Tally, Unreadable,
+    Value,
+};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
@@ -35,17 +38,23 @@ const DIALECT: Dialect = Dialect {
 
 /// Every check, of the database at this address. `limit` offenders of each are named. `clock`: what time it is, if not what
 /// the database says.
-pub fn check(url: &str, clock: Option<Time>, limit: usize) -> Result<Vec<Finding>, StoreError> {
+pub fn check(url: &str, clock: Option<Time>, limit: usize, readers: &Readers) -> Result<Vec<Finding>, StoreError> {
     let place = Place::new(url, false)?;
     let mut session = place.connect(Purpose::Check)?;
-    let asked = wait(PATIENCE, ask(&mut session, &place, clock, limit));
+    let asked = wait(PATIENCE, ask(&mut session, &place, clock, limit, readers));
     match asked {
         Some(found) => found.map_err(|failure| failure.into_store(&place.name)),
         None => Err(place.unavailable("no answer")),
     }
 }
 
-async fn ask(session: &mut Session, place: &Place, clock: Option<Time>, limit: usize) -> Result<Vec<Finding>, Failure> {
+async fn ask(
+    session: &mut Session,
+    place: &Place,
+    clock: Option<Time>,
+    limit: usize,
+    readers: &Readers,
+) -> Result<Vec<Finding>, Failure> {
     let begun = Instant::now();
     session.query(BEGIN_LOOK, &[]).await?;
     if let Some(why) = wrong_schema(session, place).await? {
@@ -54,7 +63,9 @@ async fn ask(session: &mut Session, place: &Place, clock: Option<Time>, limit: u
     let known = known(session, clock).await?;
     let mut findings = vec![SCHEMA.found(0, Vec::new(), begun.elapsed())];
     for check in CHECKS {
-        if let Some(text) = check.text(&DIALECT) {
+        if let Some(reading) = Reading::of(*check) {
+            findings.push(read(session, *check, reading, limit, readers).await?);
+        } else if let Some(text) = check.text(&DIALECT) {
             findings.push(found(session, *check, text, &known, limit).await?);
         }
     }
@@ -114,6 +125,29 @@ async fn found(
         }
     }
     Ok(unreadable.beside(rest, limit))
+}
+
+async fn read(
+    session: &mut Session,
+    check: Check,
+    reading: &Reading,
+    limit: usize,
+    readers: &Readers,
+) -> Result<Finding, Failure> {
+    let mut tally = Tally::begin(check, limit);
+    let none: [&(dyn ToSql + Sync); 0] = [];
+    let rows = session.client.query_raw(reading.rows, none).await.map_err(Failure::Postgres)?;
+    let mut rows = pin!(rows);
+    while let Some(row) = rows.as_mut().try_next().await.map_err(Failure::Postgres)? {
+        let at = (get(&row, 0)?, get(&row, 1)?, get(&row, 2)?);
+        let value = match reading.kind {
+            Kind::Input => Value::Input { text: get(&row, 3)? },
+            Kind::Definition => Value::Definition { source: get(&row, 3)?, settings: get(&row, 4)? },
+            Kind::Blocks => Value::Blocks { first_seq: get(&row, 3)?, last_seq: get(&row, 4)?, blocks: get(&row, 5)? },
+        };
+        tally.look(at, value, readers);
+    }
+    Ok(tally.found(None))
 }
 
 /// How many there are, and the first of them; or why nobody knows. That would be the end of the transaction, were it not for the savepoint.

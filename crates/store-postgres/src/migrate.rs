@@ -253,6 +253,7 @@ mod additive;
 
 #[cfg(test)]
 mod tests {
+    use std::path::{Path, PathBuf};
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use engine::{AttemptId, Fence};
@@ -414,19 +415,86 @@ mod tests {
         waits_for_a_table_and_nobody_behind_it(&pooler.url(), &database, true);
     }
 
-    /// Statements that builds before a migration send, where ours differ, by the last migration that such a build knows.
-    const PAST: &[(usize, &str)] = &[
-        (3, include_str!("../past/0003_attempts_of_job.sql")),
-        (3, include_str!("../past/0003_put_attempt.sql")),
-        (3, include_str!("../past/0003_unconfirmed_attempts.sql")),
-    ];
+    /// Statements of builds before this one, where ours differ. Each file is named by the last migration that such builds know.
+    fn past() -> Vec<Past> {
+        let mut past: Vec<Past> = std::fs::read_dir(past_folder())
+            .expect("a folder")
+            .map(|entry| entry.expect("an entry").path())
+            .filter(|path| path.extension().is_some_and(|kind| kind == "sql"))
+            .map(|path| {
+                let file = path.file_stem().and_then(|name| name.to_str()).expect("a name");
+                let (version, name) = file.split_once('_').expect("a version and a name");
+                let version = version.parse().expect("a number");
+                Past { version, name: name.to_owned(), text: std::fs::read_to_string(&path).expect("a text") }
+            })
+            .collect();
+        past.sort_by(|one, other| (one.version, &one.name).cmp(&(other.version, &other.name)));
+        past
+    }
+
+    struct Past {
+        version: usize,
+        name: String,
+        text: String,
+    }
+
+    fn past_folder() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("past")
+    }
+
+    fn line(name: &str, text: &str) -> String {
+        format!("{name} {}", blake3::hash(text.as_bytes()).to_hex())
+    }
 
     #[test]
     fn statements_of_older_builds_mean_what_they_meant() {
         let now = Bench::migrated(MIGRATIONS);
-        for (version, text) in PAST {
-            let then = Bench::migrated(&MIGRATIONS[..*version]);
-            assert_eq!(now.manner(text), then.manner(text), "{text}");
+        let thens: Vec<Bench> = (1..MIGRATIONS.len()).map(|version| Bench::migrated(&MIGRATIONS[..version])).collect();
+        for Past { version, name, text } in past() {
+            assert_eq!(now.manner(&text), thens[version - 1].manner(&text), "{name} of schema {version}");
+        }
+    }
+
+    /// A statement changes, and servers of the build before still send what it was: that is kept, and asked of every later schema.
+    ///
+    /// `past/texts` has a line for each text that a statement ever had, the newest last. So whoever changes one comes by here.
+    #[test]
+    fn a_statement_that_changes_is_kept_as_it_was() {
+        let list = past_folder().join("texts");
+        let mut lines = std::fs::read_to_string(&list).unwrap_or_default();
+        let kept: Vec<String> = past().iter().map(|past| line(&past.name, &past.text)).collect();
+        let ours: Vec<(&str, String)> = crate::sql::ALL.iter().map(|(name, text)| (*name, line(name, text))).collect();
+        let is_changed = |lines: &str, name: &str, line: &str| {
+            lines.lines().rfind(|known| known.split(' ').next() == Some(name)).is_none_or(|known| known != line)
+        };
+        if std::env::var_os("UPDATE_DOCS").is_some() {
+            let unknown = kept.iter().filter(|kept| !lines.lines().any(|line| line == *kept));
+            let before: String = unknown.map(|line| format!("{line}\n")).collect();
+            let changed = ours.iter().filter(|(name, line)| is_changed(&lines, name, line));
+            let after: String = changed.map(|(_, line)| format!("{line}\n")).collect();
+            lines = before + &lines + &after;
+            std::fs::write(&list, &lines).expect("written");
+        }
+        let changed = ours.iter().filter(|(name, line)| is_changed(&lines, name, line));
+        let changed: Vec<&str> = changed.map(|(name, _)| *name).collect();
+        assert!(
+            changed.is_empty(),
+            "{changed:?}: not what they were. Servers of the build before send the texts that they know, beside ours. Keep each of those: \
+             `git show HEAD:./sql/NAME.sql > past/000N_NAME.sql`, where N is the newest migration of builds that send it; \
+             then `UPDATE_DOCS=1` takes the new ones into past/texts. Only of a text that never left this folder the line may go instead"
+        );
+        for line in lines.lines() {
+            let is_ours = ours.iter().any(|(_, ours)| ours == line);
+            assert!(
+                is_ours || kept.iter().any(|kept| kept == line),
+                "there was another text, and past/ lacks it: {line}"
+            );
+        }
+        for kept in kept {
+            assert!(
+                lines.lines().any(|line| line == kept),
+                "past/texts does not know what is kept (`UPDATE_DOCS=1`): {kept}"
+            );
         }
     }
 

@@ -9,7 +9,7 @@ use testkit::postgres::Database;
 #[path = "../../store/tests/support/damages.rs"]
 mod damages;
 
-use damages::{Damage, LIMIT, Patient, names};
+use damages::{Damage, LIMIT, Patient, READERS, names};
 
 impl Patient for Database {
     fn new() -> Database {
@@ -26,7 +26,7 @@ impl Patient for Database {
     }
 
     fn check(&mut self) -> Vec<Finding> {
-        check(&self.url(), Some(healthy::NOW), LIMIT).expect("an answer")
+        check(&self.url(), Some(healthy::NOW), LIMIT, &READERS).expect("an answer")
     }
 }
 

@@ -6,7 +6,10 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use engine::Time;
 use rusqlite::{Connection, OptionalExtension, Row, Transaction};
 use store::StoreError;
-use store::check::{self, CHECKS, Check, Dialect, Finding, Known, Offender, SCHEMA, TEXTS, Unreadable};
+use store::check::{
+    self, CHECKS, Check, Dialect, Finding, Kind, Known, Offender, Readers, Reading, SCHEMA, TEXTS, Tally, Unreadable,
+    Value,
+};
 
 use crate::error::translate;
 use crate::place::Place;
@@ -29,7 +32,7 @@ const DIALECT: Dialect = Dialect {
 
 /// Every check, of the database in this file. `limit` offenders of each are named. `clock`: what time it is, if not what this
 /// machine says.
-pub fn check(path: &Path, clock: Option<Time>, limit: usize) -> Result<Vec<Finding>, StoreError> {
+pub fn check(path: &Path, clock: Option<Time>, limit: usize, readers: &Readers) -> Result<Vec<Finding>, StoreError> {
     let place = Place::file(path);
     let mut connection = place.open_reader()?;
     let begun = Instant::now();
@@ -42,7 +45,10 @@ pub fn check(path: &Path, clock: Option<Time>, limit: usize) -> Result<Vec<Findi
         let clock = clock.unwrap_or_else(machines_clock);
         let known = Known { clock, marked: marked(&tx)?, deleted: deleted(&tx)? };
         let schema = SCHEMA.found(0, Vec::new(), begun.elapsed());
-        let rest = CHECKS.iter().filter_map(|check| Some(found(&tx, *check, check.text(&DIALECT)?, &known, limit)));
+        let rest = CHECKS.iter().filter_map(|check| match Reading::of(*check) {
+            Some(reading) => Some(read(&tx, *check, reading, limit, readers)),
+            None => Some(found(&tx, *check, check.text(&DIALECT)?, &known, limit)),
+        });
         Ok(std::iter::once(schema).chain(rest).collect())
     };
     ask(&mut connection).map_err(|e| translate(&place.name, &e))
@@ -89,6 +95,34 @@ fn found(tx: &Transaction<'_>, check: Check, text: &str, known: &Known, limit: u
         rest = check.found(count, first, begun.elapsed());
     }
     unreadable.beside(rest, limit)
+}
+
+fn read(tx: &Transaction<'_>, check: Check, reading: &Reading, limit: usize, readers: &Readers) -> Finding {
+    let mut tally = Tally::begin(check, limit);
+    let mut look = || -> rusqlite::Result<()> {
+        let mut asked = tx.prepare(reading.rows)?;
+        let mut rows = asked.query([])?;
+        while let Some(row) = rows.next()? {
+            let at = (values::maybe_uuid(row, 0)?, row.get(1)?, values::maybe_uuid(row, 2)?);
+            // A column may hold anything here, whatever its type says.
+            tally.look(at, value(row, reading.kind)?.unwrap_or(Value::Odd), readers);
+        }
+        Ok(())
+    };
+    let stopped = look().err().map(|error| error.to_string());
+    tally.found(stopped)
+}
+
+fn value<'a>(row: &'a Row<'_>, kind: Kind) -> rusqlite::Result<Option<Value<'a>>> {
+    let text = |place: usize| row.get_ref(place).map(|value| value.as_str().ok());
+    Ok(match kind {
+        Kind::Input => text(3)?.map(|text| Value::Input { text }),
+        Kind::Definition => text(3)?.zip(text(4)?).map(|(source, settings)| Value::Definition { source, settings }),
+        Kind::Blocks => {
+            let (first_seq, last_seq) = (row.get(3)?, row.get(4)?);
+            row.get_ref(5)?.as_blob().ok().map(|blocks| Value::Blocks { first_seq, last_seq, blocks })
+        }
+    })
 }
 
 fn unreadable(tx: &Transaction<'_>) -> rusqlite::Result<Unreadable> {

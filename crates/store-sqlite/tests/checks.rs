@@ -13,7 +13,7 @@ use tempfile::TempDir;
 #[path = "../../store/tests/support/damages.rs"]
 mod damages;
 
-use damages::{LIMIT, Patient, names};
+use damages::{LIMIT, Patient, READERS, names};
 
 struct File(TempDir);
 
@@ -38,7 +38,7 @@ impl Patient for File {
     }
 
     fn check(&mut self) -> Vec<Finding> {
-        check(&self.path(), Some(healthy::NOW), LIMIT).expect("an answer")
+        check(&self.path(), Some(healthy::NOW), LIMIT, &READERS).expect("an answer")
     }
 }
 
@@ -99,6 +99,6 @@ fn it_changes_nothing() {
 #[test]
 fn a_file_that_is_not_there_is_not_made() {
     let file = File::new();
-    assert!(check(&file.path(), None, LIMIT).is_err());
+    assert!(check(&file.path(), None, LIMIT, &READERS).is_err());
     assert!(!file.path().exists());
 }

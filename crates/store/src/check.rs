@@ -2,7 +2,7 @@
 //!
 //! Each check is a file of SQL whose rows are the offenders: `job`, `ix` and `other` (the id of an attempt, a worker or another job)
 //! say where, `what` says what is wrong with it. Most are the same text for every store and lie in `checks/` here; what needs
-//! a dialect lies in the folder `checks/` of each store. They may ask `known`, a row that [`statement`] puts before them:
+//! a dialect lies in the folder `checks/` of each store. A few read values row by row (`reading.rs`). They may ask `known`, a row that [`statement`] puts before them:
 //!
 //! | column | |
 //! |---|---|
@@ -12,12 +12,16 @@
 //! | `latest`, `overdue` | later, or sooner, no check time is good |
 //! | `deleted` | a job with a lower id may have been deleted for its age |
 
+mod reading;
+
 use std::fmt::Write;
 use std::time::Duration;
 
 use engine::deadline::LOOK_AGAIN;
 use engine::{JobId, Time};
 use uuid::Uuid;
+
+pub use reading::{Kind, Readers, Reading, Tally, Value, Whereabouts};
 
 /// The check that comes before all others. It is no query: where it fails nothing else can be asked.
 pub const SCHEMA: Check = CHECKS[0];
@@ -121,7 +125,9 @@ checks! {
     "job-steps" Damage shared!("job_steps"), "A job is over exactly when all of its steps are.";
     "job-counts" Damage OWN, "A job counts its steps right, state by state.";
     "job-data" Damage OWN, "What the columns of a job say is what its data says.";
+    "job-input" Damage OWN, "What a job was given can be read.";
     "job-definition" Damage shared!("job_definition"), "The text of every job's task is on record.";
+    "definition-text" Damage OWN, "The text of a task, and the settings with which it was stored, can be read.";
     "job-parent" Damage shared!("job_parent"), "The step that began a job is on record, or was deleted for its age.";
     "step-job" Damage shared!("step_job"), "Every step belongs to a job, or to one that is being deleted.";
     "step-places" Damage shared!("step_places"), "The steps of a job stand side by side, from the first place on.";
@@ -142,10 +148,12 @@ checks! {
     "server-generation" Damage shared!("server_generation"), "Every start of a server has a generation of its own, within the counter.";
     "log-overlap" Damage shared!("log_overlap"), "The pieces of a log follow each other.";
     "log-lines" Damage shared!("log_lines"), "Every line of a log is stored, or said to be missing.";
+    "log-blocks" Damage OWN, "Every piece of a log can be read, and has the lines that it says.";
     "log-state" Damage shared!("log_state"), "A log that has lines says how far it has got.";
     "log-end" Damage shared!("log_end"), "A log that is whole reaches its last line, and is not waited for.";
     "log-waits" Damage shared!("log_waits"), "The log of an attempt that is over is closed, or has a time by which it is.";
     "event-job" Damage shared!("event_job"), "Every line of the history belongs to a job, or to one that was deleted.";
+    "event-state" Damage shared!("event_state"), "The history of a job, and of each step, ends where that is.";
     "event-number" Damage OWN, "No event has a number that was never given.";
     "outbox-due" Damage shared!("outbox_due"), "What is to be told outside is due, delivered, or given up with a reason.";
     "idempotency-job" Damage shared!("idempotency_job"), "The job that a key stands for is on record.";

@@ -3,6 +3,11 @@
 //! The tests of a store give it a [`Fixture`] and call [`conformance_tests!`](crate::conformance_tests), which makes
 //! one test of every case. A case opens a database of its own, and asks only through the two traits.
 //!
+//! Whatever two servers may write at once has a case in [`races`], [`races_workers`] or [`races_tidy`], in which two connections do. The
+//! others need none: cases that only read (`checks`, `listing`, `artifacts`, and what comes back as it was written), since readers lock
+//! nothing and see what is committed; cases of what is refused whoever asks (bad rows, gaps, overlaps); cases of a crash, which leaves one
+//! connection; and rows that one server alone writes, its own in `servers`.
+//!
 //! [`alike::play`] is for pairs of stores: it has both do the same random things, and compares every answer.
 
 pub mod access;
@@ -146,6 +151,7 @@ macro_rules! conformance_tests {
             retention::what_was_begun_goes_on_after_a_crash,
             races::of_two_who_move_a_job_one_wins,
             races::of_two_who_begin_the_same_job_one_wins,
+            races::of_who_ends_a_child_and_who_calls_its_parent_off_one_wins,
             races::of_two_who_submit_with_one_key_one_wins,
             races::of_two_who_go_on_for_a_job_one_wins,
             races::of_two_who_admit_one_wins,
@@ -161,6 +167,7 @@ macro_rules! conformance_tests {
             races::who_follows_the_numbers_misses_nothing,
             races::of_two_who_deliver_a_word_one_wins,
             races::of_two_late_ends_one_stays,
+            races::two_who_mark_a_log_leave_each_word_once,
             races::who_closes_a_log_and_who_brings_its_end_are_both_heard,
             races::of_two_who_delete_a_job_one_does,
             races::who_submits_and_who_deletes_its_definition_wait_for_each_other,
@@ -173,6 +180,7 @@ macro_rules! conformance_tests {
             races_workers::an_old_links_last_words_do_not_touch_a_newer_one,
             races_workers::two_who_bring_evidence_of_one_attempt_are_both_heard,
             races_workers::of_two_mass_losses_one_is_kept_whole,
+            races_workers::who_ends_a_mass_loss_and_who_tells_of_another_are_both_heard,
             races_workers::two_who_flush_signs_of_life_lose_none,
             races_workers::who_prunes_signs_of_life_and_who_flushes_them_wait_for_each_other,
             races_tidy::who_forgets_a_group_and_who_admits_to_it_wait_for_each_other,

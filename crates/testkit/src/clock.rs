@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::skipped::skipped;
+
 /// Where Debian, by architecture, and others put the library.
 const PLACES: [&str; 4] = [
     "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1",
@@ -21,7 +23,7 @@ impl FakeClock {
     /// `None`, and a printed reason, where the library is not installed.
     pub fn new(folder: &Path) -> Option<FakeClock> {
         let Some(library) = PLACES.into_iter().find(|place| Path::new(place).exists()) else {
-            eprintln!("skipped: no libfaketime here; install Debian's package `faketime`");
+            skipped("no libfaketime here; install Debian's package `faketime`");
             return None;
         };
         let clock = FakeClock { library, file: folder.join("faketime") };

@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::skipped::skipped;
+
 /// A small tmpfs, until it is dropped.
 #[derive(Debug)]
 pub struct SmallDisk {
@@ -18,11 +20,11 @@ impl SmallDisk {
         match mounted {
             Ok(output) if output.status.success() => Some(SmallDisk { at: at.to_owned() }),
             Ok(output) => {
-                eprintln!("skipped: no tmpfs can be mounted here: {}", String::from_utf8_lossy(&output.stderr).trim());
+                skipped(&format!("no tmpfs can be mounted here: {}", String::from_utf8_lossy(&output.stderr).trim()));
                 None
             }
             Err(error) => {
-                eprintln!("skipped: no tmpfs can be mounted here: {error}");
+                skipped(&format!("no tmpfs can be mounted here: {error}"));
                 None
             }
         }

@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
+use crate::skipped::skipped;
+
 /// Says to the traced process where to act.
 const ROOT: &str = "BOWLINE_TRACED_ROOT";
 
@@ -25,11 +27,11 @@ pub fn disk_calls(test: &str, root: &Path, act: impl FnOnce(&Path)) -> Option<Ve
         Ok(output) => {
             let said = String::from_utf8_lossy(&output.stderr);
             assert!(said.starts_with("strace:"), "the traced test failed: {said}");
-            eprintln!("skipped: nothing can be traced here: {}", said.trim());
+            skipped(&format!("nothing can be traced here: {}", said.trim()));
             return None;
         }
         Err(error) => {
-            eprintln!("skipped: no strace here: {error}");
+            skipped(&format!("no strace here: {error}"));
             return None;
         }
     }

@@ -19,6 +19,7 @@ pub mod process;
 mod proxy;
 mod ran;
 mod role;
+mod skipped;
 mod wait;
 
 pub use clock::FakeClock;
@@ -32,4 +33,5 @@ pub use pgbouncer::PgBouncer;
 pub use proxy::{Direction, Fault, Proxy};
 pub use ran::{Ran, finish};
 pub use role::Role;
+pub use skipped::skipped;
 pub use wait::{PATIENCE, await_that, within};

@@ -69,6 +69,9 @@ pub const LATER: &str = "
         SELECT max(version) + 1, 'later', sha256('later'), 0 FROM schema_migrations;
 ";
 
+/// How an operator makes the database of [`Postgres::owned`].
+pub const CREATE_OWNED: &str = "CREATE DATABASE bowline OWNER bowline ENCODING 'UTF8' TEMPLATE template0";
+
 /// What the database at this address answers, a line for each row.
 pub fn psql(url: &str, sql: &str) -> String {
     let mut psql = Command::new(bin().join("psql"));
@@ -101,6 +104,18 @@ impl Database {
     /// What it answers, a line for each row.
     pub fn psql(&self, sql: &str) -> String {
         self.cluster.address.psql(&self.name, sql)
+    }
+
+    /// Tables of which a row holds this text, in clear or as bytes.
+    pub fn tables_holding(&self, text: &str) -> Vec<String> {
+        let bytes: String = text.bytes().map(|byte| format!("{byte:02x}")).collect();
+        let tables = self.psql("SELECT tablename FROM pg_tables WHERE schemaname = current_schema() ORDER BY 1");
+        let rows = |table: &str| self.psql(&format!("COPY \"{table}\" TO STDOUT"));
+        let holds = |table: &&str| {
+            let rows = rows(table);
+            rows.contains(text) || rows.contains(&bytes)
+        };
+        tables.lines().filter(holds).map(str::to_owned).collect()
     }
 
     /// The same by another way to it.
@@ -308,6 +323,14 @@ impl Postgres {
     /// Another database of it.
     pub fn url_of(&self, database: &str) -> String {
         self.address.url(database)
+    }
+
+    /// As docs/operations.md has it: a role that may do nothing but with what is its own, and a database of that. Its address.
+    pub fn owned(&self) -> String {
+        let Address { port, password } = &self.address;
+        self.psql(&format!("CREATE ROLE bowline LOGIN PASSWORD '{password}'"));
+        self.psql(CREATE_OWNED);
+        format!("postgres://bowline:{password}@127.0.0.1:{port}/bowline")
     }
 
     /// All of its processes stand still until this is dropped: connections stay, new ones are taken by the kernel, and nothing is answered.

@@ -7,11 +7,12 @@
 //!         ◄── ToWorker: pass | hold | swallow | delay ◄──
 //! ```
 
+use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How soon a switched fault is noticed.
 const LOOK: Duration = Duration::from_millis(5);
@@ -33,7 +34,7 @@ pub enum Fault {
     /// They are gone for ever, and so is the connection: half-open, both ends believe in it. It does not get better when
     /// the fault is over; new connections do.
     Swallow,
-    /// They arrive late, in order.
+    /// They arrive so much later, in order. Many may be on their way: a long way is not a narrow one.
     Delay(Duration),
 }
 
@@ -218,31 +219,43 @@ impl Connection {
             Direction::ToWorker => (&self.server, &self.worker),
         };
         let mut buffer = vec![0; BUFFER_BYTES];
+        // What is on its way, each with when it arrives; then the end, if it was heard.
+        let (mut late, mut ended): (VecDeque<(Instant, Vec<u8>)>, bool) = (VecDeque::new(), false);
         loop {
-            if Connection::fault(direction, shared)? == Fault::Hold {
+            let fault = Connection::fault(direction, shared)?;
+            if fault == Fault::Hold {
+                std::thread::sleep(LOOK);
+                continue;
+            }
+            let is_due = |at: &Instant| !matches!(fault, Fault::Delay(_)) || *at <= Instant::now();
+            while let Some((_, bytes)) = late.pop_front_if(|(at, _)| is_due(at)) {
+                if !self.is_dead(direction) && to.write_all(&bytes).is_err() {
+                    return Some(direction.opposite());
+                }
+            }
+            if ended {
+                if late.is_empty() {
+                    return Some(direction);
+                }
                 std::thread::sleep(LOOK);
                 continue;
             }
             let length = match from.read(&mut buffer) {
-                Ok(0) => return Some(direction),
                 Ok(length) => length,
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => continue,
-                Err(_) => return Some(direction),
+                Err(_) => 0,
             };
+            ended = length == 0;
             // Asked again: it may have been switched while nothing came.
-            match Connection::fault(direction, shared)? {
-                Fault::None => {}
-                Fault::Swallow => self.dead[direction as usize].store(true, Ordering::Relaxed),
-                Fault::Delay(delay) => std::thread::sleep(delay),
-                Fault::Hold => {
-                    while Connection::fault(direction, shared)? == Fault::Hold {
-                        std::thread::sleep(LOOK);
-                    }
+            let delay = match Connection::fault(direction, shared)? {
+                Fault::None | Fault::Hold => Duration::ZERO,
+                Fault::Swallow => {
+                    self.dead[direction as usize].store(!ended || self.is_dead(direction), Ordering::Relaxed);
+                    Duration::ZERO
                 }
-            }
-            if !self.is_dead(direction) && to.write_all(&buffer[..length]).is_err() {
-                return Some(direction.opposite());
-            }
+                Fault::Delay(delay) => delay,
+            };
+            late.push_back((Instant::now() + delay, buffer[..length].to_vec()));
         }
     }
 
@@ -311,6 +324,20 @@ mod tests {
         proxy.heal();
         server.set_read_timeout(Some(Duration::from_secs(10))).expect("set");
         hear(&server, b"late");
+    }
+
+    #[test]
+    fn what_is_slow_arrives_in_order_and_does_not_stand_in_line() {
+        let (proxy, mut worker, server) = connected();
+        proxy.set(Direction::ToServer, Fault::Delay(Duration::from_millis(150)));
+        let begun = Instant::now();
+        for _ in 0..8 {
+            worker.write_all(b"late").expect("said");
+            std::thread::sleep(LOOK * 4);
+        }
+        hear(&server, &b"late".repeat(8));
+        let took = begun.elapsed();
+        assert!((Duration::from_millis(290)..Duration::from_secs(1)).contains(&took), "{took:?}");
     }
 
     #[test]

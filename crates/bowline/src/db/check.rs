@@ -4,6 +4,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use cli::db::{CheckArgs, CheckView, Checked, FoundView, GradeView};
+use server::stored::READERS;
 use store::check::{Finding, Grade, Offender};
 
 use crate::Failed;
@@ -25,8 +26,8 @@ fn checked(args: &CheckArgs) -> Result<Checked, Failed> {
 pub(super) fn check(place: &Place, show: usize) -> Result<Checked, Failed> {
     let begun = Instant::now();
     let findings = match place {
-        Place::Sqlite(path) => store_sqlite::check(path, None, show),
-        Place::Postgres(url) => store_postgres::check(url, None, show),
+        Place::Sqlite(path) => store_sqlite::check(path, None, show, &READERS),
+        Place::Postgres(url) => store_postgres::check(url, None, show, &READERS),
     };
     let findings = findings.map_err(Failed::of_store)?;
     let sound = findings.iter().all(|finding| finding.count == 0 || finding.check.grade == Grade::Doubt);

@@ -1,11 +1,6 @@
 //! Steps that wait for people: whose yes counts, what survives a kill, and what a no does.
 
-use crate::house::{House, step_of};
-
-/// A token of somebody's own.
-fn person(house: &House, name: &str) -> String {
-    house.bowline(&["token", "create", "--kind", "api", "--name", name]).ok().out.trim().to_owned()
-}
+use crate::house::{House, person, step_of};
 
 fn approve(house: &House, id: &str, step: &str, token: &str) -> crate::house::Ran {
     house.bowline(&["approve", id, step, "--comment", "looks good", "--token", token])

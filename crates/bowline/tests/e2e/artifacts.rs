@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use serde_json::Value;
 
-use crate::house::{House, step_of};
+use crate::house::{House, peak_kib, step_of};
 
 /// What storing and fetching a file may cost server and worker, however large it is: some buffers.
 const GROWTH_KIB_MAX: u64 = 8 * 1024;
@@ -183,13 +183,6 @@ fn a_large_file_costs_no_memory_of_its_size() {
     for (before, after) in before.into_iter().zip(after) {
         assert!(after <= before + GROWTH_KIB_MAX, "from {before} KiB to {after}");
     }
-}
-
-/// The most memory that a process ever had.
-fn peak_kib(pid: u32) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it lives");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("VmHWM");
-    line.trim().trim_end_matches(" kB").parse().expect("a number")
 }
 
 #[test]

@@ -189,6 +189,14 @@ fn retries_run_at_most_as_often_as_said() {
     assert_eq!(house.read("count"), "x\nx\nx\n");
     assert_eq!(step_of(&job, "a")["attempts"].as_array().expect("a list").len(), 3);
     assert_eq!(job["error"]["code"], "exit_code");
+    // The table has the third.
+    let shown = house.bowline(&["job", &id]).ok().out;
+    let earlier: Vec<&str> = shown.lines().filter(|line| line.starts_with("attempt ")).collect();
+    for (number, line) in (1..).zip(&earlier) {
+        assert!(line.starts_with(&format!("attempt {number} of a: exit 75 on ")), "{shown}");
+        assert!(line.contains("ms, cpu ") && line.ends_with("iB"), "{shown}");
+    }
+    assert_eq!(earlier.len(), 2, "{shown}");
 }
 
 #[test]

@@ -1,76 +1,11 @@
 //! What follows on a job's end, with a real receiver: signed, once if all goes well, again with the same key if not.
 
-use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
-use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::house::{House, await_that};
-
-/// One request that a receiver got.
-struct Call {
-    headers: String,
-    body: String,
-}
-
-impl Call {
-    fn header(&self, name: &str) -> Option<&str> {
-        self.headers
-            .lines()
-            .filter_map(|line| line.split_once(": "))
-            .find(|(key, _)| key.eq_ignore_ascii_case(name))
-            .map(|(_, v)| v)
-    }
-}
-
-/// Listens on a port of its own, and answers with these, one after the other; the last one for ever. None: hangs up.
-fn receiver(answers: Vec<Option<&'static str>>) -> (String, Receiver<Call>) {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let url = format!("http://{}/hook", listener.local_addr().expect("an address"));
-    let (sender, calls) = mpsc::channel();
-    std::thread::spawn(move || {
-        for (number, stream) in listener.incoming().enumerate() {
-            let Ok(mut stream) = stream else { return };
-            let Some(call) = read(&mut stream) else { continue };
-            let answer = answers.get(number).or(answers.last()).copied().flatten();
-            if let Some(answer) = answer {
-                let _ = write!(stream, "HTTP/1.1 {answer}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
-            }
-            if sender.send(call).is_err() {
-                return;
-            }
-        }
-    });
-    (url, calls)
-}
-
-fn read(stream: &mut TcpStream) -> Option<Call> {
-    let mut bytes = Vec::new();
-    let mut chunk = [0; 4096];
-    loop {
-        let text = String::from_utf8_lossy(&bytes);
-        if let Some((headers, body)) = text.split_once("\r\n\r\n") {
-            let length = headers.lines().filter_map(|line| line.split_once(": "));
-            let length = length.filter(|(key, _)| key.eq_ignore_ascii_case("content-length"));
-            let length: usize = length.filter_map(|(_, value)| value.parse().ok()).next().unwrap_or(0);
-            if body.len() >= length {
-                return Some(Call { headers: headers.to_owned(), body: body.to_owned() });
-            }
-        }
-        let count = stream.read(&mut chunk).ok().filter(|count| *count > 0)?;
-        bytes.extend_from_slice(&chunk[..count]);
-    }
-}
-
-fn next(calls: &Receiver<Call>) -> Call {
-    calls.recv_timeout(Duration::from_secs(60)).expect("a call in time")
-}
-
-fn hooks(house: &House, id: &str) -> Vec<Value> {
-    house.job(id)["hooks"].as_array().cloned().unwrap_or_default()
-}
+use crate::house::{House, await_that, hooks};
+use crate::receiver::{AUTHORITY, next, receiver, tls_receiver};
 
 #[test]
 fn a_job_and_a_signed_word_follow_on_a_failure() {
@@ -131,6 +66,35 @@ fn a_server_that_is_killed_while_it_delivers_delivers_again_with_the_same_key() 
     await_that("it is on record", || (hooks(&house, &id)[0]["state"] == "delivered").then_some(()));
     let none = house.bowline(&["outbox"]).ok();
     assert!(none.err.contains("nothing was given up"), "{}{}", none.out, none.err);
+}
+
+/// A certificate that nobody vouches for gets no word of ours; one that the server is told to trust does.
+#[test]
+fn a_receiver_behind_tls_is_believed_if_its_certificate_is() {
+    let mut house = House::new();
+    let up = house.start_up(&[]);
+    let (url, calls) = tls_receiver();
+    let task = format!("name: t\nsteps:\n  a: {{ run: 'true' }}\non_success: [{{ webhook: '{url}' }}]\n");
+    let id = house.submit(&task);
+    let hook = await_that("it was tried", || hooks(&house, &id).into_iter().find(|hook| hook["error"].is_string()));
+    let error = hook["error"].as_str().expect("a text");
+    assert!(error.contains("certificate"), "{hook}");
+    assert_ne!(hook["state"], "delivered", "{hook}");
+    let shown = house.bowline(&["job", &id]).ok().out;
+    assert!(shown.contains(&format!("{url}: ")) && shown.contains("certificate"), "{shown}");
+    assert!(calls.try_recv().is_err(), "nothing was said to it");
+
+    drop(up);
+    let authority = house.write("ca.pem", AUTHORITY).display().to_string();
+    house.set("SSL_CERT_FILE", &authority);
+    let _up = house.start_up(&[]);
+    let trusted = house.submit(&task);
+    await_that("it is on record", || {
+        hooks(&house, &trusted).iter().any(|hook| hook["state"] == "delivered").then_some(())
+    });
+    // The first one may have been tried again by now.
+    let told: Vec<Value> = calls.try_iter().map(|call| serde_json::from_str(&call.body).expect("JSON")).collect();
+    assert!(told.iter().any(|told| told["job"]["id"] == trusted.as_str()), "{told:?}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod emulator;
 mod house;
+mod receiver;
 
 mod approvals;
 mod artifacts;
@@ -9,6 +10,7 @@ mod cleanups;
 mod commands;
 mod crashes;
 mod databases;
+mod ends;
 mod fences;
 mod graphs;
 mod groups;

@@ -1,8 +1,6 @@
 //! A notice reaches people: by the local program that takes mails, which fails first, and in what they look at.
 
-use std::os::unix::fs::PermissionsExt as _;
-
-use crate::house::{House, await_that};
+use crate::house::{House, await_that, program};
 
 /// Takes every mail but the first, and keeps what it was given.
 const SENDMAIL: &str = "#!/bin/sh
@@ -15,9 +13,7 @@ echo \"$* ${BOWLINE_SECRET_X:-none}\" >> \"$(dirname \"$0\")/args\"
 #[test]
 fn a_step_that_takes_too_long_is_told_by_mail_until_it_is_taken() {
     let mut house = House::new();
-    std::fs::create_dir(house.path("post")).expect("a folder");
-    let sendmail = house.write("post/sendmail", SENDMAIL);
-    std::fs::set_permissions(&sendmail, std::fs::Permissions::from_mode(0o755)).expect("it can be run");
+    let sendmail = program(&house, "post/sendmail", SENDMAIL);
     house.set("BOWLINE_MAIL__SENDMAIL", &sendmail.display().to_string());
     house.set("BOWLINE_MAIL__FROM", "bowline@build.example.com");
     house.set("BOWLINE_SECRET_X", "s3cret");

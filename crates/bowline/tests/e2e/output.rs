@@ -1,6 +1,9 @@
 //! Everything a step can print, through runner, worker, server and back.
 
-use crate::house::House;
+use crate::house::{House, peak_kib};
+
+/// What a server and a worker may need while a step prints without end; lines that were kept would be many times as much.
+const FLOOD_KIB_MAX: u64 = 200 * 1024;
 
 /// Runs a script as a step and returns its log, byte for byte.
 fn printed(script: &str) -> Vec<u8> {
@@ -91,11 +94,15 @@ fn count(log: &str) -> (Vec<u64>, u64) {
 #[test]
 fn a_flood_is_held_back_while_the_server_keeps_up() {
     let mut house = House::new();
-    let _server = house.start_server();
+    let server = house.start_server();
     house.set("BOWLINE_WORKER__SPOOL__LOG_LINES", "10000");
-    let _worker = house.start_worker("w", &[]);
+    let worker = house.start_worker("w", &[]);
     let id = house.submit("name: flood\nsteps:\n  a: { run: seq 1 300000 }\n");
     house.end(&id);
+    // Before anybody reads all of it.
+    let peaks = [&server, &worker].map(|role| peak_kib(role.pid()));
+    println!("server and worker, KiB: {peaks:?}");
+    assert!(peaks.iter().all(|peak| *peak < FLOOD_KIB_MAX), "{peaks:?}");
     let (numbers, dropped) = count(&house.log(&id, "a"));
     assert_eq!(dropped, 0);
     assert!(numbers.iter().copied().eq(1..=300_000), "{} lines", numbers.len());

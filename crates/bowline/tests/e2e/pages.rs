@@ -1,8 +1,13 @@
 //! The examples of docs/tasks.md, executed: what the page says of each is what comes of it.
 
+mod played;
+
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::house::{House, states, step_of};
+use self::played::Stage;
+
+use crate::house::{House, await_that, states, step_of};
 
 const PAGE: &str = include_str!("../../../../docs/tasks.md");
 
@@ -17,11 +22,11 @@ enum Does {
         steps: &'static str,
         logs: &'static [(&'static str, &'static str)],
     },
-    /// It is not executed here, for this reason.
-    Needs(&'static str),
+    /// People, other programs or time have a part in it, which this plays with the example's text.
+    Plays(fn(&Stage, &str)),
 }
 
-use Does::{Ends, Needs};
+use Does::{Ends, Plays};
 
 const EXAMPLES: [Example; 16] = [
     Example(
@@ -59,12 +64,8 @@ const EXAMPLES: [Example; 16] = [
         "steps",
         Ends { inputs: &[], job: "success", steps: "lint success, count success", logs: &[("lint", "lint\n")] },
     ),
-    Example(
-        "Stopping and cleaning up",
-        "rollout",
-        Needs("a program ./rollout.sh; `cleanups` has steps that are stopped"),
-    ),
-    Example("Secrets", "deploy", Needs("a program ./deploy.sh and a secret; see `secrets`")),
+    Example("Stopping and cleaning up", "rollout", Plays(played::somebody_cancels)),
+    Example("Secrets", "deploy", Plays(played::somebody_sets_the_secret)),
     Example(
         "Needs and conditions",
         "conditions",
@@ -111,7 +112,7 @@ const EXAMPLES: [Example; 16] = [
             logs: &[("sum", "3 of v7\n")],
         },
     ),
-    Example("Approvals and environments", "ship", Needs("people, and an environment of the server; see `approvals`")),
+    Example("Approvals and environments", "ship", Plays(played::people_say_yes)),
     Example(
         "Artifacts",
         "ship",
@@ -128,17 +129,9 @@ const EXAMPLES: [Example; 16] = [
             ],
         },
     ),
-    Example(
-        "Hooks",
-        "backup",
-        Needs("a program ./copy.sh, other tasks, and somebody who takes webhooks and mails; see `hooks`"),
-    ),
-    Example("Notices", "copy", Needs("a program ./fetch.sh, and hours; see `notices`")),
-    Example(
-        "Triggers",
-        "nightly",
-        Needs("a program ./clean.sh, and three in the morning; see `schedules` of the recovery tests"),
-    ),
+    Example("Hooks", "backup", Plays(played::it_ends_in_every_way)),
+    Example("Notices", "copy", Plays(played::it_takes_too_long)),
+    Example("Triggers", "nightly", Plays(played::somebody_calls)),
     Example(
         "Concurrency groups",
         "release",
@@ -160,32 +153,29 @@ fn the_examples_of_the_page_do_what_it_says() {
     let blocks = blocks();
     for (section, text) in &blocks {
         let known = EXAMPLES.iter().any(|Example(of, name, _)| of == section && name_of(text) == *name);
-        assert!(
-            known,
-            "the example {} under {section} is neither executed here nor named with a reason",
-            name_of(text)
-        );
+        assert!(known, "the example {} under {section} is not executed here", name_of(text));
     }
-    let mut house = House::new();
-    let _server = house.start_server();
-    let _worker = house.start_worker("w", &["--tags", "script,linux", "--slots", "8"]);
+    let stage = Stage::new();
+    let house = &stage.house;
     let measure = house.write("measure.yaml", MEASURE).display().to_string();
     house.bowline(&["tasks", "push", &measure]).ok();
-    // All are begun before any of them is waited for.
+    let example = |section: &str, name: &str| -> &str {
+        let block = blocks.iter().find(|(of, text)| of == section && name_of(text) == name);
+        block.map_or_else(|| panic!("the page has no example {name} under {section}"), |(_, text)| text)
+    };
+    // All that need nobody are begun before any of them is waited for.
     let begun: Vec<Option<String>> = EXAMPLES
         .iter()
-        .map(|Example(section, name, does)| {
-            let text = blocks.iter().find(|(of, text)| of == section && name_of(text) == *name);
-            let (_, text) = text.unwrap_or_else(|| panic!("the page has no example {name} under {section}"));
-            match does {
-                Ends { inputs, .. } => Some(submit(&house, text, inputs)),
-                Needs(why) => {
-                    println!("{name} under {section} is not executed: it needs {why}");
-                    None
-                }
-            }
+        .map(|Example(section, name, does)| match does {
+            Ends { inputs, .. } => Some(submit(house, example(section, name), inputs)),
+            Plays(_) => None,
         })
         .collect();
+    for Example(section, name, does) in &EXAMPLES {
+        if let Plays(play) = does {
+            play(&stage, example(section, name));
+        }
+    }
     for (Example(section, name, does), id) in EXAMPLES.iter().zip(begun) {
         let (Ends { job, steps, logs, .. }, Some(id)) = (does, id) else { continue };
         let code = house.bowline(&["wait", &id]).code;
@@ -197,6 +187,40 @@ fn the_examples_of_the_page_do_what_it_says() {
         }
         look_closer(name, section, &seen);
     }
+}
+
+/// Three in the morning, by the clock of the page's zone.
+#[test]
+fn the_schedule_of_the_page_comes_in_the_night() {
+    let Some((mut house, clock)) = House::on_a_clock() else { return };
+    house.set("BOWLINE_SECRET_RELEASE_HOOK", "s3cret");
+    let up = house.start_up(&[]);
+    let blocks = blocks();
+    let (_, text) = blocks.iter().find(|(section, _)| section == "Triggers").expect("it is there");
+    played::push(&house, text);
+    let trigger = await_that("the schedule is known", || {
+        let listed = house.bowline(&["triggers", "--json"]).ok().json()["items"][0].clone();
+        (listed["next"].as_array().map(Vec::len) == Some(3)).then_some(listed)
+    });
+    assert_eq!(
+        [&trigger["timezone"], &trigger["missed"], &trigger["jitter_ms"]],
+        [&json!("Europe/Oslo"), &json!("once"), &json!(600_000)]
+    );
+    let listed = house.bowline(&["triggers"]).ok().out;
+    assert!(listed.contains("0 3 * * * Europe/Oslo") && listed.contains("POST /hooks/release"), "{listed}");
+    let next: Timestamp = trigger["next"][0].as_str().and_then(|at| at.parse().ok()).expect("a time");
+    let there = next.in_tz("Europe/Oslo").expect("a zone");
+    assert!(there.hour() == 3 && there.minute() < 10, "{there}");
+    // A server that runs takes no leap of the clock for time that has passed.
+    up.kill();
+    clock.step(next.as_second() - Timestamp::now().as_second() - 1);
+    let _up = house.start_up(&[]);
+    let id = await_that("its job is made", || {
+        let made = house.bowline(&["jobs", "--json"]).ok().json()["items"][0]["id"].clone();
+        made.as_str().map(str::to_owned)
+    });
+    assert_eq!(house.end(&id)["state"], "success");
+    assert_eq!(house.log(&id, "clean"), "cleaning what is all\n");
 }
 
 /// What the page says besides.

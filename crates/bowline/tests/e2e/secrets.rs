@@ -1,11 +1,11 @@
 //! Secrets of steps, as a user meets them: set without an argument, seen by the step alone, and found nowhere else.
 
 use std::fs;
-use std::io::Write as _;
 use std::path::Path;
-use std::process::Stdio;
 
-use crate::house::{House, Ran, await_that, finish};
+use testkit::on_postgres;
+
+use crate::house::{House, await_that, set_secret as set};
 
 const VALUE: &str = "hunter2-and-more";
 
@@ -25,14 +25,6 @@ steps:
     needs: [a]
     run: echo \"${DEPLOY_KEY:-nothing} and {{ steps.a.output.key }}\"
 ";
-
-fn set(house: &House, name: &str, value: &str) -> Ran {
-    let mut command = house.command(&["secret", "set", name]);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().expect("the binary starts");
-    child.stdin.take().expect("piped").write_all(value.as_bytes()).expect("it reads");
-    finish(child)
-}
 
 fn job(house: &House) -> String {
     let place = house.path("").display().to_string();
@@ -56,6 +48,12 @@ fn holding(folder: &Path, text: &str) -> Vec<String> {
     found
 }
 
+/// What of the house holds it: files, and tables where the database is no file of the house.
+fn places(house: &House, text: &str) -> Vec<String> {
+    let tables = house.database.iter().flat_map(|database| database.tables_holding(text));
+    holding(&house.path(""), text).into_iter().chain(tables).collect()
+}
+
 /// Processes that show it to everybody.
 fn in_arguments(text: &str) -> Vec<String> {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -71,7 +69,7 @@ fn a_step_has_its_secret_and_nothing_else_does() {
     assert_eq!((told.out.as_str(), told.err.trim()), ("", "secret DEPLOY_KEY is set"));
     let id = house.submit(&job(&house));
     await_that("it runs", || house.path("started").exists().then_some(()));
-    let own = holding(&house.path(""), VALUE);
+    let own = places(&house, VALUE);
     assert!(own.iter().all(|file| file.ends_with("/output")), "only what the step wrote itself: {own:?}");
     assert_eq!(in_arguments(VALUE), [] as [String; 0]);
     // Whoever looks after it next changes nothing about that.
@@ -85,7 +83,22 @@ fn a_step_has_its_secret_and_nothing_else_does() {
     let printed: Vec<&str> = log.lines().filter(|line| !line.starts_with("--- ")).collect();
     assert_eq!(printed, ["it is ***", "***"]);
     assert_eq!(house.log(&id, "b"), "nothing and ***\n");
-    assert_eq!(holding(&house.path(""), VALUE), [] as [String; 0], "nothing is left of it");
+    assert_eq!(places(&house, VALUE), [] as [String; 0], "nothing is left of it");
+    // What is no secret is seen where it lies, so the secret would be.
+    let plain = "a-text-that-anybody-may-read";
+    let id = house.submit(&format!("name: plain\nsteps:\n  a: {{ run: 'echo {plain}' }}\n"));
+    assert_eq!(house.end(&id)["state"], "success");
+    let seen = places(&house, plain);
+    assert!(if on_postgres() { in_tables(&seen) } else { in_files(&seen) }, "{seen:?}");
+}
+
+/// In a definition, and in a log.
+fn in_tables(places: &[String]) -> bool {
+    ["definitions", "log"].iter().all(|name| places.iter().any(|place| place.starts_with(name)))
+}
+
+fn in_files(places: &[String]) -> bool {
+    places.iter().any(|place| place.contains("/data/"))
 }
 
 #[test]

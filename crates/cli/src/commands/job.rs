@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use api::job::{Attempt, Hook, HookKind, NOT_BEGUN, Notice};
-use api::{HoldReason, Job, Step, StepState};
+use api::job::{Attempt, Hook, HookKind, NOT_BEGUN, Notice, Usage};
+use api::{AttemptState, HoldReason, Job, Step, StepState};
 use clap::Args;
 use client::Client;
 use owo_colors::OwoColorize;
@@ -42,23 +42,25 @@ pub(crate) async fn run(client: &Client, args: &JobArgs) -> Result<Exit, CliErro
     put(&head(&job))?;
     let rows = job.steps.iter().map(|step| {
         let latest = step.attempts.last();
-        let usage = latest.and_then(|attempt| attempt.usage);
+        let [cpu, memory] = used(latest.and_then(|attempt| attempt.usage));
         vec![
             step.name.clone(),
             state(step),
             step.attempt.to_string(),
             latest.map_or_else(|| doer(step), |attempt| attempt.worker.clone()),
             step_took(step),
-            usage.map_or_else(|| "-".to_owned(), |usage| short(Duration::from_millis(usage.cpu_ms))),
-            usage.map_or_else(|| "-".to_owned(), |usage| bytes(usage.memory_bytes_max)),
+            cpu,
+            memory,
             step.error.as_ref().map(|error| error.message.clone()).unwrap_or_default(),
         ]
     });
     let columns = ["step", "state", "attempt", "worker", "took", "cpu", "memory", "error"];
     put_table(&columns, rows.collect(), "no steps")?;
-    let cleanups: Vec<String> = job.steps.iter().flat_map(cleanups).collect();
-    if !cleanups.is_empty() {
-        put(&format!("\n{}", cleanups.join("\n")))?;
+    for lines in [job.steps.iter().flat_map(earlier).collect(), job.steps.iter().flat_map(cleanups).collect()] {
+        let lines: Vec<String> = lines;
+        if !lines.is_empty() {
+            put(&format!("\n{}", lines.join("\n")))?;
+        }
     }
     Ok(Exit::Success)
 }
@@ -83,6 +85,47 @@ fn state(step: &Step) -> String {
     }
 }
 
+/// `attempt 1 of a: exit 75 on w, took 1.2s, cpu 10ms, memory 1.0 MiB`, for every attempt before the latest, which the table has.
+fn earlier(step: &Step) -> Vec<String> {
+    let before = step.attempts.split_last().map(|(_, before)| before).unwrap_or_default();
+    let cut = before.len().saturating_sub(LISTED_MAX);
+    let line = |attempt: &Attempt| {
+        let [cpu, memory] = used(attempt.usage);
+        let (end, took) = (end(attempt), attempt_took(attempt));
+        format!(
+            "attempt {} of {}: {end} on {}, took {took}, cpu {cpu}, memory {memory}",
+            attempt.number, step.name, attempt.worker
+        )
+    };
+    let older = (cut > 0).then(|| format!("… and {cut} attempts of {} before: `--json` lists all", step.name));
+    older.into_iter().chain(before[cut..].iter().map(line)).collect()
+}
+
+/// How an attempt ended, in a word or two.
+fn end(attempt: &Attempt) -> String {
+    let code = attempt.error.as_ref().map(|error| error.code.as_str());
+    match (attempt.state, code, attempt.exit_code, attempt.signal) {
+        (AttemptState::Ended, None, _, _) => "success".to_owned(),
+        (AttemptState::Ended, Some("exit_code"), Some(status), _) => format!("exit {status}"),
+        (AttemptState::Ended, Some("signal"), _, Some(signal)) => format!("signal {signal}"),
+        (AttemptState::Ended, Some(code), _, _) => code.to_owned(),
+        (AttemptState::Lost | AttemptState::Superseded, code, _, _) => {
+            let doubt = (!attempt.confirmed).then_some("may still run");
+            let more: Vec<&str> = code.into_iter().chain(doubt).collect();
+            if more.is_empty() { attempt.state.to_string() } else { format!("{} ({})", attempt.state, more.join(", ")) }
+        }
+        (AttemptState::Running | AttemptState::Recovering, _, _, _) => attempt.state.to_string(),
+    }
+}
+
+/// CPU time and the most memory at once, where they are known.
+fn used(usage: Option<Usage>) -> [String; 2] {
+    usage.map_or_else(
+        || ["-".to_owned(), "-".to_owned()],
+        |usage| [short(Duration::from_millis(usage.cpu_ms)), bytes(usage.memory_bytes_max)],
+    )
+}
+
 /// `cleanup of a (attempt 1): ended well`, for every attempt that was cleaned up after.
 fn cleanups(step: &Step) -> impl Iterator<Item = String> {
     step.attempts.iter().filter_map(|attempt| {
@@ -92,13 +135,17 @@ fn cleanups(step: &Step) -> impl Iterator<Item = String> {
     })
 }
 
-/// How long the latest attempt ran: as its worker measured it, where that is known. Whoever heard of the end late, since the
-/// server was away, does not make it longer. A step that no worker does took as long as those who do it.
+/// How long the latest attempt ran. A step that no worker does took as long as those who do it.
 fn step_took(step: &Step) -> String {
-    match step.attempts.last() {
-        None => took(step.started_at, step.ended_at),
-        Some(Attempt { duration_ms: Some(ms), .. }) => short(Duration::from_millis(*ms)),
-        Some(attempt) => took(Some(attempt.started_at), attempt.ended_at),
+    step.attempts.last().map_or_else(|| took(step.started_at, step.ended_at), attempt_took)
+}
+
+/// How long it ran: as its worker measured it, where that is known. Whoever heard of the end late, since the server was away, does
+/// not make it longer.
+fn attempt_took(attempt: &Attempt) -> String {
+    match attempt.duration_ms {
+        Some(ms) => short(Duration::from_millis(ms)),
+        None => took(Some(attempt.started_at), attempt.ended_at),
     }
 }
 
@@ -207,6 +254,39 @@ mod tests {
         assert_eq!(step_took(&attempt("")), "10m00s", "nobody said so");
         assert_eq!(step_took(&step(&format!(",{times}"))), "10m00s", "others did it");
         assert_eq!(step_took(&step("")), "-");
+    }
+
+    #[test]
+    fn each_earlier_attempt_has_its_line() {
+        let attempt = |number: usize, more: &str| {
+            let id = "01930000-0000-7000-8000-0000000000aa";
+            let times = r#""started_at":"2026-01-01T00:00:00Z","ended_at":"2026-01-01T00:00:07Z""#;
+            format!(r#"{{"id":"{id}","number":{number},"fence":1,"worker":"w{number}",{times}{more}}}"#)
+        };
+        let of = |attempts: &[String]| earlier(&step(&format!(r#","attempts":[{}]"#, attempts.join(","))));
+        let error = |code: &str| format!(r#","error":{{"code":"{code}","message":"m"}}"#);
+        let exit = r#","state":"ended","confirmed":true,"exit_code":75,"duration_ms":1200,"usage":{"cpu_ms":10,"memory_bytes_max":1048576}"#;
+        let attempts = [
+            attempt(1, &format!("{exit}{}", error("exit_code"))),
+            attempt(2, &format!(r#","state":"ended","confirmed":true,"signal":9{}"#, error("signal"))),
+            attempt(3, &format!(r#","state":"ended","confirmed":true,"signal":15{}"#, error("step_timeout"))),
+            attempt(4, &format!(r#","state":"lost","confirmed":false{}"#, error("worker_lost"))),
+            attempt(5, r#","state":"ended","confirmed":true"#),
+        ];
+        assert_eq!(
+            of(&attempts),
+            [
+                "attempt 1 of a: exit 75 on w1, took 1.2s, cpu 10ms, memory 1.0 MiB",
+                "attempt 2 of a: signal 9 on w2, took 7.0s, cpu -, memory -",
+                "attempt 3 of a: step_timeout on w3, took 7.0s, cpu -, memory -",
+                "attempt 4 of a: lost (worker_lost, may still run) on w4, took 7.0s, cpu -, memory -",
+            ]
+        );
+        assert_eq!(of(&attempts[..1]), [] as [&str; 0], "the table has it");
+        let many: Vec<String> = (1..=15).map(|number| attempt(number, r#","state":"lost","confirmed":true"#)).collect();
+        let told = of(&many);
+        assert_eq!((told.len(), told[0].as_str()), (11, "… and 4 attempts of a before: `--json` lists all"));
+        assert!(told[1].starts_with("attempt 5 of a: lost on w5, "), "{told:?}");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::apply::{Origin, grace_ends};
 use crate::deadline::{Action, Owner};
 use crate::definition::{Ability, Condition, Need, OnDisconnect, StepDef, Work};
+use crate::failure::FailureKind;
 use crate::ids::{JobId, StepIx, WorkerId};
 use crate::job::{Item, JobState, Step};
 use crate::state::{
@@ -421,10 +422,18 @@ impl View<'_> {
         let told: Vec<String> =
             unmet.map(|need| format!("{} {}", self.name(need.step), self.ended_as(need.step))).collect();
         match (&def.condition, told.as_slice()) {
+            // Nothing of its own speaks against it.
+            (_, []) if self.was_turned_away() => "the job never began".to_owned(),
             (Condition::Success, unmet) => list(unmet),
             (Condition::Expression(text), []) => format!("its condition `{text}` is false"),
             (Condition::Expression(text), unmet) => format!("its condition `{text}` is false: {}", list(unmet)),
         }
+    }
+
+    /// Its group had no room for the job, or never would have.
+    fn was_turned_away(&self) -> bool {
+        let error = self.job.header.error.as_ref().filter(|error| error.step.is_none());
+        error.is_some_and(|error| matches!(error.failure.kind, FailureKind::GroupFull | FailureKind::GroupDeadlock))
     }
 
     /// What the check will do, said as it would turn out now.

@@ -641,6 +641,22 @@ fn skipped_for_a_success() {
     );
 }
 
+/// All that it needs is as it asks.
+#[test]
+fn skipped_with_a_job_that_was_turned_away() {
+    check(
+        "a -failed-> b, group:release",
+        "away",
+        expect![[r#"
+        The job failed after 0s: there is no room (group_full).
+        a is failed; owner: nobody: it is over; seen: 0s
+          there is no room (group_full)
+        b is skipped; owner: nobody: it is over; seen: 0s
+          the job never began
+    "#]],
+    );
+}
+
 #[test]
 fn expired() {
     check(

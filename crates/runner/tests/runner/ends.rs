@@ -54,7 +54,7 @@ fn a_grandchild_that_left_session_and_group_is_killed() {
 fn a_grandchild_that_left_is_killed_by_its_cgroup_too() {
     let parent = runner::cgroup::find_parent();
     if parent.is_none() {
-        eprintln!("skipped: no writable cgroup v2 tree on this machine");
+        testkit::skipped("no writable cgroup v2 tree on this machine");
         return;
     }
     check_stray("setsid -f bash -c 'echo $$ > $stray; exec sleep 1000'; until [ -s $stray ]; do :; done", parent);
@@ -186,7 +186,7 @@ impl Drop for SmallDisk {
 #[test]
 fn a_full_disk_costs_log_lines_but_neither_the_step_nor_its_end() {
     let Some(disk) = SmallDisk::mount() else {
-        eprintln!("skipped: no file system can be mounted here");
+        testkit::skipped("no file system can be mounted here");
         return;
     };
     let plan = Plan::script("seq 1 1000000; exit 3");

@@ -129,7 +129,7 @@ fn the_lease_of_a_frozen_runner_ends_in_time() {
 #[test]
 fn what_hides_in_the_cgroup_is_found() {
     let Some(parent) = runner::cgroup::find_parent() else {
-        eprintln!("skipped: no writable cgroup v2 tree on this machine");
+        testkit::skipped("no writable cgroup v2 tree on this machine");
         return;
     };
     let mut plan = Plan::script("setsid sleep 1000 >&- 2>&- & echo $! > $stray; wait");

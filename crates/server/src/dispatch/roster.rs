@@ -157,6 +157,11 @@ impl Worker {
         }
     }
 
+    /// Since when it takes no new work, if it takes none from now on. A caretaker that comes in its place changes nothing of that.
+    pub fn without_work_since(&self, heard: Heard) -> Heard {
+        self.left.filter(|_| !self.takes_work()).unwrap_or(heard)
+    }
+
     /// Its link is gone, and it may come back to work.
     fn is_cut_off(&self) -> bool {
         !self.is_connected() && !self.drain.is_on()
@@ -224,15 +229,11 @@ impl Roster {
         self.update(row.id, |worker| {
             let worker = worker.get_or_insert_with(|| Worker::away(row.name.clone()));
             worker.take_over(row);
-            let took_work = worker.takes_work();
+            let without_work = worker.without_work_since(heard);
             worker.drain = Drain { operator: row.draining, own: row.unwilling, caretaker: false };
             worker.elsewhere = true;
             worker.left_with_server = false;
-            if worker.takes_work() {
-                worker.left = None;
-            } else if took_work || worker.left.is_none() {
-                worker.left = Some(heard);
-            }
+            worker.left = (!worker.takes_work()).then_some(without_work);
         });
     }
 

@@ -418,6 +418,26 @@ impl<S: Store> Core<S> {
         Some(offer.is_some_and(|offer| offer.attempt.0 == ticket.attempt))
     }
 
+    /// A worker says what became of an attempt that had leave to start when it was last spoken of on this link, and the rows do not
+    /// know of its start: that was lost with its commit. Nothing is answered. All are asked for what they have, and the worker
+    /// brings it again. What was deleted with its job was on record until then.
+    pub(super) fn notices_lost_start(
+        &mut self,
+        link: LinkId,
+        ticket: protocol::attempt::Ticket,
+        round: &mut Round,
+    ) -> bool {
+        let attempt = AttemptId(ticket.attempt);
+        let word = self.links.get(&link).and_then(|known| known.words.get(&attempt));
+        let Some(place) = word.filter(|word| word.granted).map(|word| word.place) else { return false };
+        if !self.siblings.is_shared() || self.is_on_record_at(place, attempt, round) {
+            return false;
+        }
+        tracing::warn!(%attempt, job = %place.job, "the start of an attempt is not on record any more");
+        self.forgotten = Some(ATTEMPT_GONE);
+        true
+    }
+
     /// An attempt that is not on record, of a step that is: it had leave to start, so the word of that was lost.
     pub(super) fn adopt(&mut self, link: LinkId, held: &HeldAttempt, epoch: Epoch, round: &mut Round) -> Option<Place> {
         if planted::is(Bug::StrangerNotAdopted) {

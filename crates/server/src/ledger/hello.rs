@@ -107,6 +107,8 @@ impl<S: Store> Core<S> {
     ) {
         let tags = TagSet::of_worker(&stored.tags, &stored.features);
         self.roster.update(stored.id, |slot| {
+            let left =
+                slot.as_ref().filter(|_| drain.is_on()).map(|before| before.without_work_since(round.clocks.heard));
             *slot = Some(Worker {
                 name: stored.name.clone(),
                 hostname: stored.hostname.clone(),
@@ -122,7 +124,7 @@ impl<S: Store> Core<S> {
                 last_seen: Some(round.now),
                 seen_written: Some(round.now),
                 last_beat: round.clocks.heard,
-                left: None,
+                left,
                 left_at: None,
                 ephemeral: stored.kind == EPHEMERAL,
                 no_reconnect: stored.no_reconnect,
@@ -178,12 +180,16 @@ impl<S: Store> Core<S> {
 
     /// Whether the rows know of the attempt's start. One that was only offered has run all the same, if its worker says so.
     fn is_on_record(&mut self, attempt: AttemptId, round: &mut Round) -> bool {
-        let Some(place) = self.place(attempt) else { return false };
+        self.place(attempt).is_some_and(|place| self.is_on_record_at(place, attempt, round))
+    }
+
+    /// The same, where its step is known. One whose job cannot be read, or is gone, counts as on record.
+    pub(super) fn is_on_record_at(&mut self, place: Place, attempt: AttemptId, round: &mut Round) -> bool {
         // What another server wrote may be lost, and remembered here.
         self.doubt(place.job, round);
         let Ok(cached) = self.cache.load(place.job, &mut self.store, &self.definitions) else { return true };
-        let current = cached.job.state(place.step).live().is_some_and(|live| live.attempt == attempt);
-        if current {
+        let step = cached.job.steps.get(place.step.get());
+        if step.is_some_and(|step| step.state.live().is_some_and(|live| live.attempt == attempt)) {
             return true;
         }
         let row = self.store.reader().attempt(attempt).inspect_err(|error| self.cache.missed(error));
@@ -246,7 +252,9 @@ impl<S: Store> Core<S> {
         };
         let held_as = if kind == VerdictKind::Go { Held::Running } else { held_as(held.state) };
         if kind != VerdictKind::Forget {
-            let word = Word { place, ticket: held.ticket, held: held_as, stop };
+            let granted = matches!(kind, VerdictKind::Go | VerdictKind::SendResult)
+                || (kind == VerdictKind::Continue && held_as != Held::Waiting);
+            let word = Word { place, ticket: held.ticket, held: held_as, granted, stop };
             known.words.insert(AttemptId(held.ticket.attempt), word);
         }
     }

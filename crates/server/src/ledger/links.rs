@@ -244,8 +244,10 @@ impl<S: Store> Core<S> {
 
     fn ended(&mut self, link: LinkId, ticket: Ticket, end: &End, round: &mut Round) {
         let Some(place) = self.place(AttemptId(ticket.attempt)) else {
-            self.stale(link, None, ticket, "ended", round);
-            self.stranger_is_over(link, ticket, round);
+            if !self.notices_lost_start(link, ticket, round) {
+                self.stale(link, None, ticket, "ended", round);
+                self.stranger_is_over(link, ticket, round);
+            }
             return;
         };
         round.log_ends.insert(AttemptId(ticket.attempt), end.log_last_seq);
@@ -253,6 +255,9 @@ impl<S: Store> Core<S> {
         match self.apply(place.job, &event, round) {
             Ok(()) => self.answer_removed(link, place.job, ticket, round),
             Err(EventError::Rejected(Rejection::Stale(_) | Rejection::JobFinal(_))) => {
+                if self.notices_lost_start(link, ticket, round) {
+                    return;
+                }
                 // The truth comes late: it changes no state, and is kept as evidence before it is answered.
                 let outcome = serde_json::to_string(end).expect("an end is plain data and always has a JSON form");
                 let attempt = AttemptId(ticket.attempt);
@@ -293,6 +298,9 @@ impl<S: Store> Core<S> {
             wire::Loss::LeaseExpired => Loss::LeaseExpired,
         };
         let (never_started, forgotten) = (loss == Loss::Void, loss == Loss::StartForgotten);
+        if !never_started && self.notices_lost_start(link, ticket, round) {
+            return;
+        }
         self.about_attempt(link, ticket, "lost", round, |t| Event::Gone { ticket: t, epoch, loss });
         self.stranger_is_over(link, ticket, round);
         if never_started {

@@ -44,6 +44,7 @@ impl<S: Store> Core<S> {
         if planted::is(Bug::ReplayDropped) && header.last_seq >= header.first_seq + 10 {
             return;
         }
+        let Some(position) = self.as_on_record(link, header, position, round) else { return };
         let header = &up_to_its_end(*header, position);
         let gap = header.first_seq.saturating_sub(position.last_seq + 1);
         if gap > header.missing {
@@ -93,6 +94,26 @@ impl<S: Store> Core<S> {
         let stored = self.log_position(link, attempt, round).unwrap_or_default();
         self.acknowledge(link, header.ticket, stored.last_seq, round);
         self.forget_if_whole(link, attempt, header.ticket, round);
+    }
+
+    /// What was said of a gap may have been lost with its commit, and then nobody would say it: where lines follow on a gap the rows are
+    /// asked. None where they cannot be read: it is decided anew when they can.
+    fn as_on_record(
+        &mut self,
+        link: LinkId,
+        header: &LogHeader,
+        position: LogPosition,
+        round: &Round,
+    ) -> Option<LogPosition> {
+        let is_after_gap = header.first_seq > position.last_seq + 1;
+        if position.announced == 0 || !is_after_gap || !self.siblings.is_shared() {
+            return Some(position);
+        }
+        let attempt = AttemptId(header.ticket.attempt);
+        if let Some(known) = self.links.get_mut(&link) {
+            known.logs.remove(&attempt);
+        }
+        self.log_position(link, attempt, round)
     }
 
     /// A frame found no room in the queue. Its worker sends it again, when there may be some.

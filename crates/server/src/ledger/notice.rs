@@ -40,6 +40,8 @@ pub(super) struct Word {
     pub place: Place,
     pub ticket: Ticket,
     pub held: Held,
+    /// By the rows it had leave to start when it was spoken of.
+    pub granted: bool,
     /// The worker was ordered to end it.
     pub stop: Option<StopMode>,
 }
@@ -352,7 +354,7 @@ impl<S: Store> Core<S> {
     }
 
     fn heed_word(&mut self, link: LinkId, attempt: AttemptId, word: Word, round: &mut Round) {
-        let Word { place, ticket, held, stop } = word;
+        let Word { place, ticket, held, granted: _, stop } = word;
         let whole = self.log_position(link, attempt, round).is_some_and(|p| p.complete);
         let known = self.engine_ticket(ticket, place);
         let Some(cached) = self.cache.get(place.job) else { return };
@@ -415,13 +417,13 @@ pub(super) fn said(words: &mut BTreeMap<AttemptId, Word>, message: &ServerMessag
     match message {
         ServerMessage::Offer { spec, .. } => {
             if let Some(place) = place {
-                let word = Word { place, ticket: spec.ticket, held: Held::Waiting, stop: None };
+                let word = Word { place, ticket: spec.ticket, held: Held::Waiting, granted: false, stop: None };
                 words.insert(AttemptId(spec.ticket.attempt), word);
             }
         }
         ServerMessage::Go { ticket, .. } => {
             if let Some(word) = words.get_mut(&AttemptId(ticket.attempt)) {
-                word.held = Held::Running;
+                (word.held, word.granted) = (Held::Running, true);
             }
         }
         ServerMessage::Stop { ticket, mode, .. } => {

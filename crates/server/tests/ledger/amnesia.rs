@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use protocol::attempt::AttemptSpec;
 use protocol::link::{
-    Heartbeat, HeldAttempt, HeldState, Hello, Kept, RefusedCode, ServerMessage, VerdictKind, WorkerMessage,
+    Heartbeat, HeldAttempt, HeldState, Hello, Kept, Loss, RefusedCode, ServerMessage, VerdictKind, WorkerMessage,
 };
 
 use server::ledger::Commit;
@@ -527,6 +527,40 @@ fn a_started_step_is_adopted_though_it_is_on_record_as_offered() {
         cluster.desk(0).check(job, "success: success");
         cluster.pass(SECOND * 3);
         assert!(!back.take().iter().any(|mail| matches!(mail, ServerMessage::Offer { .. })), "it has run");
+    }
+}
+
+/// Nothing but the grant is lost, and others have written more since: it is the worker's word that tells of it.
+#[test]
+fn what_became_of_a_start_that_is_not_on_record_is_asked_for_again() {
+    for loss in [None, Some(Loss::RunnerLost)] {
+        let mut cluster = Cluster::new(2);
+        let mut w = cluster.desk(0).worker("w", "script", 1);
+        let job = cluster.desk(0).submit(ONE);
+        let spec = w.offer();
+        let before = cluster.database.commits();
+        cluster.desk(0).says(&w, vec![WorkerMessage::Accept { ticket: spec.ticket }]);
+        assert_eq!(w.go(), spec.ticket);
+        forget_since(&cluster, before);
+        for _ in 0..5 {
+            cluster.desk(1).submit(HELD);
+        }
+        let ticket = spec.ticket;
+        let detail = String::new();
+        match loss {
+            None => cluster.desk(0).ends(&w, ticket, 0),
+            Some(loss) => cluster.desk(0).says(&w, vec![WorkerMessage::Lost { ticket, loss, detail }]),
+        }
+        let mail = w.take();
+        let answered = |m: &ServerMessage| !matches!(m, ServerMessage::Refused { .. });
+        assert!(!mail.iter().any(answered), "{mail:?}");
+        cluster.pass(SECOND);
+        w.take();
+        assert!(w.closed, "it is asked to come again");
+        let back = again(&mut cluster, &w, "w", 1, vec![held(&spec, HeldState::Ended)]);
+        cluster.desk(0).check(job, "running: running");
+        cluster.desk(0).ends(&back, spec.ticket, 0);
+        cluster.desk(0).check(job, "success: success");
     }
 }
 

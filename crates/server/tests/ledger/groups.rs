@@ -368,6 +368,29 @@ fn two_servers_do_not_give_one_slot_away_twice() {
     cluster.desk(0).check(first, "pending: queued");
 }
 
+#[test]
+fn two_servers_do_not_take_two_where_one_more_is_refused() {
+    let mut cluster = Cluster::new(2);
+    let (command, mut answer) = submit(REJECTS, None);
+    let tick = cluster.desk(0).tick();
+    cluster.desk(0).core().begin(vec![command], tick);
+    let faster = cluster.desk(1).submit(REJECTS);
+    assert!(matches!(cluster.desk(0).core().commit(), Commit::Done));
+    while let Some(piece) = cluster.desk(0).core().take_split() {
+        cluster.desk(0).round(piece);
+    }
+    cluster.desk(0).round(Vec::new());
+    let refused = answer.try_recv().expect("an answer").expect_err("there is no room");
+    assert_eq!(
+        refused.to_string(),
+        format!("concurrency group `g` is full: job {faster} is in it, and its limit is 1")
+    );
+    assert_eq!(slots(cluster.desk(0), "g"), [faster]);
+    cluster.desk(1).event(faster, cancel()).expect("it is open");
+    let next = cluster.desk(1).submit(REJECTS);
+    cluster.desk(1).check(next, "pending: queued");
+}
+
 /// Whoever was in the way was left out of the commit: the answer names somebody who is there.
 #[test]
 fn nobody_is_refused_for_a_job_that_was_left_out() {

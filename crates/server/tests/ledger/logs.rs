@@ -7,6 +7,7 @@ use protocol::link::{HeldAttempt, HeldState, Hello, LogHeader, Loss, MissingCaus
 use protocol::log::{BlockEncoder, LineEnd, Stream};
 use server::dispatch::LinkId;
 use server::ledger::{Command, LinkEvent, LinkSender};
+use store::Store;
 
 use crate::cluster::{Cluster, running};
 use crate::desk::{Desk, Mailbox, ONE, exited, hello};
@@ -24,7 +25,7 @@ fn blocks(first: u64, last: u64) -> Vec<u8> {
     encoder.seal().expect("lines").to_vec()
 }
 
-fn send(desk: &mut Desk, w: &mut Mailbox, ticket: Ticket, first: u64, last: u64, complete: bool) -> u64 {
+fn send<S: Store>(desk: &mut Desk<S>, w: &mut Mailbox, ticket: Ticket, first: u64, last: u64, complete: bool) -> u64 {
     let header =
         LogHeader { ticket, first_seq: first, last_seq: last, missing: 0, cause: MissingCause::Limit, complete };
     desk.log(w, header, blocks(first, last));
@@ -34,7 +35,7 @@ fn send(desk: &mut Desk, w: &mut Mailbox, ticket: Ticket, first: u64, last: u64,
     }
 }
 
-fn lines(desk: &Desk, ticket: Ticket) -> Vec<u64> {
+fn lines<S: Store>(desk: &Desk<S>, ticket: Ticket) -> Vec<u64> {
     let chunks = desk.reader.log_chunks(engine::AttemptId(ticket.attempt), 1, 1 << 20).expect("readable");
     let mut seqs = Vec::new();
     for chunk in &chunks {
@@ -138,7 +139,7 @@ fn held(spec: &AttemptSpec, first: u64, last: u64, events: u32) -> HeldAttempt {
 }
 
 /// The server's own lines, as `place text`.
-fn marks(desk: &Desk, ticket: Ticket) -> Vec<String> {
+fn marks<S: Store>(desk: &Desk<S>, ticket: Ticket) -> Vec<String> {
     let marks = desk.reader.log_marks(engine::AttemptId(ticket.attempt), 0, 1_000, 100).expect("readable");
     marks.iter().map(|mark| format!("{}.{} {}", mark.after_seq, mark.sub, mark.text)).collect()
 }
@@ -200,6 +201,26 @@ fn missing_lines_are_marked_with_their_cause() {
         "4.1 --- 1 log lines lost: the worker's log file is damaged. ---",
     ];
     assert_eq!(marks(&desk, ticket), expected);
+}
+
+/// The worker was welcomed, and the commit of that is lost with the mark in it: the lines that follow come all the same.
+#[test]
+fn a_gap_whose_mark_is_not_on_record_is_marked_with_the_lines_that_follow() {
+    let mut cluster = Cluster::new(1);
+    let mut w = cluster.desk(0).worker("w", "script", 1);
+    cluster.desk(0).submit(ONE);
+    let spec = cluster.desk(0).start(&mut w);
+    send(cluster.desk(0), &mut w, spec.ticket, 1, 3, false);
+    cluster.desk(0).hang_up(&w);
+    cluster.pass(Duration::from_secs(12));
+    let before = cluster.database.commits();
+    let w = cluster.desk(0).connect(w.worker, "w", "script", 1, vec![held(&spec, 12, 20, 0)]);
+    cluster.database.forget_last(cluster.database.commits() - before);
+    let (ticket, cause) = (spec.ticket, MissingCause::Limit);
+    let header = LogHeader { ticket, first_seq: 12, last_seq: 20, missing: 8, cause, complete: false };
+    cluster.desk(0).log(&w, header, blocks(12, 20));
+    assert_eq!(marks(cluster.desk(0), ticket), ["3.1 --- 8 log lines dropped due to buffer overflow. ---"]);
+    assert_eq!(lines(cluster.desk(0), ticket), [1, 2, 3, 12, 13, 14, 15, 16, 17, 18, 19, 20]);
 }
 
 #[test]

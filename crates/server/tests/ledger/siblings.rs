@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use engine::{Event, JobId};
 use protocol::attempt::Ticket;
-use protocol::link::{Heartbeat, RefusedCode, VerdictKind, WorkerMessage};
+use protocol::link::{Heartbeat, Hello, RefusedCode, VerdictKind, WorkerMessage};
 use server::ledger::FleetOrder;
 use store::Store;
 use uuid::Uuid;
@@ -376,6 +376,26 @@ fn who_has_drained_in_an_earlier_life_is_waited_for_in_its_window() {
     for job in jobs {
         cluster.desk(1).check(job, "pending: queued");
     }
+}
+
+/// The only worker that could run it was there until just now.
+#[test]
+fn a_caretaker_in_the_place_of_a_worker_fails_no_step_at_once() {
+    let mut cluster = Cluster::new(1);
+    let mut w = cluster.desk(0).worker("w", "script", 1);
+    cluster.desk(0).submit(ONE);
+    let runs = cluster.desk(0).start(&mut w);
+    let waits = cluster.desk(0).submit(ONE);
+    // It is looked at again before its patience is over.
+    cluster.pass(SECOND * 45);
+    cluster.desk(0).hang_up(&w);
+    let last_epoch = w.welcome.epoch;
+    let comes = Hello { last_epoch, caretaker: true, ..hello("w", "script", 1, vec![running(&runs)]) };
+    cluster.desk(0).knock(w.worker, comes).welcomed();
+    cluster.pass(SECOND * 25);
+    cluster.desk(0).check(waits, "pending: queued");
+    cluster.pass(SECOND * 35);
+    cluster.desk(0).check(waits, "failed: failed");
 }
 
 /// A server that was not heard for long still has the link of a worker that another one has deleted meanwhile for its absence.

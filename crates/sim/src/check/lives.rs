@@ -56,6 +56,8 @@ pub(crate) struct Lives {
     no_return: BTreeSet<WorkerId>,
     /// Attempts whose start was committed, and is not on record any more.
     unrecorded: BTreeMap<AttemptId, Unrecorded>,
+    /// When the last of them was brought back, and of which steps some were then.
+    brought_back: (Duration, BTreeSet<Place>),
     /// Attempts whose workers have put them away.
     put_away: BTreeSet<AttemptId>,
     /// Attempts whose folders somebody deleted, and hosts whose folder somebody copied.
@@ -120,6 +122,7 @@ impl Lives {
             max_losses: rules.max_losses,
             no_return: BTreeSet::new(),
             unrecorded: BTreeMap::new(),
+            brought_back: Default::default(),
             put_away: BTreeSet::new(),
             deleted: BTreeSet::new(),
             copied: BTreeSet::new(),
@@ -201,18 +204,24 @@ impl Lives {
         &mut self,
         now: Duration,
         row: &AttemptRow,
-        rows: &Rows,
-        plans: &Plans,
+        brought: bool,
+        (rows, plans): (&Rows, &Plans),
         found: &mut Findings,
     ) {
         let place = Place { job: row.job, step: row.ix };
         let Some(plan) = plans.step(rows, place) else { return };
         let name = || format!("attempt {} of step {} of {} was granted", row.number, row.ix.0, row.job);
-        if self.unrecorded.contains_key(&row.id) {
+        if brought {
             // It is adopted, not granted: what it follows, and what runs beside it, was looked at when it was, and when it
             // started. What else was spent and is not on record any more nobody can count; what is on record counts, and
             // so does this one. A loss of what is in doubt after a restore is a person's to judge, and spends nothing.
-            let judged = |before: &&AttemptSeen| before.reason() != Reason::Lost || !is_in_doubt(rows, plans, place);
+            // Several of one step that are brought back at once follow on each other, and what was before them is spent once.
+            if self.brought_back.0 != now {
+                self.brought_back = (now, BTreeSet::new());
+            }
+            let first = self.brought_back.1.insert(place);
+            let counts = |before: &AttemptSeen| before.reason() != Reason::Lost || !is_in_doubt(rows, plans, place);
+            let judged = |before: &&AttemptSeen| first && counts(before);
             if let Some(before) = rows.before(place).filter(judged) {
                 self.no_reason(place, before, plan);
             }

@@ -632,7 +632,8 @@ impl Checks {
 
 impl Witness for Checks {
     fn committed(&mut self, server: usize, batch: &Batch, committed: &Committed) {
-        if self.witnesses.contains(&server) {
+        // With each mark a server holds its memory against the rows, and leaves word of what it finds.
+        if self.witnesses.contains(&server) && batch.server.is_some() {
             self.witnesses.clear();
         }
         secrets::written(batch, &mut self.found);
@@ -654,7 +655,7 @@ impl Witness for Checks {
         for row in accepted.attempts().filter(|row| !rows.attempts.contains_key(&row.id)) {
             let brought = self.lives.was_unrecorded(row.id) || self.voices.is_unsure(row.id);
             self.restored.granted(&self.ears, row, (rows, plans), brought, found);
-            self.lives.granted(*now, row, rows, plans, found);
+            self.lives.granted(*now, row, brought, (rows, plans), found);
         }
         self.times.committed(*now, batch, &accepted, found);
         self.ears.committed(*now, server, batch);

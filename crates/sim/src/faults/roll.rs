@@ -162,7 +162,7 @@ const KINDS: [Kind; 49] = [
 ];
 
 /// Kinds that came later, with dice of their own: what else a seed has stays as it is. New ones go to the end.
-const LATER: [Kind; 20] = [
+const LATER: [Kind; 21] = [
     timed("rolling-upgrade", 4, |roll| FaultKind::RollingUpgrade { down: roll.down(), pause: roll.pause() }),
     timed("pull-plug", 12, |roll| FaultKind::PullPlug { host: roll.host(), time: roll.time() }),
     Kind {
@@ -184,6 +184,12 @@ const LATER: [Kind; 20] = [
         time: roll.time(),
     }),
     timed("restore-older", 2, Roll::restore_older),
+    Kind {
+        name: "lose-commits-at-message",
+        most: 4,
+        make: |roll| FaultKind::LoseCommits { count: roll.commits() },
+        moments: &MESSAGES,
+    },
     timed("decide", 12, |roll| FaultKind::Decide(roll.decision())),
     Kind { name: "decide-at-message", most: 12, make: |roll| FaultKind::Decide(roll.decision()), moments: &MESSAGES },
     timed("cut-and-decide", 10, Roll::cut_and_decide),
@@ -212,14 +218,6 @@ const LATER: [Kind; 20] = [
 
 /// Each of them comes in so many worlds: one in four has none of them, and few have more than two.
 const LATER_SHARE: f64 = 0.12;
-
-/// What takes away from what is promised otherwise, and is not explained in full yet: worlds have it where it is asked for.
-const RARE: [Kind; 1] = [Kind {
-    name: "lose-commits-at-message",
-    most: 4,
-    make: |roll| FaultKind::LoseCommits { count: roll.commits() },
-    moments: &MESSAGES,
-}];
 
 /// What ordinary worlds have in all lengths and at all moments, just as long and just when one kind of mistake would show.
 /// Only [`roll_only`] knows these.
@@ -291,14 +289,14 @@ fn roll_later(seed: u64, setup: &Setup) -> Vec<Fault> {
 
 /// Whether a kind has this name.
 pub fn is_kind(name: &str) -> bool {
-    KINDS.iter().chain(&LATER).chain(&RARE).any(|kind| kind.name == name)
+    KINDS.iter().chain(&LATER).any(|kind| kind.name == name)
 }
 
 /// So many faults of these kinds and no others: a world that provokes something.
 pub fn roll_only(seed: u64, setup: &Setup, names: &[&str], count: usize) -> Vec<Fault> {
     let (servers, hosts) = (setup.servers, setup.hosts.len());
     let mut roll = Roll { servers, hosts, length: setup.length, dice: Dice::new(seed, "faults") };
-    let all = KINDS.iter().chain(&LATER).chain(&RARE).chain(&PROVOKING);
+    let all = KINDS.iter().chain(&LATER).chain(&PROVOKING);
     let kinds: Vec<&Kind> = all.filter(|kind| names.contains(&kind.name)).collect();
     let mut faults: Vec<Fault> = (0..count).map(|at| roll.fault(kinds[at % kinds.len()])).collect();
     faults.sort_by_key(|fault| fault.at);

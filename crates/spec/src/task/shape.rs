@@ -25,6 +25,9 @@ const TEXTS: Kind = Kind::List(&Kind::Text);
 const ENV: Kind = Kind::Map(&Kind::AnyScalar);
 const OPTIONAL_DURATION: Kind = Kind::OneOf(&[Kind::Duration, Kind::Null]);
 const WORDS_OR_TEXT: Kind = Kind::OneOf(&[Kind::Text, TEXTS]);
+/// A script, or the words of a program, of which some may look like numbers.
+const PROGRAM: Kind = Kind::OneOf(&[Kind::Text, Kind::List(&Kind::AnyScalar)]);
+const END_WORD: Kind = Kind::Words(END_WORDS);
 const RETRY_KIND: Kind = Kind::OneOf(&[Kind::Integer { min: 1, max: ATTEMPTS_MAX as i64 }, Kind::Shape(&RETRY)]);
 const SIGNAL_OR_NUMBER: Kind = Kind::OneOf(&[Kind::Text, Kind::Integer { min: 1, max: 64 }]);
 const PATIENCE: Kind = Kind::OneOf(&[Kind::Duration, Kind::Words(&["wait"])]);
@@ -141,7 +144,7 @@ pub(crate) static STEP: Shape = Shape {
             Kind::OneOf(&[Kind::Text, Kind::Boolean]),
             "whether it runs: an expression; `success()` if not said",
         ),
-        Key::new("run", WORDS_OR_TEXT, "a script, or a list of words that are executed without a shell"),
+        Key::new("run", PROGRAM, "a script, or a list of words that are executed without a shell"),
         Key::new("docker", Kind::Shape(&DOCKER), "a container"),
         Key::new("pod", Kind::Shape(&POD), "a Kubernetes pod"),
         Key::new("task", Kind::Text, "another task, as a child job"),
@@ -189,7 +192,7 @@ pub(crate) static STEP: Shape = Shape {
             "what it does when its worker is cut off; `keep` if not said",
         ),
         Key::new("cancel", Kind::Shape(&CANCEL), "how it is asked to end"),
-        Key::new("cleanup", WORDS_OR_TEXT, "a script that runs after a cancel or its timeout has ended it"),
+        Key::new("cleanup", PROGRAM, "a script that runs after a cancel or its timeout has ended it"),
     ],
     synonyms: &[
         ("depends_on", "needs"),
@@ -240,7 +243,11 @@ pub(crate) static NEED: Shape = Shape {
     title: "an item of `needs`",
     keys: &[
         Key::required("step", Kind::Text, "the step's name"),
-        Key::new("on", Kind::List(&Kind::Words(END_WORDS)), "the ends that satisfy it; [success] if not said"),
+        Key::new(
+            "on",
+            Kind::OneOf(&[END_WORD, Kind::List(&END_WORD)]),
+            "the end that satisfies it, or a list of ends; [success] if not said",
+        ),
     ],
     synonyms: &[("name", "step")],
 };

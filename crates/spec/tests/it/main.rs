@@ -5,6 +5,8 @@ mod evaluate;
 mod examples;
 mod inputs;
 mod limits;
+mod pages;
+mod plain;
 mod robust;
 mod schema;
 mod task_bad;
@@ -17,13 +19,18 @@ use spec::task::{Options, Task};
 /// The task of a text that has no errors.
 fn task(text: &str) -> Task {
     let (task, diagnostics) = spec::task::parse(text, "task.yaml", &Options::default());
-    task.unwrap_or_else(|| panic!("{}", spec::render(&diagnostics, false)))
+    let task = task.unwrap_or_else(|| panic!("{}", spec::render(&diagnostics, false)));
+    schema::fits(text);
+    task
 }
 
 /// Everything that is said about a task file, one line per problem.
 fn check(text: &str, expect: &Expect) {
-    let (_, diagnostics) = spec::check(text, "t.yaml");
+    let (kind, diagnostics) = spec::check(text, "t.yaml");
     expect.assert_eq(&lines(&diagnostics));
+    if kind == spec::FileKind::Task && diagnostics.iter().all(|d| d.severity != spec::Severity::Error) {
+        schema::fits(text);
+    }
 }
 
 /// The same for a step: what stands under its name.

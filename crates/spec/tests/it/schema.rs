@@ -1,8 +1,28 @@
-//! The JSON Schemas: checked in, and telling the same story as the readers.
+//! The JSON Schemas: checked in, and telling the same story as the readers. What the readers take must fit them: the files of the
+//! project and the blocks on its pages here, and every good text of the other tests there.
 
 use std::path::PathBuf;
 
 use serde_json::Value;
+
+use crate::pages::blocks;
+use crate::plain;
+
+/// The checked-in texts, which name inputs and tasks that nobody declares, but are of the right form.
+const CONTRACT: [(&str, &str); 3] = [
+    ("task", include_str!("data/contract-task.yaml")),
+    ("server", include_str!("data/contract-server.yaml")),
+    ("worker", include_str!("data/contract-worker.yaml")),
+];
+
+/// Editors must not underline what the readers take.
+pub(crate) fn fits(text: &str) {
+    fits_as(&spec::schema::task(), text);
+}
+
+fn fits_as(schema: &Value, text: &str) {
+    assert_eq!(misfits(schema, &plain::read(text), "$"), Vec::<String>::new(), "the schema has it otherwise:\n{text}");
+}
 
 fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../schemas")
@@ -42,6 +62,36 @@ fn good_files_fit() {
     let server =
         serde_json::json!({ "recovery": { "link_ping_secs": 0.5, "caretaker_after_secs": null }, "scalers": [] });
     assert_eq!(misfits(&spec::schema::server(), &server, "$"), Vec::<String>::new());
+}
+
+#[test]
+fn what_the_project_shows_fits() {
+    let pages = ["README.md", "docs/tasks.md"].into_iter().flat_map(blocks);
+    pages.for_each(|block| fits(&block));
+    for (name, text) in CONTRACT {
+        let schema = match name {
+            "server" => spec::schema::server(),
+            "worker" => spec::schema::worker(),
+            _ => spec::schema::task(),
+        };
+        fits_as(&schema, text);
+    }
+    for (number, block) in blocks("docs/operations.md").iter().enumerate() {
+        fits_as(&if number == 1 { spec::schema::worker() } else { spec::schema::server() }, block);
+    }
+}
+
+/// Some ways of saying a thing that no page shows.
+#[test]
+fn all_that_a_key_may_be_fits() {
+    let step = |text: &str| crate::task(&format!("name: t\nsteps:\n  a: {{ run: x, artifacts: x }}\n  b: {text}\n"));
+    step("{ run: [sleep, 5, 0.5, true], cleanup: [kill, -9, 1] }");
+    step("{ run: x, needs: [{ step: a, on: failure }] }");
+    step("{ run: x, needs: [{ step: a, on: [skipped, failed] }] }");
+    step("{ run: x, needs: a, shell: [sh, -e], artifacts: x, fetch: a, cancel: { signal: 9 } }");
+    step("{ run: x, needs: a, fetch: { from: a }, artifacts: { paths: x }, if: true, unmatched: wait, timeout: null }");
+    step("{ run: x, matrix: { a: [1, b, true, 0.5] }, env: { A: 1, B: true, C: 0.5, D: d } }");
+    step("{ task: x, for_each: [1, [a], { b: c }, null], with: { a: null } }");
 }
 
 #[test]

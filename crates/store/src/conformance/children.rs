@@ -37,7 +37,7 @@ pub(super) fn begun_by(parent: &Life, n: u64) -> (Life, Batch) {
 }
 
 /// Everything of these batches in one.
-fn together(batches: impl IntoIterator<Item = Batch>, ties: Vec<(JobId, JobId)>) -> Batch {
+pub(super) fn together(batches: impl IntoIterator<Item = Batch>, ties: Vec<(JobId, JobId)>) -> Batch {
     let mut all = Batch { ties, ..Batch::default() };
     for batch in batches {
         all.definitions.extend(batch.definitions);

@@ -10,6 +10,7 @@ use engine::{Epoch, Event, Heard, JobId, Time};
 
 use super::Fixture;
 use super::access::{enrolled, hello, new_worker, token};
+use super::children::{begun_by, calling, together};
 use super::leases::{claim, claims, tenure};
 use super::retention::version;
 use super::scene::{FIRST, Life, T0, after, attempt_id, definition_row, grouped, id, job_id, plain, worker_id};
@@ -21,8 +22,8 @@ use crate::rows::{
     WorkerHello,
 };
 use crate::{
-    Admission, Batch, Cleared, Enrolled, Lease, LogAppend, LogClose, LogDeadline, Mark, Piece, Store, StoreError,
-    TriggerWrite,
+    Admission, Batch, Cleared, Enrolled, Lease, LogAppend, LogClose, LogDeadline, LogMark, Mark, Piece, Store,
+    StoreError, TriggerWrite,
 };
 
 pub(super) const ROUNDS: u64 = 12;
@@ -114,6 +115,30 @@ pub fn of_two_who_begin_the_same_job_one_wins(fixture: &mut dyn Fixture) {
             batch
         });
         assert_eq!(winners(&outcomes), 1);
+    }
+}
+
+/// One writes a child's end, and with it the parent that hears of it, while the other calls the parent off: both rows, or neither.
+pub fn of_who_ends_a_child_and_who_calls_its_parent_off_one_wins(fixture: &mut dyn Fixture) {
+    let Some(mut servers) = Servers::open(fixture) else { return };
+    for n in 1..=ROUNDS {
+        let parent = Life::submit(servers.one(), n, &calling());
+        let (mut child, begun) = begun_by(&parent, 100 + n);
+        servers.one().commit(&begun).expect("a write");
+        let outcomes = servers.commit(|who| match who {
+            0 => {
+                let (of_child, of_parent) =
+                    (child.clone().change(&cancel()).1, parent.clone().change(&Event::CheckJob).1);
+                together([of_child, of_parent], vec![(job_id(n), job_id(100 + n))])
+            }
+            _ => parent.clone().change(&cancel()).1,
+        });
+        assert_eq!(winners(&outcomes), 1);
+        if outcomes[0].as_ref().is_ok_and(|done| done.conflicts.is_empty()) {
+            let (changes, _) = child.change(&cancel());
+            child.job.absorb(&changes);
+        }
+        child.assert_stored(servers.one());
     }
 }
 
@@ -391,6 +416,26 @@ pub fn of_two_late_ends_one_stays(fixture: &mut dyn Fixture) {
         let end = || servers.stores[0].reader().attempts(job_id(n)).expect("a read")[0].late_outcome.clone();
         let first = end();
         assert!(first.as_deref().is_some_and(|text| text.contains("who")), "{first:?}");
+    }
+}
+
+/// Two write the same word into a log, and each one of its own beside it: each is there once, in a place of its own.
+pub fn two_who_mark_a_log_leave_each_word_once(fixture: &mut dyn Fixture) {
+    let Some(mut servers) = Servers::open(fixture) else { return };
+    for n in 1..=ROUNDS {
+        let attempt = attempt_id(n);
+        let append = LogAppend { attempt, first_seq: 1, last_seq: 2, blocks: vec![7, 7], missing: 0, complete: false };
+        servers.one().commit(&Batch { logs: vec![append], ..Batch::default() }).expect("a write");
+        let mark = |text: String| LogMark { attempt, after_seq: 2, at: after(n), missing: 0, text };
+        let outcomes = servers.commit(|who| {
+            let marks = vec![mark("--- cut off ---".to_owned()), mark(format!("--- said by {who} ---"))];
+            Batch { marks, now: after(n), ..Batch::default() }
+        });
+        assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+        let marks = servers.one().reader().log_marks(attempt, 1, 9, 10).expect("a read");
+        let mut texts: Vec<&str> = marks.iter().map(|mark| mark.text.as_str()).collect();
+        texts.sort_unstable();
+        assert_eq!(texts, ["--- cut off ---", "--- said by 0 ---", "--- said by 1 ---"]);
     }
 }
 

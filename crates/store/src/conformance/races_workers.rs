@@ -148,6 +148,24 @@ pub fn of_two_mass_losses_one_is_kept_whole(fixture: &mut dyn Fixture) {
     }
 }
 
+/// One ends what the other has not told yet: the newer loss is there as it was told, whether that word came before or after.
+pub fn who_ends_a_mass_loss_and_who_tells_of_another_are_both_heard(fixture: &mut dyn Fixture) {
+    let Some(mut servers) = Servers::open(fixture) else { return };
+    for n in 1..=ROUNDS {
+        let row = |time: u64| BreakerRow { tripped_at: after(time), lost: 3, connected: 4, ended_at: None };
+        let (older, newer, end) = (row(10 * n), row(10 * n + 1), after(10 * n + 2));
+        servers.one().commit(&Batch { breaker: Some(older), ..Batch::default() }).expect("a write");
+        let outcomes = servers.commit(|who| match who {
+            0 => Batch { breaker_ended: Some(end), ..Batch::default() },
+            _ => Batch { breaker: Some(newer), ..Batch::default() },
+        });
+        assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+        let kept = servers.one().reader().breaker().expect("a read").expect("a loss");
+        assert_eq!(BreakerRow { ended_at: None, ..kept }, newer);
+        assert!([None, Some(end)].contains(&kept.ended_at), "{kept:?}");
+    }
+}
+
 /// Signs of life of one attempt come to two servers at once: the newest of each sender and role is there.
 pub fn two_who_flush_signs_of_life_lose_none(fixture: &mut dyn Fixture) {
     let Some(mut servers) = Servers::open(fixture) else { return };

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use store::Store;
-use store::check::{CHECKS, Finding, Offender};
+use store::check::{CHECKS, Finding, Offender, Readers};
 use store::conformance::healthy;
 
 pub(crate) struct Damage {
@@ -61,13 +61,23 @@ pub(crate) const DAMAGES: &[Damage] = &[
         "job-steps",
         &[
             "UPDATE jobs SET data = replace(data, '[0,0,0,0,0,1,0,0', '[0,0,0,0,0,0,0,1') WHERE state = 'held'",
+            "UPDATE events SET \"to\" = 'success' WHERE kind = 'step' AND \"to\" = 'held'
+                AND job_id IN (SELECT job_id FROM steps WHERE state = 'held' AND attempt_id IS NULL)",
             "UPDATE steps SET state = 'success', owner = NULL, check_at = NULL, action = NULL,
                               data = '{\"state\":{\"name\":\"success\"}}' WHERE state = 'held' AND attempt_id IS NULL",
         ],
     ),
     by("job-counts", &["UPDATE jobs SET data = replace(data, '[0,0,0,0,0,1,0', '[0,0,0,0,0,2,0') WHERE state = 'held'"]),
     by("job-data", &["UPDATE jobs SET started_at = 5 WHERE state = 'held'"]),
-    by("job-data", &["UPDATE jobs SET state = 'running' WHERE state = 'held'"]),
+    by(
+        "job-data",
+        &[
+            "UPDATE events SET \"to\" = 'running' WHERE kind = 'job' AND \"to\" = 'held'",
+            "UPDATE jobs SET state = 'running' WHERE state = 'held'",
+        ],
+    ),
+    by("job-input", &["UPDATE jobs SET input = '{nonsense' WHERE state = 'failed'"]),
+    by("definition-text", &["UPDATE definitions SET source = 'nonsense' WHERE source LIKE '%plain%'"]),
     by("job-definition", &["DELETE FROM definitions WHERE source LIKE '%plain%'"]),
     by(
         "job-parent",
@@ -120,12 +130,15 @@ pub(crate) const DAMAGES: &[Damage] = &[
     by("log-lines", &["DELETE FROM log_chunks WHERE first_seq = 4"]),
     by("log-lines", &["DELETE FROM log_marks WHERE missing = 4"]),
     by("log-lines", &["UPDATE logs SET last_seq = 15 WHERE last_seq = 9"]),
+    by("log-blocks", &["UPDATE log_chunks SET blocks = (SELECT hash FROM tokens LIMIT 1) WHERE first_seq = 4"]),
     by("log-state", &["UPDATE logs SET last_seq = 1 WHERE last_seq = 5"]),
     by("log-state", &["DELETE FROM logs WHERE last_seq = 5"]),
     by("log-end", &["UPDATE logs SET close_at = 5 WHERE complete"]),
     by("log-end", &["UPDATE logs SET end_seq = 77 WHERE last_seq = 5"]),
     by("log-waits", &["UPDATE logs SET close_at = NULL WHERE NOT complete"]),
     by("event-job", &[concat!("UPDATE events SET job_id = ", no_job!(), " WHERE kind = 'job'")]),
+    by("event-state", &["UPDATE events SET \"to\" = 'failed' WHERE kind = 'job' AND \"to\" = 'success'"]),
+    by("event-state", &["DELETE FROM events WHERE kind = 'step' AND \"to\" = 'recovering'"]),
     by("outbox-due", &["UPDATE outbox SET next_at = 5 WHERE delivered_at IS NOT NULL"]),
     by("outbox-due", &["UPDATE outbox SET next_at = NULL WHERE tries = 0"]),
     by("idempotency-job", &[concat!("UPDATE idempotency SET job_id = ", no_job!())]),
@@ -146,6 +159,12 @@ pub(crate) const DAMAGES: &[Damage] = &[
     by("quarantine", &["INSERT INTO quarantine (at, event, error) VALUES (5, '{}', 'poison')"]),
     by("mark-ahead", &["UPDATE hearing SET mark_at = mark_at + 120000000"]),
 ];
+
+/// For the values that conformance scenes have in the place of true ones.
+pub(crate) const READERS: Readers = Readers {
+    definition: |source, _| (source == "nonsense").then(|| "it is no task".to_owned()),
+    blocks: |blocks, first, last| (blocks != [9]).then(|| format!("lines {first} to {last} are odd")),
+};
 
 /// A database of one of the stores, which is made anew for each damage.
 pub(crate) trait Patient {

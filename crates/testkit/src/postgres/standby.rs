@@ -22,6 +22,14 @@ impl Postgres {
         standby
     }
 
+    /// From now on no commit is answered before the standby has it on its disk. Only here: whoever takes this one's place waits for nobody.
+    pub fn wait_for_standby(&self) {
+        self.psql("ALTER SYSTEM SET synchronous_standby_names = '*'");
+        self.psql("SELECT pg_reload_conf()");
+        let manner = "SELECT sync_state FROM pg_stat_replication";
+        await_that("commits wait for the standby", || (self.psql(manner) == "sync").then_some(()));
+    }
+
     /// An address with both: whichever takes writes is meant.
     pub fn url_with(&self, other: &Postgres) -> String {
         let (password, ports) = (&self.address.password, [self.address.port, other.address.port]);

@@ -5,10 +5,13 @@ use testkit::postgres::{Database, free_port};
 use super::{text, two_jobs};
 use crate::house::{House, no_sqlite_here};
 
-/// What no part of Bowline writes: a job that nobody looks at, and one whose data is no JSON.
+/// What no part of Bowline writes: a job that nobody looks at, one whose data is no JSON, and values that only a server reads.
 fn breaks(first: &str, second: &str) -> String {
     format!(
-        "UPDATE steps SET owner = 'person' WHERE job_id = {first}; UPDATE jobs SET data = '{{nonsense' WHERE id = {second}"
+        "UPDATE steps SET owner = 'person' WHERE job_id = {first}; UPDATE jobs SET data = '{{nonsense' WHERE id = {second}; \
+         UPDATE jobs SET input = '{{nonsense' WHERE id = {first}; \
+         UPDATE log_chunks SET blocks = (SELECT hash FROM definitions LIMIT 1) WHERE attempt_id IN (SELECT id FROM attempts WHERE job_id = {first}); \
+         UPDATE definitions SET source = 'steps: {{}}'"
     )
 }
 
@@ -16,6 +19,9 @@ fn breaks(first: &str, second: &str) -> String {
 fn check_told(house: &House, place: &[&str], first: &str, second: &str) {
     let told = house.bowline(&[&["db", "check"], place].concat()).code(1);
     for wanted in ["damage: step-owner (2): ", "damage: job-data (1): ", "its data cannot be read: "] {
+        assert!(told.out.contains(wanted), "{}", told.out);
+    }
+    for wanted in ["damage: job-input (1): ", "damage: definition-text (1): ", "damage: log-blocks (2): "] {
         assert!(told.out.contains(wanted), "{}", told.out);
     }
     assert!(told.out.contains(&format!("job {first}, step 0")), "{}", told.out);
@@ -42,7 +48,16 @@ fn a_broken_file_is_told_by_its_rows() {
     let (first, second) = two_jobs(&house);
     up.stop();
     let data = text(&house.path("data"));
-    house.bowline(&["db", "check", "--data", &data]).ok();
+    let told = house.bowline(&["db", "check", "--data", &data]).ok();
+    let told = format!("{}{}", told.out, told.err);
+    let count =
+        told.split(" checks in ").next().and_then(|before| before.rsplit(' ').next()).expect("a number of checks");
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations.md");
+    let page = std::fs::read_to_string(page).expect("the page");
+    assert!(
+        page.contains(&format!("bowline.db: {count} checks in ")),
+        "docs/operations.md shows another number: {told}"
+    );
     let database = rusqlite::Connection::open(house.path("data/bowline.db")).expect("a database");
     let id = |id: &str| format!("x'{}'", id.replace('-', ""));
     database.execute_batch(&breaks(&id(&first), &id(&second))).expect("broken");

@@ -7,7 +7,8 @@
 //!  checks ◄── rows, logs, and the files that steps write themselves (`outside`)
 //! ```
 //!
-//! `BOWLINE_CHAOS_SEED` repeats what is planned: which faults at which times, and which jobs. What they meet is up to the machine.
+//! `BOWLINE_CHAOS_SEED` repeats what is planned: which faults at which times, to which servers and workers, and which jobs. What these are
+//! doing at that moment, and so whose runner it is that is killed, is up to the machine.
 
 mod ask;
 mod checks;

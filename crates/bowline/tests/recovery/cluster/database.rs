@@ -3,59 +3,28 @@
 use std::collections::BTreeMap;
 use std::net::TcpStream;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use testkit::postgres::Postgres;
-use testkit::{House, Proxy, Role, SmallDisk, await_that, within};
+use testkit::{Fault, House, Proxy, Role, SmallDisk, await_that, within};
 
+use super::stream::{SAYS, check_alive, check_each_ran_once, under_load};
 use super::town::Town;
 use crate::story::{STEP, await_lines, check_ran_once, counting, open_gate, pass, step};
 
 /// Longer than the window of a hasty town.
 const LONG: Duration = Duration::from_secs(4);
 
-/// What a step says of itself, so that each execution of each job is counted.
-const SAYS: &str = "echo $BOWLINE_JOB_ID >> ";
-
-/// Submits one small job after the other until it is told to stop; returns those that were taken.
-fn submit_until(stop: &AtomicBool, house: &House) -> Vec<String> {
-    let script = format!("{SAYS}{}", house.path("ran").display());
-    let mut taken = Vec::new();
-    while !stop.load(Ordering::Relaxed) {
-        let ran = house.bowline(&["exec", "--detach", "--", "sh", "-c", &script]);
-        if ran.code == 0 {
-            taken.push(ran.out.trim().to_owned());
-        }
-    }
-    taken
-}
-
-/// All that was taken ended well, and nothing at all ran twice.
-fn check_each_ran_once(house: &House, taken: &[String]) {
-    for id in taken {
-        let job = await_that("it can be asked for", || {
-            house.bowline(&["job", id, "--json"]).out.starts_with('{').then(|| house.end(id))
-        });
-        assert_eq!(job["state"], "success", "{job:#}");
-    }
-    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-    house.read("ran").lines().for_each(|id| *counts.entry(id.to_owned()).or_default() += 1);
-    assert!(counts.values().all(|count| *count == 1), "{counts:?}");
-    assert!(taken.iter().all(|id| counts.contains_key(id)), "a job that was taken did not run");
-}
-
 #[test]
 fn a_database_that_crashes_under_load_loses_nothing_that_was_taken() {
     let mut postgres = Postgres::start(&[]);
-    let mut town = Town::on(&postgres.url(), "30");
+    let mut town = Town::on(&postgres.owned(), "30");
     let mut servers = [town.start("a"), town.start("b")];
     let _workers = [town.worker("v", &["a", "b"]), town.worker("w", &["b", "a"])];
     town.house.await_links(2);
-    let (house, stop) = (&town.house, AtomicBool::new(false));
+    let house = &town.house;
     let count = || house.read("ran").lines().count();
-    let taken = std::thread::scope(|scope| {
-        let submitter = scope.spawn(|| submit_until(&stop, house));
+    let taken = under_load(house, || {
         for _ in 0..3 {
             let before = count();
             await_that("work goes on", || (count() >= before + 5).then_some(()));
@@ -64,17 +33,9 @@ fn a_database_that_crashes_under_load_loses_nothing_that_was_taken() {
         }
         let before = count();
         await_that("work goes on", || (count() >= before + 5).then_some(()));
-        stop.store(true, Ordering::Relaxed);
-        submitter.join().expect("no panic")
     });
     check_each_ran_once(house, &taken);
     check_alive(&mut servers);
-}
-
-fn check_alive(servers: &mut [Role]) {
-    for server in servers {
-        assert!(server.child.try_wait().expect("waited").is_none(), "a server has ended");
-    }
 }
 
 #[test]
@@ -195,18 +156,64 @@ fn nobody_is_judged_for_his_silence_while_the_database_is_away() {
     check_ran_once(&town.house, &id);
 }
 
+/// With a proxy between this server alone and the database.
+fn start_by_a_way_of_its_own(town: &mut Town, name: &'static str, postgres: &Postgres) -> (Role, Proxy) {
+    let direct = postgres.url();
+    let place = direct.split(['@', '/']).nth(3).expect("address and port");
+    let way = Proxy::start(place);
+    town.house.set("BOWLINE_DATABASE", &direct.replace(place, way.url().trim_start_matches("http://")));
+    let server = town.start(name);
+    town.house.set("BOWLINE_DATABASE", &direct);
+    (server, way)
+}
+
+/// For each way. A round of the ledger may ask more than twenty times, one after the other, so that takes a good second then.
+const SLOWLY: Duration = Duration::from_millis(25);
+
+/// It answers all that it is asked, late, and only one of two servers sees it so.
+#[test]
+fn a_database_that_is_slow_for_longer_than_everything_costs_nothing_but_time() {
+    let postgres = Postgres::start(&[]);
+    let mut town = Town::on(&postgres.url(), "1");
+    let b = town.start("b");
+    let (a, way) = start_by_a_way_of_its_own(&mut town, "a", &postgres);
+    let _workers = [town.worker("v", &["a", "b"]), town.worker("w", &["b", "a"])];
+    town.house.await_links(2);
+    let id = town.house.submit(&counting(&town.house, "effects: writes"));
+    town.house.outside().await_executions(1);
+    await_lines(&town.house, &id);
+    way.set_both(Fault::Delay(SLOWLY));
+    let (begun, mut ready) = (Instant::now(), BTreeMap::new());
+    while begun.elapsed() < LONG {
+        assert_eq!(town.get_within(AT_ONCE, "b", "/readyz").0, 200, "its own way is good");
+        let (status, body) = town.get_within(AT_ONCE, "a", "/readyz");
+        assert!(status == 200 || status == 503 && body.contains("the database"), "{status} {body}");
+        assert_eq!(town.get_within(AT_ONCE, "a", "/healthz").0, 200, "nobody should kill it for that");
+        *ready.entry(status).or_insert(0) += 1;
+        pass(AT_ONCE / 20);
+    }
+    println!("asked whether it is ready it said: {ready:?}");
+    // Work is taken and done there, too.
+    town.ask("a");
+    let exec = ["exec", "--effects", "none", "--", "true"];
+    await_that("work is taken and done", || (town.house.bowline(&exec).code == 0).then_some(()));
+    println!("work was done {:?} after that began", begun.elapsed());
+    assert_eq!(town.times_recovering(&id), "0", "somebody was judged for it");
+    open_gate(&town.house);
+    check_ran_once(&town.house, &id);
+    way.heal();
+    await_that("it is ready", || (town.get("a", "/readyz").0 == 200).then_some(()));
+    town.check_nothing_lost();
+    check_alive(&mut [a, b]);
+}
+
 /// Only one of two servers loses the database, and keeps hearing its worker, of which the other one cannot know.
 #[test]
 fn a_server_that_loses_the_database_alone_sends_its_workers_to_another() {
     let postgres = Postgres::start(&[]);
     let mut town = Town::on(&postgres.url(), "3");
     let _b = town.start("b");
-    let direct = postgres.url();
-    let place = direct.split(['@', '/']).nth(3).expect("address and port");
-    let way = Proxy::start(place);
-    town.house.set("BOWLINE_DATABASE", &direct.replace(place, way.url().trim_start_matches("http://")));
-    let mut a = town.start("a");
-    town.house.set("BOWLINE_DATABASE", &direct);
+    let (mut a, way) = start_by_a_way_of_its_own(&mut town, "a", &postgres);
     let _worker = town.worker("w", &["a", "b"]);
     town.house.await_links(1);
     let id = town.house.submit(&counting(&town.house, "effects: writes"));
@@ -381,10 +388,9 @@ fn a_database_whose_log_has_no_room_falls_over_and_loses_nothing_that_was_taken(
     let mut servers = [town.start("a"), town.start("b")];
     let _workers = [town.worker("v", &["a", "b"]), town.worker("w", &["b", "a"])];
     town.house.await_links(2);
-    let (house, stop) = (&town.house, AtomicBool::new(false));
+    let house = &town.house;
     let count = || house.read("ran").lines().count();
-    let taken = std::thread::scope(|scope| {
-        let submitter = scope.spawn(|| submit_until(&stop, house));
+    let taken = under_load(house, || {
         await_that("work goes on", || (count() >= 3).then_some(()));
         fill(&at.join("filler"));
         // So much that no piece of the log holds it.
@@ -396,8 +402,6 @@ fn a_database_whose_log_has_no_room_falls_over_and_loses_nothing_that_was_taken(
         postgres.revive();
         let before = count();
         await_that("work goes on", || (count() >= before + 3).then_some(()));
-        stop.store(true, Ordering::Relaxed);
-        submitter.join().expect("no panic")
     });
     check_each_ran_once(house, &taken);
     check_alive(&mut servers);

@@ -4,6 +4,7 @@
 use testkit::postgres::Postgres;
 use testkit::{House, Role, await_that};
 
+use super::stream::{check_alive, check_each_ran_once, under_load};
 use super::town::{LOST, Town};
 use crate::story::{STEP, await_lines, check_ran_once, counting, open_gate};
 
@@ -78,6 +79,48 @@ fn a_failover_that_forgets_a_whole_job_does_not_stop_it() {
     open_gate(&town.house);
     await_that("it ends by itself", || (town.house.outside().completed() == 1).then_some(()));
     assert_eq!(town.house.outside().executions(), 1);
+}
+
+/// All that somebody was told is kept: jobs, and pieces of logs.
+const KEPT: &str = "SELECT 'job ' || id FROM jobs UNION ALL SELECT concat_ws(' ', 'lines', attempt_id, first_seq, last_seq) FROM log_chunks";
+
+/// The other kind of failover: what the standby lacks nobody was told of, so there is nothing to forget.
+#[test]
+fn a_failover_to_a_standby_that_every_commit_waits_for_loses_nothing() {
+    let mut primary = Postgres::start(&[]);
+    let standby = primary.standby();
+    primary.wait_for_standby();
+    let mut town = Town::on(&primary.url_with(&standby), "30");
+    let mut servers = [town.start("a"), town.start("b")];
+    let _workers = two_workers(&town);
+    let id = town.house.submit(&counting(&town.house, "effects: writes"));
+    await_lines(&town.house, &id);
+    let house = &town.house;
+    let count = || house.read("ran").lines().count();
+    let goes_on = || {
+        let before = count();
+        await_that("work goes on", || (count() >= before + 5).then_some(()));
+    };
+    let taken = under_load(house, || {
+        goes_on();
+        let silent = primary.stop_sending();
+        let waiting = "SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
+        await_that("a commit waits for the standby", || (primary.psql(waiting) == "t").then_some(()));
+        let kept = primary.psql(KEPT);
+        primary.kill();
+        drop(silent);
+        await_that("the standby has all that was said", || {
+            let has = standby.psql(KEPT);
+            kept.lines().all(|line| has.lines().any(|other| other == line)).then_some(())
+        });
+        standby.promote();
+        goes_on();
+    });
+    open_gate(house);
+    check_each_ran_once(house, &taken);
+    check_ran_once(house, &id);
+    check_alive(&mut servers);
+    town.check_nothing_lost();
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //!
 //! These have PostgreSQL whatever the other tests of a run have. Those that break it have a cluster of their own.
 
+mod stream;
 mod town;
 
 mod chaos;
@@ -10,6 +11,7 @@ mod database;
 mod failover;
 mod kills;
 mod restore;
+mod rights;
 mod siblings;
 mod singletons;
 mod talk;

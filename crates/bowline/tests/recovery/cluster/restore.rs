@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 
 use testkit::await_that;
-use testkit::postgres::{Postgres, bin};
+use testkit::postgres::{CREATE_OWNED, Postgres, bin};
 
 use super::town::Town;
 use crate::story::{STEP, brief, check_ran_once, step};
@@ -19,9 +19,7 @@ fn run(town: &Town, program: &str, arguments: &[&str]) {
 #[test]
 fn the_documented_way_back_from_a_backup_repeats_nothing_without_a_word() {
     let postgres = Postgres::start(&[]);
-    let create = "CREATE DATABASE bowline OWNER postgres ENCODING 'UTF8' TEMPLATE template0";
-    postgres.psql(create);
-    let (admin, url) = (postgres.url(), postgres.url_of("bowline"));
+    let (admin, url) = (postgres.url(), postgres.owned());
     let mut town = Town::on(&url, "1");
     let path = format!("{}:{}", bin().display(), std::env::var("PATH").unwrap_or_default());
     town.house.set("PATH", &path);
@@ -42,7 +40,7 @@ fn the_documented_way_back_from_a_backup_repeats_nothing_without_a_word() {
     std::fs::remove_dir_all(town.house.path("w")).expect("removed");
 
     assert!([a, b].into_iter().all(|server| server.stop().success()));
-    run(&town, "psql", &["-d", &admin, "-c", "DROP DATABASE bowline", "-c", create]);
+    run(&town, "psql", &["-d", &admin, "-c", "DROP DATABASE bowline", "-c", CREATE_OWNED]);
     run(&town, "pg_restore", &["--no-owner", "--exit-on-error", "-d", &url, "monday.dump"]);
     town.house.bowline(&["db", "check", "--config", &config]).ok();
     let said = town.house.bowline(&["db", "restored", "--config", &config]).ok().out;

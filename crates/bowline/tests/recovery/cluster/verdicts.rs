@@ -9,7 +9,7 @@ use crate::story::{await_lines, counting};
 const WINDOW: Duration = Duration::from_secs(2);
 
 /// For the others to miss the server, and for a busy machine.
-const SLACK: Duration = Duration::from_secs(5);
+const SLACK: Duration = Duration::from_secs(3);
 
 #[test]
 fn a_step_whose_worker_and_server_die_together_is_decided_by_the_others_in_time() {

@@ -136,7 +136,7 @@ impl<'a> Stage<'a> {
             self.check_nobody_gave_up();
             self.heal(at);
             if let Some(planned) = plan.next_if(|planned| planned.at <= at) {
-                self.disturb(&planned, begun.elapsed());
+                self.disturb(&planned);
             }
         }
         pass(length.saturating_sub(begun.elapsed()));
@@ -181,9 +181,10 @@ impl<'a> Stage<'a> {
         }
     }
 
-    fn disturb(&mut self, planned: &Planned, now: Duration) {
-        let Planned { fault, whom, lasts, .. } = *planned;
-        let well_at = now + lasts;
+    fn disturb(&mut self, planned: &Planned) {
+        let Planned { at, fault, whom, lasts } = *planned;
+        // By the plan, however late the machine is with it: who is well when the next one comes is up to the seed.
+        let well_at = at + lasts;
         let whom = match fault {
             Fault::KillServer => kill(&mut self.servers, whom, well_at),
             Fault::KillWorker => kill(&mut self.workers, whom, well_at),
@@ -193,7 +194,7 @@ impl<'a> Stage<'a> {
             Fault::KillDatabase => self.kill_database(well_at),
         };
         let Some(whom) = whom else { return };
-        println!("{:.1} s: {}: {whom}, for {:.1} s", now.as_secs_f64(), fault.words(), lasts.as_secs_f64());
+        println!("{:.1} s: {}: {whom}, for {:.1} s", at.as_secs_f64(), fault.words(), lasts.as_secs_f64());
         *self.done.entry(fault.words()).or_default() += 1;
     }
 

@@ -1,6 +1,7 @@
 //! What there was to see, for people.
 
 use std::fmt::Write as _;
+use std::process::Command;
 use std::time::Duration;
 
 use super::checks::Seen;
@@ -38,12 +39,16 @@ impl Report {
             "# Chaos with several servers on one PostgreSQL\n\n\
              | | |\n|---|---|\n\
              | seed | {seed} |\n\
+             | commit | {} |\n\
+             | day | {} |\n\
              | length | {} s |\n\
              | executions of steps | {} |\n\
              | log lines, each once and in order | {lines} |\n\
              | longest time until a verdict on a step that was cut off, deaf time included | {:.1} s |\n\
              | longest time until some server took a job | {:.1} s |\n\
              | until every job was final, from the last repair on | {:.1} s |\n",
+            said("git", &["describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]),
+            said("date", &["-u", "+%F"]),
             length.as_secs(),
             seen.starts,
             verdict.as_secs_f64(),
@@ -60,6 +65,13 @@ impl Report {
         table(&mut text, "Repeated steps", "| step | executed more than once |\n|---|---|", rows);
         text
     }
+}
+
+/// One line of a program that may not be here, or not know.
+fn said(program: &str, arguments: &[&str]) -> String {
+    let ran = Command::new(program).args(arguments).current_dir(env!("CARGO_MANIFEST_DIR")).output();
+    let line = ran.ok().filter(|ran| ran.status.success()).and_then(|ran| String::from_utf8(ran.stdout).ok());
+    line.map_or_else(|| "unknown".to_owned(), |line| line.trim().to_owned())
 }
 
 fn table(text: &mut String, title: &str, head: &str, rows: impl Iterator<Item = String>) {

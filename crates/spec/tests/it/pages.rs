@@ -3,15 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use saphyr_parser::{Event, Parser};
-use serde_json::{Map, Value};
+use serde_json::Value;
+
+use crate::plain;
 
 fn text_of(page: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(page);
     std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
-fn blocks(page: &str) -> Vec<String> {
+pub(crate) fn blocks(page: &str) -> Vec<String> {
     let text = text_of(page);
     let mut blocks = Vec::new();
     let mut rest = text.as_str();
@@ -84,7 +85,7 @@ fn every_key_of_a_task_has_a_row_with_its_default_and_an_example() {
     collect("task", &schema, &mut keys);
     let mut shown = BTreeSet::new();
     for block in blocks("docs/tasks.md") {
-        walk("task", &schema, &parsed(&block), &mut shown);
+        walk("task", &schema, &plain::read(&block), &mut shown);
     }
     let page = text_of("docs/tasks.md");
     let mut missing = Vec::new();
@@ -182,44 +183,4 @@ fn rows_of<'p>(page: &'p str, section: &str) -> Vec<&'p str> {
         }
     }
     found
-}
-
-/// A text that was found to be good; scalars are texts.
-fn parsed(text: &str) -> Value {
-    let mut events = Parser::new_from_str(text).map(|event| event.expect("a good text").0);
-    loop {
-        match events.next().expect("a document") {
-            Event::StreamStart | Event::DocumentStart(_) => {}
-            event => return node(event, &mut events),
-        }
-    }
-}
-
-fn node<'t>(event: Event<'t>, events: &mut impl Iterator<Item = Event<'t>>) -> Value {
-    match event {
-        Event::Scalar(text, ..) => Value::String(text.into_owned()),
-        Event::SequenceStart(..) => {
-            let mut items = Vec::new();
-            loop {
-                match events.next().expect("the end of a list") {
-                    Event::SequenceEnd => return Value::Array(items),
-                    event => items.push(node(event, events)),
-                }
-            }
-        }
-        Event::MappingStart(..) => {
-            let mut entries = Map::new();
-            loop {
-                match events.next().expect("the end of a mapping") {
-                    Event::MappingEnd => return Value::Object(entries),
-                    key => {
-                        let Value::String(key) = node(key, events) else { panic!("a key is a text") };
-                        let value = events.next().expect("a value");
-                        entries.insert(key, node(value, events));
-                    }
-                }
-            }
-        }
-        other => panic!("{other:?} in an example"),
-    }
 }
