@@ -303,7 +303,8 @@ impl World {
                 };
                 let behaviour = behaviour(&folder.spec.attempt.program);
                 let mut output = std::collections::BTreeMap::new();
-                if let (EndResult::Exited { .. }, Some(behaviour)) = (&result, behaviour) {
+                let wrote = behaviour.filter(|_| matches!(result, EndResult::Exited { .. }));
+                if let Some(behaviour) = wrote {
                     output.insert("n".to_owned(), serde_json::json!(behaviour.output));
                     output.extend(lists(&folder.spec.attempt.program));
                 }
@@ -320,6 +321,9 @@ impl World {
                     artifacts: None,
                 };
                 folder.end = Some(end.clone());
+                if let Some(behaviour) = wrote {
+                    self.check(|checks| checks.wrote(ticket, behaviour.output));
+                }
                 self.runner_stage(at, pid, Moment::AfterRecord);
                 self.live(at, pid, Input::Recorded { end: Box::new(end) });
             }

@@ -28,6 +28,9 @@ const NOTICED: Duration = Duration::from_secs(5);
 /// What an order to stop may take beyond its grace and cleanup.
 const STOP_MARGIN: Duration = Duration::from_secs(10);
 
+/// A refused job is left alone for a minute, and may be refused again when that is over.
+const ASIDE_MAX: Duration = Duration::from_secs(125);
+
 /// How the rows say that somebody wanted it at once, and that nobody answered an order to stop.
 const BY_FORCE: &str = ", by force";
 const UNANSWERED: &str = "no answer to the order to stop";
@@ -42,8 +45,8 @@ pub(crate) struct Dwell {
     /// Nobody but a person gives up what is silent.
     asks: bool,
     stays: BTreeMap<Place, Stay>,
-    /// Jobs of refused batches: they may be left alone for a while.
-    refused: BTreeSet<JobId>,
+    /// Jobs of refused batches, and until how much listening they may be left alone for that.
+    refused: BTreeMap<JobId, Duration>,
     /// Jobs that somebody has cancelled by force.
     forced: BTreeSet<JobId>,
     /// What had been listened to when marks were last lost, and how much of it was lost.
@@ -82,7 +85,7 @@ impl Dwell {
             runner_stale: sweep.running_stale + if asks { LOOKED_AFTER } else { Duration::ZERO },
             asks,
             stays: BTreeMap::new(),
-            refused: BTreeSet::new(),
+            refused: BTreeMap::new(),
             forced: BTreeSet::new(),
             lost: None,
         }
@@ -144,12 +147,14 @@ impl Dwell {
         self.look_at_frozen(now, ears, rows, found);
     }
 
-    pub(crate) fn refused(&mut self, batch: &Batch) {
-        self.refused.extend(batch.jobs.iter().map(|write| write.row.id));
+    pub(crate) fn refused(&mut self, ears: &Ears, batch: &Batch) {
+        let until = ears.listened() + ASIDE_MAX;
+        self.refused.extend(batch.jobs.iter().map(|write| (write.row.id, until)));
     }
 
     fn look(&self, ears: &Ears, rows: &Rows, plans: &Plans, found: &mut Findings) {
-        for (place, stay) in self.stays.iter().filter(|(place, _)| !self.refused.contains(&place.job)) {
+        let may_be_aside = |job: &JobId| self.refused.get(job).is_some_and(|until| ears.listened() <= *until);
+        for (place, stay) in self.stays.iter().filter(|(place, _)| !may_be_aside(&place.job)) {
             let stop = plans.step(rows, *place).map(|step| step.stop_time()).unwrap_or_default();
             let most = match stay.state {
                 "queued" => self.answer,

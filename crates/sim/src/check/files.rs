@@ -106,7 +106,7 @@ impl Files {
 }
 
 /// Who says by hand that a step succeeded brings no files.
-fn is_a_persons_word(batch: &Batch, place: Place) -> bool {
+pub(super) fn is_a_persons_word(batch: &Batch, place: Place) -> bool {
     let about = batch.events.iter().filter(|event| event.job == place.job && event.ix == Some(place.step));
     about.into_iter().any(|event| event.reason.contains("resolved as") || event.reason.contains("taken over"))
 }

@@ -96,6 +96,13 @@ pub(crate) struct WorkerProcess {
     pub caretaker: bool,
 }
 
+impl WorkerProcess {
+    /// Attempts that it has a connection to, or an order for.
+    pub(crate) fn lines_held(&self) -> usize {
+        self.lines.holds()
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Link {
     Down,
