@@ -39,11 +39,16 @@ impl Anchor {
     pub fn ask<E>(ask: impl FnOnce() -> Result<Option<Time>, E>) -> Result<Option<Anchor>, E> {
         let asked = since_boot();
         let common = ask()?;
-        let took = since_boot().saturating_sub(asked);
-        Ok(common.filter(|_| took <= ASKING_MAX).map(|common| Anchor { common, boot: asked + took / 2 }))
+        Ok(common.and_then(|common| Anchor::said(common, asked, since_boot())))
     }
 
-    fn time_at(self, boot: Duration) -> Time {
+    /// What it said, and when it was asked and had answered, both since this machine started.
+    pub fn said(common: Time, asked: Duration, answered: Duration) -> Option<Anchor> {
+        let took = answered.saturating_sub(asked);
+        (took <= ASKING_MAX).then(|| Anchor { common, boot: asked + took / 2 })
+    }
+
+    pub fn time_at(self, boot: Duration) -> Time {
         self.common + boot.saturating_sub(self.boot)
     }
 }

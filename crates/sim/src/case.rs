@@ -14,8 +14,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::check::Finding;
 use crate::faults::{self, Fault, FaultKind};
-use crate::setup::{self, HostSetup, RetentionPlan, Scale, Setup};
+use crate::setup::{self, ConfigPlan, HostSetup, RetentionPlan, Scale, Setup};
 use crate::story::Story;
+use crate::users::Act;
 use crate::workload::{CallPlan, JobPlan, SchedulePlan};
 use crate::world::{Verdict, World};
 
@@ -45,6 +46,9 @@ pub struct Case {
     /// The servers' own configuration lets words follow on notices.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tells: bool,
+    /// The defaults, if it is not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config: Option<ConfigPlan>,
     pub faults: Vec<Fault>,
 }
 
@@ -72,14 +76,20 @@ impl Case {
         let retention = RetentionPlan::roll(seed);
         let queue_secs = setup::roll_queue_secs(seed);
         let tells = setup::roll_tells(seed);
+        let config = ConfigPlan::roll(seed);
         let (what, servers, hosts) = (String::new(), setup.servers, setup.hosts);
-        Case { seed, what, servers, hosts, jobs, schedules, calls, retention, queue_secs, tells, faults }.with_holders()
+        Case { seed, what, servers, hosts, jobs, schedules, calls, retention, queue_secs, tells, config, faults }
+            .with_holders()
     }
 
     /// Whoever cuts off those who have a slot wants somebody to have one.
     fn with_holders(mut self) -> Case {
         if self.faults.iter().any(|fault| matches!(fault.kind, FaultKind::CutHolder { .. })) {
             JobPlan::ensure_groups(&mut self.jobs, self.seed);
+        }
+        let approves = |kind: FaultKind| matches!(kind, FaultKind::CutHolder { act: Act::Approve, patient: true, .. });
+        if self.faults.iter().any(|fault| approves(fault.kind)) {
+            JobPlan::let_groups_ask(&mut self.jobs, self.seed);
         }
         self
     }
@@ -101,6 +111,9 @@ impl Case {
         let course = || {
             let (hosts, schedules, calls) = (self.hosts.clone(), self.schedules.clone(), self.calls.clone());
             let mut setup = Setup { hosts, schedules, calls, ..Setup::of(self.seed).among(self.servers) };
+            if let Some(config) = self.config {
+                setup = setup.configured(&config.server());
+            }
             if let Some(retention) = self.retention {
                 setup.core.retention = retention.rules();
             }
@@ -160,10 +173,14 @@ impl Case {
             Some(retention) => format!("  \"retention\": {},\n", serde_json::to_string(retention)?),
         };
         let queue = self.queue_secs.map(|secs| format!("  \"queue_secs\": {secs},\n")).unwrap_or_default();
+        let config = match &self.config {
+            None => String::new(),
+            Some(config) => format!("  \"config\": {},\n", serde_json::to_string(config)?),
+        };
         let tells = if self.tells { "  \"tells\": true,\n" } else { "" };
         let what = serde_json::to_string(&self.what)?;
         Ok(format!(
-            "{{\n  \"what\": {what},\n  \"seed\": {},\n  \"servers\": {},\n  \"hosts\": [\n{hosts}\n  ],\n  \"jobs\": [\n{jobs}\n  ],\n{schedules}{calls}{retention}{queue}{tells}  \"faults\": [\n{faults}\n  ]\n}}\n",
+            "{{\n  \"what\": {what},\n  \"seed\": {},\n  \"servers\": {},\n  \"hosts\": [\n{hosts}\n  ],\n  \"jobs\": [\n{jobs}\n  ],\n{schedules}{calls}{retention}{queue}{tells}{config}  \"faults\": [\n{faults}\n  ]\n}}\n",
             self.seed, self.servers
         ))
     }

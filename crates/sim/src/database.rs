@@ -148,6 +148,12 @@ impl Handle {
         Ok(deleted)
     }
 
+    /// It is written; that may not be heard.
+    fn answer<T>(&self, written: T) -> Result<T, StoreError> {
+        let lost = self.database.trouble(self.server, Trouble::loses_answer_aside);
+        if lost { Err(away()) } else { Ok(written) }
+    }
+
     /// Another server writes a job of this batch first, if that was ordered; only memory takes a second writer.
     fn be_outrun(&self, batch: &Batch) {
         if let Some(memory) = &self.database.memory
@@ -233,7 +239,8 @@ impl Store for Handle {
     }
 
     fn reserve_fences(&mut self, count: u64, floor: u64) -> Result<u64, StoreError> {
-        self.reach()?.reserve_fences(count, floor)
+        let reserved = self.reach()?.reserve_fences(count, floor)?;
+        self.answer(reserved)
     }
 
     fn is_shared(&self) -> bool {
@@ -263,7 +270,7 @@ impl Store for Handle {
             self.database.story.add(|| format!("server {} deletes what is old: {}", self.server, names()));
         }
         lock(&self.database.witness).deleted(&gone);
-        Ok(gone)
+        self.answer(gone)
     }
 
     fn clear_doomed(&mut self, piece: Piece, under: Option<Tenure>) -> Result<Cleared, StoreError> {
@@ -307,7 +314,7 @@ impl Store for Handle {
                 .add(|| format!("server {} deletes worker {worker}, which is away for long", self.server));
             lock(&self.database.witness).departed(worker, unseen_since);
         }
-        Ok(gone)
+        self.answer(gone)
     }
 
     fn prune_groups(&mut self, before: Time, limit: usize, under: Option<Tenure>) -> Result<usize, StoreError> {

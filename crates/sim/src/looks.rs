@@ -13,11 +13,18 @@ use crate::world::World;
 /// An explanation is asked for so often. More would cost more than all the rest.
 pub(crate) const ASK_WHY_EVERY: Duration = Duration::from_secs(45);
 
+/// How often it is asked about one that is over.
+const ABOUT_THE_PAST: f64 = 0.2;
+
 impl World {
-    /// Asks a server that is up why some open job is where it is.
+    /// Asks a server that is up why some job is where it is: mostly an open one.
     pub(crate) fn ask_why(&mut self) {
-        let open = self.checks.lock().expect("no checker panics").open_jobs();
-        let (Some(job), Some(server)) = (self.curiosity.pick(&open), self.a_talking_server()) else { return };
+        let ended = self.curiosity.chance(ABOUT_THE_PAST);
+        let jobs = {
+            let checks = self.checks.lock().expect("no checker panics");
+            if ended { checks.final_jobs() } else { checks.open_jobs() }
+        };
+        let (Some(job), Some(server)) = (self.curiosity.pick(&jobs), self.a_talking_server()) else { return };
         let Some(process) = &self.servers[server].process else { return };
         let reader = self.database.reader();
         let now = process.now();
@@ -27,7 +34,7 @@ impl World {
         };
         let why = explain(reader.as_ref(), &self.definitions, &clocks, *job, Live::of(process.core.roster()));
         let stored = reader.job(*job);
-        self.check(|checks| checks.explained(*job, now, stored, why));
+        self.check(|checks| checks.explained((server, *job), now, stored, why));
     }
 
     /// Up, not stopped, and with a database: one that would answer.
@@ -66,6 +73,8 @@ impl World {
                 folders: host.disk.attempts.len(),
                 runners: host.runners.len(),
                 groups: host.groups.len(),
+                logs: host.process.as_ref().map_or(0, |process| process.shipper.holds()),
+                lines: host.process.as_ref().map_or(0, |process| process.lines_held()),
             };
             self.check(|checks| checks.host_at_the_end(at, &census));
             if host.process.is_some() {

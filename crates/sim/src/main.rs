@@ -13,7 +13,7 @@ use sim::campaign::{Campaign, Totals, fresh_seed};
 use sim::case::Case;
 use sim::check::Finding;
 use sim::faults;
-use sim::plants;
+use sim::plants::{self, Worlds};
 use sim::setup::Scale;
 use sim::story::{Listener, Story};
 use sim::world::Verdict;
@@ -76,6 +76,9 @@ struct Arguments {
     /// `--trace`: shows the world that provokes it. Wants a build with the feature `planted`.
     #[arg(long)]
     planted: Option<String>,
+    /// With `--planted` and `--trace`: an ordinary world, and not one of the bug's own.
+    #[arg(long, requires = "planted")]
+    ordinary: bool,
     /// With `--planted all`: write docs/planted.md, and the seeds that the tests begin with.
     #[arg(long, requires = "planted")]
     write: bool,
@@ -99,6 +102,11 @@ struct Arguments {
 impl Arguments {
     fn case_of(&self, seed: u64) -> Case {
         Case::with(seed, self.scale(), self.with.as_deref())
+    }
+
+    fn world_of(&self, bug: Bug, seed: u64) -> Case {
+        let worlds = if self.ordinary { Worlds::Ordinary } else { Worlds::Own };
+        worlds.case(bug, seed)
     }
 
     fn explain(&self, case: &Case, finding: &Finding) {
@@ -130,7 +138,7 @@ fn main() -> ExitCode {
         planted::choose(chosen);
     }
     let seed = arguments.seed.unwrap_or_default();
-    let world = || chosen.map_or_else(|| arguments.case_of(seed), |bug| plants::provoking(bug, seed));
+    let world = || chosen.map_or_else(|| arguments.case_of(seed), |bug| arguments.world_of(bug, seed));
     let many = arguments.count.is_some() || arguments.minutes.is_some();
     let clean = match &arguments.case {
         Some(path) => match Case::read(path) {
@@ -221,9 +229,10 @@ fn hunt(bugs: &[Bug], arguments: &Arguments) -> ExitCode {
     let mut found = Vec::new();
     for &bug in bugs {
         let started = Instant::now();
-        let caught = plants::hunt(bug, seed..seed.saturating_add(count));
-        let told =
-            caught.as_ref().map_or_else(|| format!("not found in {count} seeds from {seed}"), ToString::to_string);
+        let caught = plants::hunt(bug, seed, count);
+        let told = caught
+            .as_ref()
+            .map_or_else(|| format!("not found in {count} worlds of its own from {seed}"), ToString::to_string);
         println!("{}: {told} ({:.1} s)", bug.name(), started.elapsed().as_secs_f64());
         found.push((bug, caught));
     }

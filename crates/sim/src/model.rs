@@ -168,7 +168,7 @@ pub(crate) enum ProgramEnd {
 }
 
 /// What happened to the whole job.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct JobStory {
     /// Somebody, or its timeout, wanted it to end.
     pub cancelled: bool,
@@ -182,6 +182,25 @@ pub(crate) struct JobStory {
     pub stopped: bool,
     /// Something went wrong somewhere in this world.
     pub troubled: bool,
+    /// What it was given as `n`.
+    pub input: i64,
+    /// What may be repeated is so often lost in a row at most.
+    pub max_losses: u32,
+}
+
+impl Default for JobStory {
+    fn default() -> JobStory {
+        JobStory {
+            cancelled: false,
+            started: false,
+            refused: false,
+            turned_away: false,
+            stopped: false,
+            troubled: false,
+            input: 0,
+            max_losses: 3,
+        }
+    }
 }
 
 /// The steps that others became: whose they are, and how they ended.
@@ -293,6 +312,7 @@ pub(crate) fn step_ends(
         allowed.push(End::Cancelled);
         // What runs although the job is cancelled was asked with other answers.
         if matches!(step.condition, Condition::Failure | Condition::Always | Condition::Cancelled) {
+            allowed.extend(lists(step, story, ends, outputs).contains(&false).then_some(End::Failed));
             admitted(step, job, story, &mut allowed);
         }
     }
@@ -412,7 +432,13 @@ fn condition(
         Condition::Failure => vec![Some(needs.failed)],
         Condition::Always => vec![Some(true)],
         Condition::Cancelled => vec![Some(job.cancelled && !story.before_cancel)],
-        Condition::OutputAbove { .. } if !needs.satisfied => vec![Some(false)],
+        Condition::OutputAbove { .. } | Condition::StateIs { .. } | Condition::InputAbove { .. }
+            if !needs.satisfied =>
+        {
+            vec![Some(false)]
+        }
+        Condition::StateIs { step: of, state } => vec![Some(ends[of].word() == state)],
+        Condition::InputAbove { number } => vec![Some(job.input > number)],
         Condition::OutputAbove { step: of, number } => match (plan.steps[of].kind, ends[of]) {
             (Kind::Work(behaviour), End::Success) => {
                 // The output of many is a list, that of a job an object with its steps' names.
@@ -501,8 +527,7 @@ fn is_due_again(step: &StepPlan, job: &JobStory, story: &StepStory, reason: Reas
     let about_workers = |reason: &Reason| !matches!(reason, Reason::NeverStarted | Reason::Person);
     let reasons = story.attempts.iter().rev().filter_map(|attempt| attempt.reason).filter(about_workers);
     let lost_in_a_row = reasons.take_while(|reason| *reason == Reason::Lost).count();
-    // Three by the rules of every world so far; the successor rule is checked with the real number.
-    reason == Reason::Lost && step.may_repeat() && lost_in_a_row < 3
+    reason == Reason::Lost && step.may_repeat() && lost_in_a_row < job.max_losses as usize
 }
 
 /// A repeat by effects, a void and a person's wish spend nothing of the policy.

@@ -1,8 +1,10 @@
 //! Whether planted bugs are found: by which checker, after how many seeds. Called by `sim --planted` and by the test that
 //! keeps the simulator honest.
 
+use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 use std::ops::Range;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use planted::Bug;
@@ -14,11 +16,16 @@ use crate::setup::{RetentionPlan, Scale, Setup};
 use crate::story::Story;
 use crate::workload::{Behaviour, CallPlan, CleanPlan, Kind, SchedulePlan, StepPlan, WhenFull};
 
-/// For each bug the seed that showed it first, and the checker that saw it, one line each; written by `sim --planted all
-/// --write`.
+/// For each bug the world and the seed that showed it first, and the checker that saw it, one line each; written by `sim --planted
+/// all --write`.
 const KEPT: &str = include_str!("../planted.txt");
 
-/// A bug that hides from so many seeds hides from an ordinary run, too.
+/// The normal budget: so many ordinary worlds, one seed after the other, with faults as they are always rolled; a run of `make sim` has
+/// done as many in its first seconds.
+pub const ORDINARY_SEEDS: u64 = 12;
+
+/// And, for what hides from those, so many worlds of its own: with the faults that it is about and no others, and work that gives it
+/// occasion. What hides from all of these is not found.
 pub const SEEDS_MAX: u64 = 60;
 
 /// As many faults as an ordinary world has.
@@ -28,16 +35,66 @@ const FAULTS: usize = 40;
 const LONG_FAULTS: usize = 12;
 
 /// Cases that every simulator of a job system should find.
-pub const CASES: [u32; 28] =
-    [1, 2, 3, 4, 5, 6, 7, 11, 12, 13, 14, 15, 16, 17, 18, 19, 21, 22, 23, 24, 28, 29, 30, 31, 36, 44, 51, 55];
+pub const CASES: [u32; 29] =
+    [1, 2, 3, 4, 5, 6, 7, 11, 12, 13, 14, 15, 16, 17, 18, 19, 21, 22, 23, 24, 28, 29, 30, 31, 36, 43, 44, 51, 55];
 
 /// How a planted bug was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caught {
+    pub world: Worlds,
     pub seed: u64,
-    /// Seeds that it took, this one included.
+    /// Seeds that it took in such worlds, this one included.
     pub after: u64,
     pub by: Finding,
+}
+
+/// Where a bug is looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Worlds {
+    /// As a campaign has them.
+    Ordinary,
+    /// With what the bug is about, and nothing else.
+    Own,
+}
+
+impl Worlds {
+    const ALL: [Worlds; 2] = [Worlds::Ordinary, Worlds::Own];
+
+    fn word(self) -> &'static str {
+        match self {
+            Worlds::Ordinary => "ordinary",
+            Worlds::Own => "own",
+        }
+    }
+
+    pub fn case(self, bug: Bug, seed: u64) -> Case {
+        match self {
+            Worlds::Ordinary => Case::of(seed),
+            Worlds::Own => provoking(bug, seed),
+        }
+    }
+
+    /// Whether no checker finds anything in it without the bug.
+    fn is_well(self, bug: Bug, seed: u64) -> bool {
+        /// Ordinary worlds are the same for every bug.
+        static KNOWN: Mutex<BTreeMap<u64, bool>> = Mutex::new(BTreeMap::new());
+        let look = || first_finding(&self.case(bug, seed), None).is_none();
+        match self {
+            Worlds::Ordinary => *KNOWN.lock().expect("nothing panics with it").entry(seed).or_insert_with(look),
+            Worlds::Own => look(),
+        }
+    }
+
+    /// Plants this bug, and nothing else, in one of these worlds after the other, until a checker finds something wrong.
+    fn hunt(self, bug: Bug, seeds: Range<u64>) -> Option<Caught> {
+        let first = seeds.start;
+        seeds.into_iter().find_map(|seed| {
+            let case = self.case(bug, seed);
+            let by = first_finding(&case, Some(bug))?;
+            // A world in which something is wrong anyway shows nothing.
+            self.is_well(bug, seed).then(|| Caught { world: self, seed, after: seed - first + 1, by })
+        })
+    }
 }
 
 /// The bugs of these names, or all of them; none if one is not there, or this build has none.
@@ -51,17 +108,11 @@ pub fn names() -> String {
     Bug::ALL.iter().map(|bug| bug.name()).collect::<Vec<&str>>().join(", ")
 }
 
-/// Plants this bug, and nothing else, in one world after the other, until a checker finds something wrong. The bug is in
-/// the whole process while this runs: nobody else may run a world in it.
-pub fn hunt(bug: Bug, seeds: Range<u64>) -> Option<Caught> {
-    let first = seeds.start;
-    seeds.into_iter().find_map(|seed| {
-        let case = provoking(bug, seed);
-        let by = first_finding(&case, Some(bug))?;
-        // A world in which something is wrong anyway shows nothing.
-        let is_guilty = first_finding(&case, None).is_none();
-        is_guilty.then(|| Caught { seed, after: seed - first + 1, by })
-    })
+/// Looks for this bug within the normal budget, and in at most `own` worlds of its own. The bug is in the whole process while this
+/// runs: nobody else may run a world in it.
+pub fn hunt(bug: Bug, first: u64, own: u64) -> Option<Caught> {
+    let ordinary = || Worlds::Ordinary.hunt(bug, first..first.saturating_add(ORDINARY_SEEDS));
+    ordinary().or_else(|| Worlds::Own.hunt(bug, first..first.saturating_add(own)))
 }
 
 fn first_finding(case: &Case, bug: Option<Bug>) -> Option<Finding> {
@@ -211,7 +262,7 @@ fn provocation(bug: Bug) -> Provocation {
         Bug::HeldChildNotTold => plain(&["kill-worker"]),
         Bug::WaitingForgotten => plain(&["freeze-at-go", "long-cut"]),
         Bug::SilentRunnerBeats => long(&["long-freeze-runner"]),
-        Bug::RetryRevivesCancelled | Bug::StopNotSent | Bug::EndedByEach => plain(&["cancel"]),
+        Bug::RetryRevivesCancelled | Bug::StopNotSent | Bug::EndedByEach | Bug::HooksByEach => plain(&["cancel"]),
         Bug::ChildNotCalledOff | Bug::CleanupBesideTheStep | Bug::CleanupNotAwaited => plain(&["cancel"]),
         Bug::CleanupAfterTheLease => Provocation { work: Work::LongAndCleaned, ..long(&["long-cut"]) },
         Bug::WindowRevivesCancelled | Bug::CancelRefreshesWindow => long(&["cut-and-act"]),
@@ -233,6 +284,7 @@ fn provocation(bug: Bug) -> Provocation {
         Bug::SentBeforeItArrives => plain(&["kill-server"]),
         Bug::ReportedOnce | Bug::ForgottenOnReport => plain(&["kill-server", "cut", "kill-worker"]),
         Bug::GoBeforeCommit => plain(&["die-before-grant"]),
+        Bug::GivenUpAfterThreeTries => plain(&["database-away"]),
         Bug::ForgetBeforeCommit => plain(&["die-before-end"]),
         Bug::SubmittedTwice => Provocation { work: Work::JustSubmitted, ..plain(&["die-after-commit"]) },
         Bug::VerdictTurns | Bug::StaleEndCounts => long(&["sleep", "freeze-worker", "long-cut"]),
@@ -240,7 +292,9 @@ fn provocation(bug: Bug) -> Provocation {
         Bug::LeaseIgnored | Bug::LeaseOutlastsWindow | Bug::LeaseFromLastQuestion | Bug::WorkerRenews => {
             long(&["long-cut"])
         }
-        Bug::LinesTwice | Bug::ReplayDropped | Bug::LogCompleteTooEarly => plain(&["cut", "kill-worker"]),
+        Bug::LinesTwice | Bug::ReplayDropped | Bug::EndLostInBurst | Bug::LogCompleteTooEarly => {
+            plain(&["cut", "kill-worker"])
+        }
         Bug::OfferedToTwo
         | Bug::OfferTimerOutlivesGrant
         | Bug::SlotLeaks
@@ -256,6 +310,8 @@ fn provocation(bug: Bug) -> Provocation {
         | Bug::FailFastForgets
         | Bug::ChildEndNotTold
         | Bug::HooksForgotten
+        | Bug::RecoveredHookAlways
+        | Bug::WhyNamesAnother
         | Bug::SecretMissingIgnored
         | Bug::SecretInSpec
         | Bug::ExpectedAndForgotten
@@ -265,17 +321,22 @@ fn provocation(bug: Bug) -> Provocation {
     }
 }
 
-/// Whether the world that showed this bug when the list was written still does, and to the same checker. That it is well
-/// without the bug was seen then.
+/// Whether the world that showed this bug when the list was written still does, and to the same checker, and is well without it.
 pub fn shows_again(bug: Bug) -> bool {
-    let mut kept = KEPT.lines().map(|line| line.split(' ').collect::<Vec<&str>>());
-    let Some((seed, checker)) = kept.find_map(|words| match words[..] {
-        [name, seed, checker] if name == bug.name() => Some((seed.parse().ok()?, checker)),
+    let Some((world, seed, checker)) = kept_of(bug) else { return false };
+    let case = world.case(bug, seed);
+    first_finding(&case, Some(bug)).is_some_and(|by| by.checker == checker) && world.is_well(bug, seed)
+}
+
+/// Where this bug was found when the list was written, and by whom.
+fn kept_of(bug: Bug) -> Option<(Worlds, u64, &'static str)> {
+    KEPT.lines().find_map(|line| match line.split(' ').collect::<Vec<&str>>()[..] {
+        [name, world, seed, checker] if name == bug.name() => {
+            let world = Worlds::ALL.into_iter().find(|worlds| worlds.word() == world)?;
+            Some((world, seed.parse().ok()?, checker))
+        }
         _ => None,
-    }) else {
-        return false;
-    };
-    first_finding(&provoking(bug, seed), Some(bug)).is_some_and(|by| by.checker == checker)
+    })
 }
 
 /// Writes docs/planted.md and the seeds that are tried first.
@@ -287,7 +348,9 @@ pub fn write(found: &[(Bug, Option<Caught>)], first_seed: u64) -> std::io::Resul
 
 /// What `planted.txt` is to hold.
 fn kept(found: &[(Bug, Option<Caught>)]) -> String {
-    let line = |bug: Bug, caught: &Caught| format!("{} {} {}\n", bug.name(), caught.seed, caught.by.checker);
+    let line = |bug: Bug, caught: &Caught| {
+        format!("{} {} {} {}\n", bug.name(), caught.world.word(), caught.seed, caught.by.checker)
+    };
     found.iter().filter_map(|(bug, caught)| Some(line(*bug, caught.as_ref()?))).collect()
 }
 
@@ -298,17 +361,48 @@ fn page(found: &[(Bug, Option<Caught>)], first_seed: u64) -> String {
     for bug in Bug::ALL {
         let start = row_start(*bug);
         let _ = match how(*bug) {
-            Some(Caught { after, by, .. }) => writeln!(page, "{start} {} | {after} |", by.checker),
-            None => writeln!(page, "{start} not yet | |"),
+            Some(Caught { world, after, by, .. }) => {
+                writeln!(page, "{start} {} | {} | {after} |", by.checker, world.word())
+            }
+            None => writeln!(page, "{start} not yet | | |"),
         };
     }
     let count = Bug::ALL.iter().filter(|bug| how(**bug).is_some()).count();
-    let _ = writeln!(page, "\n{count} of {} were found, each from seed {first_seed} on.", Bug::ALL.len());
+    let _ = writeln!(page, "\n{}{first_seed} on.", last_line(count));
     page
 }
 
+/// What the page ends with, but for the seed.
+fn last_line(count: usize) -> String {
+    format!("{count} of {} were found, each from seed ", Bug::ALL.len())
+}
+
+/// What docs/planted.md says otherwise than the code and the list of what was found: the page comes from one run, and is as old as that.
+pub fn wrong_on(page: &str) -> Vec<String> {
+    let mut wrong = Vec::new();
+    if !page.starts_with(PAGE) {
+        wrong.push("its first words".to_owned());
+    }
+    let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| `")).collect();
+    for (bug, row) in Bug::ALL.iter().zip(&rows) {
+        let wanted = match kept_of(*bug) {
+            Some((world, _, checker)) => format!("{} {checker} | {} | ", row_start(*bug), world.word()),
+            None => row_start(*bug),
+        };
+        wrong.extend((!row.starts_with(&wanted)).then(|| format!("`{row}` is not `{wanted}`")));
+    }
+    if rows.len() != Bug::ALL.len() {
+        wrong.push(format!("it has {} bugs, and there are {}", rows.len(), Bug::ALL.len()));
+    }
+    let found = Bug::ALL.iter().filter(|bug| kept_of(**bug).is_some()).count();
+    if !page.lines().last().is_some_and(|line| line.starts_with(&last_line(found))) {
+        wrong.push("its last line".to_owned());
+    }
+    wrong
+}
+
 /// What does not change with the simulator: the bug, its case and its words.
-pub fn row_start(bug: Bug) -> String {
+fn row_start(bug: Bug) -> String {
     let case = if bug.case() == 0 { String::new() } else { bug.case().to_string() };
     format!("| `{}` | {} | {case} |", bug.name(), bug.imitates())
 }
@@ -321,15 +415,19 @@ Written by `make sim-planted`; do not edit.
 Whether a simulator finds anything is shown by what it finds. So the product's sources hold wrong decisions on purpose, one
 short branch each at the place of the true one (`crates/planted`). They are constants in the product, and are not even compiled
 into it; a build for the simulator chooses one of them at a time. Each imitates what went wrong in some job system; the case is its
-number in [testing.md](testing.md). A bug is looked for in worlds with the faults that it is about and no others, and counts as found
-if the same world without it is well. `cargo test -p sim` looks for each of them, and fails if one hides.
+number in [testing.md](testing.md).
 
-| bug | what goes wrong | case | found by | after seeds |
-|---|---|---|---|---|
+The normal budget is twelve ordinary worlds, with faults as they are always rolled; and, for what is too rare for those, sixty worlds of
+the bug's own, with the faults that it is about and no others. A bug counts as found if the same world without it is well.
+`cargo test -p sim` looks for each of them in the world that showed it here, or else in the whole budget, and fails if one hides.
+
+| bug | what goes wrong | case | found by | in worlds | after seeds |
+|---|---|---|---|---|---|
 ";
 
 impl fmt::Display for Caught {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "found in seed {} (number {}) by {}", self.seed, self.after, self.by)
+        let Caught { world, seed, after, by } = self;
+        write!(f, "found in seed {seed} ({} worlds, number {after}) by {by}", world.word())
     }
 }

@@ -16,7 +16,6 @@ use crate::secrets;
 use crate::workload::{Behaviour, lists_of};
 use crate::world::{Event, World};
 
-const SIGTERM: i32 = 15;
 const SIGKILL: i32 = 9;
 
 /// From exec to the first thing that a program does.
@@ -101,8 +100,10 @@ pub(crate) enum RunnerEvent {
 pub(crate) enum GroupEvent {
     Prints,
     Ends,
-    /// It was asked to stop.
-    Yields,
+    /// It was asked to stop, by this signal.
+    Yields {
+        signal: i32,
+    },
     GuardWakes,
 }
 
@@ -280,9 +281,9 @@ impl World {
                     folder.ownership = Some(ownership);
                 }
             }
-            Action::Signal(_) => {
+            Action::Signal(signal) => {
                 if let Some(part) = host.groups.get(&ticket).map(|group| group.part) {
-                    self.group_later(at, ticket, part, LOCAL, GroupEvent::Yields);
+                    self.group_later(at, ticket, part, LOCAL, GroupEvent::Yields { signal });
                 }
             }
             Action::CleanUp { .. } => self.clean_up(at, pid, ticket),
@@ -302,7 +303,8 @@ impl World {
                 };
                 let behaviour = behaviour(&folder.spec.attempt.program);
                 let mut output = std::collections::BTreeMap::new();
-                if let (EndResult::Exited { .. }, Some(behaviour)) = (&result, behaviour) {
+                let wrote = behaviour.filter(|_| matches!(result, EndResult::Exited { .. }));
+                if let Some(behaviour) = wrote {
                     output.insert("n".to_owned(), serde_json::json!(behaviour.output));
                     output.extend(lists(&folder.spec.attempt.program));
                 }
@@ -319,6 +321,9 @@ impl World {
                     artifacts: None,
                 };
                 folder.end = Some(end.clone());
+                if let Some(behaviour) = wrote {
+                    self.check(|checks| checks.wrote(ticket, behaviour.output));
+                }
                 self.runner_stage(at, pid, Moment::AfterRecord);
                 self.live(at, pid, Input::Recorded { end: Box::new(end) });
             }
@@ -449,9 +454,9 @@ impl World {
                 };
                 self.leader_ends(at, ticket, result);
             }
-            GroupEvent::Yields => {
+            GroupEvent::Yields { signal } => {
                 if !group.behaviour.stubborn {
-                    self.leader_ends(at, ticket, EndResult::Signaled { signal: SIGTERM, oom: false });
+                    self.leader_ends(at, ticket, EndResult::Signaled { signal, oom: false });
                 }
             }
             GroupEvent::GuardWakes => self.guard_wakes(at, ticket),

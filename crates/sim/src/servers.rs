@@ -8,10 +8,13 @@ use engine::{Time, WorkerId};
 use protocol::link::{RefusedCode, ServerMessage, encode_text};
 use serde::{Deserialize, Serialize};
 use server::bus::Bus;
-use server::clock::{Reading, Tick, follow};
+use server::clock::{Anchor, Reading, Tick, follow};
 use server::dispatch::LinkId;
-use server::ledger::{self, Command, Commit, Core, Delivered, LinkEvent, LinkOut, LinkSender, LogFrame, TRY_WITHIN};
-use server::link::{Inbound, Machine, Silence};
+use server::ledger::{
+    self, AGREE_EVERY, Command, Commit, Core, Delivered, LinkEvent, LinkOut, LinkSender, LogFrame, SLEEP_MAX,
+    TRY_WITHIN, next_try,
+};
+use server::link::{HELLO_TIMEOUT, Inbound, Machine, Silence};
 use server::metrics::Metrics;
 use server::random::Random;
 use tokio::sync::{mpsc, oneshot};
@@ -27,18 +30,11 @@ use crate::world::{Event, World};
 /// When the world begins, by a clock that is right.
 pub(crate) const DAWN: Time = Time(1_700_000_000_000_000);
 
-/// As the ledger's thread has them.
-const RETRY_FIRST: Duration = Duration::from_millis(50);
-const RETRY_MAX: Duration = Duration::from_secs(2);
-
-/// As the link's task has it.
-const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
-
 /// A machine for a server, and the process on it, if one runs.
 pub(crate) struct ServerNode {
     pub process: Option<ServerProcess>,
     pub lives: u64,
-    /// How far its clock is from the right time.
+    /// How far its own clock is from the right time. Where several share a database, they go by the clock of that.
     pub skew_us: i64,
     /// Events for a process that is stopped.
     pub frozen: Option<Vec<Event>>,
@@ -71,6 +67,10 @@ pub(crate) struct ServerProcess {
     pub life: u64,
     pub core: Core<Handle>,
     clock: Reading,
+    /// What the clock that all servers have in common said last.
+    common: Option<Anchor>,
+    /// When it was asked, by the clock that stands still while the machine sleeps.
+    agreed: Duration,
     started: Duration,
     /// Time that its machine slept, which the monotonic clock does not count.
     pub slept: Duration,
@@ -123,7 +123,9 @@ impl World {
         let reader = self.database.reader();
         let away = self.database.trouble(at, |trouble| trouble.away);
         let floor = reader.hearing().ok().flatten().map(|row| row.mark_at).unwrap_or_default();
-        let tick = Tick { now: floor.max(wall(now, node.skew_us)), mono: Duration::ZERO };
+        let own = wall(now, node.skew_us);
+        let common = self.common_clock().and_then(|time| Anchor::said(time, now, now));
+        let tick = Tick { now: floor.max(common.map_or(own, |anchor| anchor.time_at(now))), mono: Duration::ZERO };
         let clock = Reading { tick, boot: now };
         let mut seed = [0; 32];
         seed[..8].copy_from_slice(&self.seed.to_le_bytes());
@@ -164,6 +166,8 @@ impl World {
             life,
             core,
             clock,
+            common,
+            agreed: Duration::ZERO,
             started: now,
             slept: Duration::ZERO,
             inbox: Vec::new(),
@@ -305,7 +309,7 @@ impl World {
                 Commit::Retry(_) => {
                     let away_since = *process.away_since.get_or_insert(now);
                     process.core.send_workers_away(now.saturating_sub(away_since));
-                    let pause = process.retry.map_or(RETRY_FIRST, |pause| (pause * 2).min(RETRY_MAX));
+                    let pause = next_try(process.retry);
                     self.send_what_was_said(at);
                     self.wait_for_the_database(at, pause);
                     return false;
@@ -325,8 +329,33 @@ impl World {
             }
         }
         (process.retry, process.away_since) = (None, None);
-        process.core.tidy(false);
+        self.agree(at);
+        if let Some(process) = &mut self.servers[at].process {
+            process.core.tidy(false);
+        }
         true
+    }
+
+    /// Asks the clock that all servers have in common, as often as the ledger's thread does.
+    fn agree(&mut self, at: usize) {
+        let (now, common) = (self.agenda.now(), self.common_clock());
+        let away = self.database.trouble(at, |trouble| trouble.away);
+        let (Some(process), Some(time)) = (&mut self.servers[at].process, common.filter(|_| !away)) else { return };
+        let mono = process.mono(now);
+        if mono >= process.agreed + AGREE_EVERY {
+            process.agreed = mono;
+            process.common = Anchor::said(time, now, now).or(process.common);
+        }
+    }
+
+    /// That of the database, where several servers share one.
+    fn common_clock(&self) -> Option<Time> {
+        (self.servers.len() > 1).then(|| wall(self.agenda.now(), self.common_skew_us))
+    }
+
+    /// The clock that this server goes by, or that would tell it right now.
+    pub(crate) fn clock_of(&self, at: usize) -> Time {
+        self.common_clock().unwrap_or_else(|| wall(self.agenda.now(), self.servers[at].skew_us))
     }
 
     /// The ledger's thread does nothing else until then.
@@ -411,8 +440,8 @@ impl World {
         let Some(process) = &mut self.servers[at].process else { return };
         // By the clock as it is now: nobody's ping puts off what is due.
         let ahead = process.core.wake_at().since(process.tick(now, skew).now);
-        // The ledger's thread never sleeps for longer than a minute, nor for less than it takes to turn around.
-        let pause = ahead.clamp(Duration::from_millis(1), Duration::from_secs(60));
+        // Nor does the ledger's thread sleep for less than it takes to turn around.
+        let pause = ahead.clamp(Duration::from_millis(1), SLEEP_MAX);
         // Most calls change nothing about it, and it is on the agenda already.
         if process.wake_at != now + pause {
             process.wake_at = now + pause;
@@ -569,9 +598,14 @@ impl ServerProcess {
         self.clock.tick.now
     }
 
+    /// Since it started, while its machine was awake.
+    fn mono(&self, now: Duration) -> Duration {
+        (now - self.started).saturating_sub(self.slept)
+    }
+
     fn tick(&mut self, now: Duration, skew_us: i64) -> Tick {
-        let mono = (now - self.started).saturating_sub(self.slept);
-        let read = Reading { tick: Tick { now: wall(now, skew_us), mono }, boot: now };
+        let time = self.common.map_or_else(|| wall(now, skew_us), |anchor| anchor.time_at(now));
+        let read = Reading { tick: Tick { now: time, mono: self.mono(now) }, boot: now };
         self.clock = follow(self.clock, read);
         self.clock.tick
     }

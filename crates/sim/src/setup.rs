@@ -102,6 +102,54 @@ impl RetentionPlan {
     }
 }
 
+/// What the servers' configuration says where it is not the default.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ConfigPlan {
+    /// Servers do not give up what is silent: they ask an operator.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub asks_operators: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub no_caretaker: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_reconnect_secs: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_losses: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_dispatch_attempts: Option<u32>,
+}
+
+impl ConfigPlan {
+    /// By dice of its own: in three worlds of ten some of it is otherwise.
+    pub fn roll(seed: u64) -> Option<ConfigPlan> {
+        let mut dice = Dice::new(seed, "configuration");
+        if !dice.chance(0.3) {
+            return None;
+        }
+        Some(ConfigPlan {
+            asks_operators: dice.chance(0.4),
+            no_caretaker: dice.chance(0.4),
+            // None waits for longer than a worker may be away.
+            max_reconnect_secs: dice.pick(&[20, 30, 45, 70]).copied().filter(|_| dice.chance(0.5)),
+            max_losses: dice.pick(&[1, 2, 5]).copied().filter(|_| dice.chance(0.5)),
+            max_dispatch_attempts: dice.pick(&[2, 3, 8]).copied().filter(|_| dice.chance(0.5)),
+        })
+    }
+
+    pub(crate) fn server(self) -> ServerConfig {
+        let mut config = ServerConfig::default();
+        let recovery = &mut config.recovery;
+        recovery.auto_requeue_stale_claimed = !self.asks_operators;
+        recovery.auto_fail_stale_running = !self.asks_operators;
+        recovery.caretaker_after = recovery.caretaker_after.filter(|_| !self.no_caretaker);
+        recovery.max_reconnect_delay =
+            self.max_reconnect_secs.map_or(recovery.max_reconnect_delay, Duration::from_secs);
+        recovery.max_losses = self.max_losses.unwrap_or(recovery.max_losses);
+        recovery.max_dispatch_attempts = self.max_dispatch_attempts.unwrap_or(recovery.max_dispatch_attempts);
+        config
+    }
+}
+
 /// After how long in the queue a step is noticed, by dice of its own: most worlds want no such notice.
 pub(crate) fn roll_queue_secs(seed: u64) -> Option<u64> {
     let mut dice = Dice::new(seed, "queue notice");
@@ -199,6 +247,19 @@ impl Setup {
 }
 
 impl Setup {
+    /// By this configuration of the servers.
+    #[must_use]
+    pub(crate) fn configured(mut self, config: &ServerConfig) -> Setup {
+        let retention = std::mem::take(&mut self.core.retention);
+        let doubt_max = self.core.doubt_max;
+        Setup { core: CoreConfig { doubt_max, retention, ..core_config(config) }, ..self }
+    }
+
+    /// Whoever is silent for long is given up by nobody but a person.
+    pub(crate) fn leaves_silence_to_people(&self) -> bool {
+        !self.core.rules.auto_fail_stale_running
+    }
+
     /// So many servers. A file is one server's own; plain tables can be shared.
     #[must_use]
     pub fn among(self, servers: usize) -> Setup {

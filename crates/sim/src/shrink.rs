@@ -118,6 +118,9 @@ impl Press<'_> {
         if self.case.tells {
             self.try_case(Case { tells: false, ..self.case.clone() });
         }
+        if self.case.config.is_some() {
+            self.try_case(Case { config: None, ..self.case.clone() });
+        }
         if self.case.queue_secs.is_some() {
             self.try_case(Case { queue_secs: None, ..self.case.clone() });
         }

@@ -30,6 +30,9 @@ use calls::Answer;
 /// People look in so often.
 const REVIEW_EVERY: Duration = Duration::from_secs(15);
 
+/// Where servers leave it to people to give up what is silent, somebody does so often.
+const RECOVER_EVERY: Duration = Duration::from_secs(45);
+
 /// How often they say no.
 const REJECTED: f64 = 0.05;
 
@@ -74,6 +77,8 @@ pub(crate) enum UserEvent {
     /// Whatever only a person can move is moved from now on.
     Peace,
     Tend,
+    /// What has been silent for too long is given up.
+    Recover,
     /// Somebody looks into what is held because the database was restored.
     MindDoubts,
     /// One of the tasks that start by themselves is let rest, or woken.
@@ -174,8 +179,11 @@ impl World {
             self.agenda.at(rest.until, Event::User(UserEvent::Rest(number, false)));
         }
         self.plan_calls();
-        let gates = self.users.plans.iter().flat_map(|plan| &plan.steps).filter(|step| step.gate.is_some());
-        if gates.count() > 0 {
+        if self.setup.leaves_silence_to_people() {
+            self.agenda.at(RECOVER_EVERY, Event::User(UserEvent::Recover));
+        }
+        let all = self.users.plans.iter().flat_map(JobPlan::with_children);
+        if all.flat_map(|plan| &plan.steps).any(|step| step.gate.is_some()) {
             self.agenda.at(REVIEW_EVERY, Event::User(UserEvent::Review));
         }
     }
@@ -199,6 +207,11 @@ impl World {
                 if !self.setup.schedules.is_empty() {
                     self.agenda.after(UNSCHEDULED_AFTER, Event::User(UserEvent::Unschedule));
                 }
+            }
+            UserEvent::Recover if !self.users.reviewing => {}
+            UserEvent::Recover => {
+                self.give_up_the_silent();
+                self.agenda.after(RECOVER_EVERY, Event::User(UserEvent::Recover));
             }
             UserEvent::MindDoubts if !self.users.reviewing => {}
             UserEvent::MindDoubts => self.mind_doubts(),
@@ -236,11 +249,13 @@ impl World {
         let job = &self.users.plans[plan];
         let (definition, row, children) = self.definition_of(job, job.text());
         let hash = row.hash;
+        // As whoever takes a submit binds it: what was not given is there, and null.
+        let input = serde_json::json!({ "n": job.input });
         let submit = Submit {
             definition,
             row,
             children,
-            input: serde_json::json!({}),
+            input,
             submitted_by: self.users.plans[plan].submitter().to_owned(),
             idempotency: Some(IdempotencyKey { token: TOKEN, key: plan.to_string(), request_hash: hash }),
             trigger: None,
@@ -375,13 +390,26 @@ impl World {
             Act::Recover => {
                 let what = if self.users.dice.chance(0.5) { Forsake::Claimed } else { Forsake::Running };
                 let older_than = *self.users.dice.pick(&[30, 120, 300]).unwrap_or(&300);
-                let order = RecoverOrder { what: Some(what), older_than: Duration::from_secs(older_than), by: ann() };
-                self.tell(|| format!("ann orders {order:?}"));
-                let (reply, answer) = oneshot::channel();
-                self.ask(server, Command::Recover(order, reply), Reply::Recover(answer));
+                self.recover(server, what, Duration::from_secs(older_than));
                 true
             }
         }
+    }
+
+    fn recover(&mut self, server: usize, what: Forsake, older_than: Duration) {
+        let order = RecoverOrder { what: Some(what), older_than, by: ann() };
+        self.tell(|| format!("ann orders {order:?}"));
+        let (reply, answer) = oneshot::channel();
+        self.ask(server, Command::Recover(order, reply), Reply::Recover(answer));
+    }
+
+    /// By the times after which the servers would do it.
+    fn give_up_the_silent(&mut self) {
+        let up: Vec<usize> = (0..self.servers.len()).filter(|at| self.servers[*at].process.is_some()).collect();
+        let Some(server) = self.users.people.pick(&up).copied() else { return };
+        let (claimed, running) = (self.setup.core.sweep.claimed_stale, self.setup.core.sweep.running_stale);
+        self.recover(server, Forsake::Claimed, claimed);
+        self.recover(server, Forsake::Running, running);
     }
 
     fn cancel(&mut self, server: usize, force: bool) -> bool {
@@ -500,7 +528,18 @@ impl World {
     fn a_step_in(&mut self, state: &str) -> Option<(JobId, StepIx)> {
         let mut steps = self.checks.lock().expect("no checker panics").steps_in(state);
         self.keep_to_group(&mut steps);
+        self.prefer_the_scene(&mut steps);
         self.users.dice.pick(&steps).copied()
+    }
+
+    /// Steps of jobs that have something on the host that a fault is about, if there are any.
+    fn prefer_the_scene(&self, steps: &mut Vec<(JobId, StepIx)>) {
+        let Some(scene) = self.scene else { return };
+        let folders = self.hosts[scene.host].disk.attempts.values();
+        let there: Vec<JobId> = folders.map(|folder| JobId(folder.spec.attempt.job)).collect();
+        if steps.iter().any(|(job, _)| there.contains(job)) {
+            steps.retain(|(job, _)| there.contains(job));
+        }
     }
 
     /// Where an operator acts on a concurrency group, only what is of that.

@@ -4,11 +4,13 @@
 mod calls;
 mod cancelled;
 mod cleanups;
+mod deeper;
 mod fans;
 mod files;
 mod gates;
 mod groups;
 mod hooks;
+mod inputs;
 mod notices;
 mod retries;
 mod schedules;
@@ -28,6 +30,7 @@ pub use calls::CallPlan;
 pub use cleanups::CleanPlan;
 pub(crate) use fans::lists_of;
 pub use fans::{Axes, FanPlan};
+pub(crate) use files::APART;
 pub use gates::GatePlan;
 pub(crate) use gates::{PEOPLE, SUBMITTER};
 pub use groups::{GroupPlan, WhenFull};
@@ -59,6 +62,15 @@ pub struct JobPlan {
     /// Who submits it, where it is not the one who submits most.
     #[serde(default, deserialize_with = "submitters::person", skip_serializing_if = "Option::is_none")]
     pub by: Option<Word>,
+    /// What is submitted with it as `n`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<i64>,
+    /// Its group's name is worked out from its input.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub templated: bool,
+    /// What its first step that works says holds for all that say nothing else.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub defaults: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -76,6 +88,9 @@ pub struct StepPlan {
     /// A job of its own does it, or each of the many that it becomes, and not its program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub child: Option<Box<ChildPlan>>,
+    /// A step whose output that job is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hands_on: Option<usize>,
     #[serde(deserialize_with = "word")]
     pub effects: Word,
     pub stop: bool,
@@ -103,9 +118,18 @@ pub struct StepPlan {
     /// And does so however it ends.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub always: bool,
+    /// Nobody minds if there are none.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub optional: bool,
     /// A step whose files it wants.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fetches: Option<usize>,
+    /// In a folder of their own.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub apart: bool,
+    /// What asks it to end, where that is not TERM.
+    #[serde(default, deserialize_with = "tag", skip_serializing_if = "Option::is_none")]
+    pub signal: Option<Word>,
     #[serde(with = "millis")]
     pub grace: Duration,
     /// What is executed after it was stopped.
@@ -148,6 +172,16 @@ pub enum Condition {
     /// Whether the output `n` of a step is above a number.
     OutputAbove {
         step: usize,
+        number: i64,
+    },
+    /// Whether a step that it waits for has ended so.
+    StateIs {
+        step: usize,
+        #[serde(deserialize_with = "word")]
+        state: Word,
+    },
+    /// Whether the job's input `n` is above a number; without one it is not.
+    InputAbove {
         number: i64,
     },
 }
@@ -273,6 +307,8 @@ impl JobPlan {
         jobs.iter_mut().for_each(|job| job.roll_mails(&mut dice));
         JobPlan::roll_groups_of_children(&mut jobs, &mut Dice::new(seed, "groups of children"));
         JobPlan::roll_submitters(&mut jobs, &mut Dice::new(seed, "submitters"));
+        JobPlan::roll_deeper(&mut jobs, &mut Dice::new(seed, "deeper"));
+        JobPlan::roll_inputs(&mut jobs, &mut Dice::new(seed, "inputs of jobs"));
         jobs
     }
 
@@ -326,6 +362,9 @@ impl JobPlan {
             hooks: Vec::new(),
             group: None,
             by: None,
+            input: None,
+            templated: false,
+            defaults: false,
         }
     }
 
@@ -345,12 +384,13 @@ impl JobPlan {
             let _ = writeln!(text, "expires: {}ms", expires.as_millis());
         }
         self.write_group(&mut text);
+        self.write_defaults(&mut text);
         if let Some(expect) = self.expect {
             let _ = writeln!(text, "expect: {}ms", expect.as_millis());
         }
         text.push_str("steps:\n");
         for step in &self.steps {
-            step.write(&self.steps, &mut text);
+            step.write(self, &mut text);
         }
         self.write_hooks(&mut text);
         text
@@ -368,6 +408,7 @@ impl StepPlan {
             gate: None,
             fan: None,
             child: None,
+            hands_on: None,
             effects: "writes",
             stop: false,
             timeout: None,
@@ -381,7 +422,10 @@ impl StepPlan {
             shows: None,
             files: false,
             always: false,
+            optional: false,
             fetches: None,
+            apart: false,
+            signal: None,
             grace: Duration::from_secs(30),
             clean: None,
             secret: None,
@@ -408,6 +452,7 @@ impl StepPlan {
             gate: None,
             fan: None,
             child: None,
+            hands_on: None,
             effects: dice.pick(&["none", "idempotent", "writes", "writes"]).unwrap_or(&"writes"),
             stop: dice.chance(0.25),
             timeout: dice
@@ -423,7 +468,10 @@ impl StepPlan {
             shows,
             files: false,
             always: false,
+            optional: false,
             fetches: None,
+            apart: false,
+            signal: None,
             grace: millis::whole(dice.duration(Duration::from_millis(100), Duration::from_secs(30))),
             clean: None,
             secret: None,
@@ -453,12 +501,13 @@ impl StepPlan {
         self.child = Some(Box::new(ChildPlan { job, given: dice.between(0, 9) as i64 }));
     }
 
-    fn write(&self, steps: &[StepPlan], text: &mut String) {
+    fn write(&self, job: &JobPlan, text: &mut String) {
+        let steps = job.steps.as_slice();
         let _ = writeln!(text, "  {}:", self.name);
         match self.kind {
             Kind::Approve => self.write_approve(text),
-            Kind::Work(_) if let Some(child) = &self.child => self.write_child(child, steps, text),
-            Kind::Work(behaviour) => self.write_work(&behaviour, steps, text),
+            Kind::Work(_) if let Some(child) = &self.child => self.write_child(child, job, text),
+            Kind::Work(behaviour) => self.write_work(&behaviour, job, text),
         }
         if !self.needs.is_empty() {
             let needs: Vec<String> = self.needs.iter().map(|need| need.text(steps)).collect();
@@ -472,6 +521,8 @@ impl StepPlan {
             Condition::OutputAbove { step, number } => {
                 Some(format!("success() and (steps.{}.output.n | int) > {number}", steps[step].name))
             }
+            Condition::StateIs { step, state } => Some(format!("steps.{}.state == '{state}'", steps[step].name)),
+            Condition::InputAbove { number } => Some(format!("(input.n or 0) > {number}")),
         };
         if let Some(condition) = condition {
             let _ = writeln!(text, "    if: \"{condition}\"");
@@ -481,22 +532,26 @@ impl StepPlan {
         }
     }
 
-    fn write_child(&self, child: &ChildPlan, steps: &[StepPlan], text: &mut String) {
+    fn write_child(&self, child: &ChildPlan, job: &JobPlan, text: &mut String) {
         let _ = writeln!(text, "    task: {}", child.job.name);
-        match &self.fan {
-            None => {
+        match (&self.fan, self.hands_on) {
+            (None, None) => {
                 let _ = writeln!(text, "    with: {{ n: {} }}", child.given);
             }
-            Some(fan) => {
+            (None, Some(giver)) => {
+                let giver = &job.steps[giver].name;
+                let _ = writeln!(text, "    with: {{ n: \"{{{{ steps.{giver}.output.n | default(0) }}}}\" }}");
+            }
+            (Some(fan), _) => {
                 let _ = writeln!(text, "    with: {{ n: \"{{{{ item }}}}\" }}");
-                self.write_fan(fan, steps, text);
+                self.write_fan(fan, &job.steps, text);
             }
         }
-        self.write_limits(text);
+        self.write_limits(job, text);
     }
 
-    fn write_limits(&self, text: &mut String) {
-        self.write_environment(text);
+    fn write_limits(&self, job: &JobPlan, text: &mut String) {
+        self.write_environment(job, text);
         if let Some(timeout) = self.timeout {
             let _ = writeln!(text, "    timeout: {}ms", timeout.as_millis());
         }
@@ -508,7 +563,8 @@ impl StepPlan {
         }
     }
 
-    fn write_work(&self, behaviour: &Behaviour, steps: &[StepPlan], text: &mut String) {
+    fn write_work(&self, behaviour: &Behaviour, job: &JobPlan, text: &mut String) {
+        let (steps, defaults) = (job.steps.as_slice(), job.default_step());
         match &self.fan {
             None => {
                 let words: Vec<String> = behaviour.argv().into_iter().chain(self.lists(steps)).collect();
@@ -519,10 +575,14 @@ impl StepPlan {
                 self.write_fan(fan, steps, text);
             }
         }
-        let _ = writeln!(text, "    effects: {}", self.effects);
-        let _ = writeln!(text, "    on_disconnect: {}", if self.stop { "stop" } else { "keep" });
-        self.write_cancel(text);
-        self.write_limits(text);
+        if defaults.is_none_or(|said| said.effects != self.effects) {
+            let _ = writeln!(text, "    effects: {}", self.effects);
+        }
+        if defaults.is_none_or(|said| said.stop != self.stop) {
+            let _ = writeln!(text, "    on_disconnect: {}", self.on_disconnect());
+        }
+        self.write_cancel(defaults, text);
+        self.write_limits(job, text);
         if let Some(tag) = self.tag {
             let _ = writeln!(text, "    tags: [{tag}]");
         }
@@ -624,7 +684,7 @@ pub const NOWHERE: Word = "nowhere";
 pub type Word = &'static str;
 
 /// Those that plans use; they are few, and known here.
-const WORDS: [Word; 17] = [
+const WORDS: [Word; 20] = [
     "none",
     "idempotent",
     "writes",
@@ -642,6 +702,9 @@ const WORDS: [Word; 17] = [
     NOWHERE,
     KEY,
     RARE,
+    "INT",
+    "HUP",
+    "USR1",
 ];
 
 fn known<E: serde::de::Error>(word: &str) -> Result<Word, E> {
@@ -682,6 +745,8 @@ mod tests {
             plan.roll_delays(&mut dice);
             plan.roll_hooks(&mut dice, 1);
             plan.roll_mails(&mut dice);
+            plan.deepen_others(&mut dice);
+            plan.roll_input(&mut dice);
             let options = plan.settings().options();
             for plan in plan.with_children() {
                 let text = plan.text();
@@ -705,6 +770,17 @@ mod tests {
         assert!(fans().any(|fan| fan.from.is_some()) && fans().any(|fan| fan.axes.is_some()));
         assert!(retries().any(|retry| !retry.jitter) && retries().any(|retry| retry.max_delay.is_some()));
         assert!(jobs.iter().any(|job| job.submitter() == PEOPLE[1]));
+        let begun: Vec<&StepPlan> = children().flat_map(|child| &child.job.steps).collect();
+        assert!(begun.iter().any(|step| step.fan.is_some()) && begun.iter().any(|step| step.reviewers() > 1));
+        assert!(begun.iter().any(|step| step.clean.is_some()) && begun.iter().any(|step| step.files));
+        assert!(begun.iter().any(|step| step.gate.is_some() && step.kind != Kind::Approve));
+        assert!(children().any(|child| !child.job.hooks.is_empty()));
+        assert!(jobs.iter().any(|job| job.input.is_some()) && jobs.iter().any(|job| job.defaults));
+        assert!(jobs.iter().any(|job| job.templated && job.group.is_some()));
+        assert!(steps().any(|step| step.hands_on.is_some()) && steps().any(|step| step.signal.is_some()));
+        assert!(steps().any(|step| step.apart) && steps().any(|step| step.optional));
+        assert!(steps().any(|step| matches!(step.condition, Condition::InputAbove { .. })));
+        assert!(steps().any(|step| matches!(step.condition, Condition::StateIs { .. })));
         assert!(children().any(|child| child.job.group.is_some()));
         assert!(all.iter().flat_map(|job| &job.hooks).any(|hook| hook.work == HookWork::Mail));
     }

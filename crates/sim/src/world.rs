@@ -35,6 +35,9 @@ use crate::workload::{self, JobPlan};
 /// After the last job: workers that are away come back, their logs are sent, or closed after a window.
 const SETTLE: Duration = Duration::from_secs(300);
 
+/// By how much the clocks of servers' machines are off, where nobody goes by them: an hour.
+const OFF_MAX_US: i64 = 3_600_000_000;
+
 /// The longest that anything runs, with its end.
 const LAST_END: Duration = Duration::from_secs(1200);
 
@@ -44,6 +47,8 @@ pub struct World {
     pub(crate) agenda: Agenda<Event>,
     pub(crate) database: Database,
     pub(crate) servers: Vec<ServerNode>,
+    /// How far the clock of the database is from the right time, where servers go by that.
+    pub(crate) common_skew_us: i64,
     pub(crate) hosts: Vec<Host>,
     pub(crate) net: Network,
     pub(crate) users: Users,
@@ -155,6 +160,7 @@ impl World {
             agenda: Agenda::new(),
             database,
             servers: (0..setup.servers).map(|_| ServerNode::new()).collect(),
+            common_skew_us: 0,
             hosts: Vec::new(),
             net: Network::new(Dice::new(seed, "net")),
             users: Users::new(seed, plans, &setup.calls),
@@ -179,6 +185,13 @@ impl World {
             events: 0,
             setup,
         };
+        if world.servers.len() > 1 {
+            let mut dice = Dice::new(seed, "own clocks");
+            world
+                .servers
+                .iter_mut()
+                .for_each(|node| node.skew_us = OFF_MAX_US - dice.below(2 * OFF_MAX_US as usize) as i64);
+        }
         world.enrol_hosts();
         world.check(|checks| checks.expect(&faults));
         for server in 0..world.setup.servers {

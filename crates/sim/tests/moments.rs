@@ -9,7 +9,7 @@ use sim::case::Case;
 use sim::faults::{Fault, FaultKind, Moment, Ways};
 use sim::story::Story;
 
-const MOMENTS: [Moment; 17] = [
+const MOMENTS: [Moment; 23] = [
     Moment::Prepared,
     Moment::Welcomed,
     Moment::EpochKept,
@@ -18,6 +18,12 @@ const MOMENTS: [Moment; 17] = [
     Moment::AfterExec,
     Moment::BeforeRecord,
     Moment::AfterRecord,
+    Moment::BeforeVoid,
+    Moment::AfterVoid,
+    Moment::BeforeKept,
+    Moment::Kept,
+    Moment::BeforeWord,
+    Moment::WordLeft,
     Moment::HelloSent,
     Moment::AcceptSent,
     Moment::EndedSent,
@@ -42,11 +48,21 @@ fn every_moment_comes() {
         kind: FaultKind::Act(Act::Cancel { force: false }),
     });
     let reset = Fault { at: Duration::from_secs(30), on: None, kind: FaultKind::MassReset };
-    let faults = armed.into_iter().chain([reset]).chain(cancels).collect();
-    let verdict = Case { faults, servers: 1, ..Case::of(3) }.run(&Story::untold(), None);
-    assert_eq!(verdict.findings, []);
-    let come: BTreeSet<&str> = verdict.fired.keys().filter_map(|name| name.strip_prefix("cut at ")).collect();
-    let missing: Vec<&str> = MOMENTS.iter().map(|moment| moment.name()).filter(|name| !come.contains(name)).collect();
+    let leaves = Fault { at: Duration::from_secs(120), on: None, kind: FaultKind::StopWorker { host: 1 } };
+    // Whoever asks to start and hears nothing is told later that nobody waits for it any more.
+    let unheard = (1..9).map(|minute| Fault {
+        at: Duration::from_secs(200 * minute),
+        on: Some(Moment::AcceptSent),
+        kind: FaultKind::Cut { host: 0, server: None, ways: Ways::Both, time: Duration::from_secs(60) },
+    });
+    let faults: Vec<Fault> = armed.into_iter().chain([reset, leaves]).chain(cancels).chain(unheard).collect();
+    let mut come = BTreeSet::new();
+    for seed in [3, 4] {
+        let verdict = Case { faults: faults.clone(), servers: 1, ..Case::of(seed) }.run(&Story::untold(), None);
+        assert_eq!(verdict.findings, []);
+        come.extend(verdict.fired.into_keys().filter_map(|name| Some(name.strip_prefix("cut at ")?.to_owned())));
+    }
+    let missing: Vec<&str> = MOMENTS.iter().map(|moment| moment.name()).filter(|name| !come.contains(*name)).collect();
     assert!(missing.is_empty(), "never came: {missing:?}");
 }
 
@@ -55,6 +71,7 @@ fn all_that_lies_in_wait_for_a_commit_strikes_one() {
     let (server, count) = (0, 1);
     let kinds = [
         FaultKind::AnswersLost { server, count },
+        FaultKind::AnswersLostAside { server, count },
         FaultKind::CommitErrors { server, count },
         FaultKind::Refusals { server, count },
         FaultKind::Poison { server },

@@ -30,6 +30,11 @@ impl<Connection> Default for Lines<Connection> {
 }
 
 impl<Connection> Lines<Connection> {
+    /// How many attempts have one.
+    pub fn holds(&self) -> usize {
+        self.lines.len()
+    }
+
     /// A new connection takes the place of an earlier one. `open` makes it, under the number by which it is known.
     pub fn open(&mut self, ticket: Ticket, open: impl FnOnce(u64) -> Connection) {
         self.opened += 1;

@@ -127,6 +127,12 @@ impl<'a> Draft<'a> {
         step
     }
 
+    /// How many steps come to their end.
+    pub(super) fn ends_now(&self) -> usize {
+        let was_open = |ix: StepIx| self.job.steps.get(ix.get()).is_none_or(|step| !step.state.is_final());
+        self.steps.iter().filter(|(ix, step)| step.state.is_final() && was_open(**ix)).count()
+    }
+
     fn tell_dependents(&mut self, ix: StepIx) {
         if self.step(ix).item.is_some() {
             return self.ended_items.push_back(ix);

@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use planted::Bug;
+
 use crate::definition::{ChildBody, Hook, HookWork, Occasion};
 use crate::eval::{Noticed, Outcome, Scope};
 use crate::event::{About, Birth, HookOrder};
@@ -15,12 +17,15 @@ use super::child::Conceived;
 use super::draft::Draft;
 use super::groups::group_of;
 
+/// Only a planted bug gives a hook a second number: no task has so many.
+const OF_THE_OTHER: usize = 256;
+
 /// Whether a job that is over like this is one that a hook follows on.
 pub fn is_occasion(header: &Header, on: Occasion) -> bool {
     let timed_out = || header.error.as_ref().is_some_and(|e| e.failure.kind == FailureKind::JobTimeout);
     match (on, header.state) {
         (Occasion::Success, JobState::Success) | (Occasion::Error, JobState::Failed) => true,
-        (Occasion::Recovered, JobState::Success) => header.recovered,
+        (Occasion::Recovered, JobState::Success) => header.recovered || planted::is(Bug::RecoveredHookAlways),
         (Occasion::Error, JobState::Cancelled) => timed_out(),
         (Occasion::Cancel, JobState::Cancelled) => !timed_out(),
         _ => false,
@@ -45,6 +50,9 @@ impl Draft<'_> {
                 continue;
             }
             self.order_hook(self.job.id.hook(number), hook, None);
+            if planted::is(Bug::HooksByEach) && self.ends_now() > 1 {
+                self.order_hook(self.job.id.hook(number + OF_THE_OTHER), hook, None);
+            }
         }
     }
 

@@ -245,6 +245,11 @@ impl Roster {
         self.workers.iter().map(|(id, worker)| (*id, worker))
     }
 
+    /// How many entries there are of attempts that are held, by attempt and by job.
+    pub fn places(&self) -> usize {
+        self.places.len() + self.of_job.len()
+    }
+
     /// Puts a worker in, or changes one, and keeps the index of free ones true.
     pub fn update(&mut self, id: WorkerId, change: impl FnOnce(&mut Option<Worker>)) {
         let mut worker = self.workers.remove(&id);

@@ -22,6 +22,20 @@ pub struct Census {
     pub beats: usize,
     /// Attempts of which was said that they began.
     pub begun: usize,
+    /// Where the roster has what is held: by attempt, and by job.
+    pub places: usize,
+    /// Concurrency groups that are to be looked at, now or later.
+    pub groups: usize,
+    /// Of triggers: those that went, those whose task is not there, and those left alone for a while.
+    pub schedules: usize,
+    /// What was said once, and is not said again: attempts that nobody knows, and identities in use twice.
+    pub said: usize,
+    /// Jobs of which it was said that they hold a slot by what may still run.
+    pub alarmed: usize,
+    /// Other servers that are there.
+    pub siblings: usize,
+    /// Workers that are known.
+    pub workers: usize,
     /// Over all links: attempts that a worker should report, ends without a whole log, positions in logs, and attempts of
     /// which something was said.
     pub expected: usize,
@@ -45,6 +59,13 @@ impl<S: Store> Core<S> {
             aside: self.aside.len(),
             beats: self.beats.len(),
             begun: self.begun.len(),
+            places: self.roster.places(),
+            groups: self.groups.waiting(),
+            schedules: self.schedules.kept(),
+            said: self.strangers.len() + self.duplicates.len(),
+            alarmed: self.groups.alarmed.len(),
+            siblings: self.siblings.count(),
+            workers: self.roster.iter().count(),
             expected: links().map(|link| link.sent.len()).sum(),
             ended: links().map(|link| link.ended.len()).sum(),
             log_positions: links().map(|link| link.logs.len()).sum(),

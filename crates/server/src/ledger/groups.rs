@@ -93,6 +93,11 @@ pub struct GroupFull {
 }
 
 impl Groups {
+    /// How many are to be looked at, now or later.
+    pub(super) fn waiting(&self) -> usize {
+        self.stirred.len() + self.later.len()
+    }
+
     pub(super) fn stir(&mut self, group: &Arc<str>) {
         if !self.stirred.contains(group) {
             self.stirred.insert(group.clone());

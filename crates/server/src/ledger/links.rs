@@ -250,6 +250,9 @@ impl<S: Store> Core<S> {
             }
             return;
         };
+        if planted::is(Bug::EndLostInBurst) && round.logs.iter().any(|append| append.attempt.0 == ticket.attempt) {
+            return self.send(link, ServerMessage::Forget { number: 0, ticket });
+        }
         round.log_ends.insert(AttemptId(ticket.attempt), end.log_last_seq);
         let event = Event::Ended { ticket: self.engine_ticket(ticket, place), report: report(end) };
         match self.apply(place.job, &event, round) {

@@ -80,4 +80,4 @@ pub use restored::{Restored, say_restored};
 pub use retain::PruneOrder;
 pub use schedules::{TriggerError, TriggerOrder, submitted_by};
 pub use sweep::SweepRules;
-pub use thread::{Ledger, LedgerDown, start};
+pub use thread::{AGREE_EVERY, Ledger, LedgerDown, SLEEP_MAX, next_try, start};

@@ -46,6 +46,11 @@ pub(super) struct Schedules {
 }
 
 impl Schedules {
+    /// How many are kept apart from the book.
+    pub(super) fn kept(&self) -> usize {
+        self.gone.len() + self.orphans.len() + self.aside.len()
+    }
+
     pub(super) fn book(&self) -> Option<Arc<Book>> {
         self.book.clone()
     }

@@ -48,6 +48,11 @@ pub(super) struct Siblings {
 }
 
 impl Siblings {
+    /// How many others are there.
+    pub(super) fn count(&self) -> usize {
+        self.living.union(&self.risen).count()
+    }
+
     pub(super) fn new(me: ServerRow, shared: bool, rules: &HearingRules) -> Siblings {
         let patience = rules.mark_every * LEFT_TO_OTHERS;
         let (known, living, risen) = (Vec::new(), BTreeSet::new(), BTreeSet::new());

@@ -44,8 +44,16 @@ const HANGS_AFTER: Duration = Duration::from_secs(3);
 /// How often it is looked whether one does.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
+/// The pause before the next try, after the one before the last.
+pub fn next_try(last: Option<Duration>) -> Duration {
+    last.map_or(RETRY_FIRST, |pause| (pause * 2).min(RETRY_MAX))
+}
+
+/// Whatever is due, the ledger looks again by then.
+pub const SLEEP_MAX: Duration = Duration::from_secs(60);
+
 /// Machines' clocks drift apart by less than a millisecond in this time.
-const AGREE_EVERY: Duration = Duration::from_secs(5);
+pub const AGREE_EVERY: Duration = Duration::from_secs(5);
 
 /// While the database is away nothing is answered. A change is worth a moment of waiting, a look is not: whoever looks
 /// wants to know now that something is wrong.
@@ -374,7 +382,7 @@ impl<S: Store> Loop<S> {
             biased;
             command = self.commands.recv() => Some(command?),
             Some(log) = self.logs.recv() => Some(log.into_command()),
-            () = tokio::time::sleep(pause.min(Duration::from_secs(60))) => None,
+            () = tokio::time::sleep(pause.min(SLEEP_MAX)) => None,
         };
         round.extend(first);
         self.take_waiting(&mut round);
@@ -403,7 +411,7 @@ impl<S: Store> Loop<S> {
         let (started, swept) = (Instant::now(), self.core.swept_at());
         self.pulse.asks();
         self.core.begin(round, self.clock.tick());
-        let mut pause = RETRY_FIRST;
+        let mut pause = next_try(None);
         loop {
             self.pulse.asks();
             let error = match self.core.commit() {
@@ -419,7 +427,7 @@ impl<S: Store> Loop<S> {
             }
             self.core.send_workers_away(started.elapsed());
             self.wait(pause).await?;
-            pause = (pause * 2).min(RETRY_MAX);
+            pause = next_try(Some(pause));
         }
         self.clock.catch_up(self.core.now());
         if let Some(bell) = self.bell.as_ref().filter(|_| self.core.take_news()) {

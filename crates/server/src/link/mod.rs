@@ -10,4 +10,4 @@ mod socket;
 
 pub(crate) use machine::ASKED_FROM;
 pub use machine::{Fault, Inbound, Machine, Silence, UNANSWERED_MAX};
-pub use socket::routes;
+pub use socket::{HELLO_TIMEOUT, routes};

@@ -24,7 +24,7 @@ use crate::ledger::{Command, LedgerDown, LinkEvent, LinkOut, LinkSender, LogFram
 use super::machine::{Fault, Inbound, Machine, Silence};
 
 /// A worker that has nothing to say yet is not kept waiting for.
-const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
+pub const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long the last messages of a link may take.
 const LAST_WORDS: Duration = Duration::from_secs(2);

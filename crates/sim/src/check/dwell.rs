@@ -28,6 +28,9 @@ const NOTICED: Duration = Duration::from_secs(5);
 /// What an order to stop may take beyond its grace and cleanup.
 const STOP_MARGIN: Duration = Duration::from_secs(10);
 
+/// A refused job is left alone for a minute, and may be refused again when that is over.
+const ASIDE_MAX: Duration = Duration::from_secs(125);
+
 /// How the rows say that somebody wanted it at once, and that nobody answered an order to stop.
 const BY_FORCE: &str = ", by force";
 const UNANSWERED: &str = "no answer to the order to stop";
@@ -39,9 +42,11 @@ pub(crate) struct Dwell {
     answer: Duration,
     window: Duration,
     runner_stale: Duration,
+    /// Nobody but a person gives up what is silent.
+    asks: bool,
     stays: BTreeMap<Place, Stay>,
-    /// Jobs of refused batches: they may be left alone for a while.
-    refused: BTreeSet<JobId>,
+    /// Jobs of refused batches, and until how much listening they may be left alone for that.
+    refused: BTreeMap<JobId, Duration>,
     /// Jobs that somebody has cancelled by force.
     forced: BTreeSet<JobId>,
     /// What had been listened to when marks were last lost, and how much of it was lost.
@@ -62,15 +67,25 @@ struct Stay {
     unrecorded: Duration,
 }
 
+/// How the word of a silent runner begins, and what it has where a person gave it up, or is asked to.
+const SILENT: &str = "no sign of life from the step's runner";
+const BY_PEOPLE: &str = "; ordered by ";
+const ASKS: &str = "`bowline recover";
+
+/// A person does so within this.
+const LOOKED_AFTER: Duration = Duration::from_secs(180);
+
 impl Dwell {
     pub(crate) fn new(setup: &Setup) -> Dwell {
         let (rules, sweep) = (&setup.core.rules, &setup.core.sweep);
+        let asks = setup.leaves_silence_to_people();
         Dwell {
             answer: rules.dispatch_ack,
             window: rules.recovery_window,
-            runner_stale: sweep.running_stale,
+            runner_stale: sweep.running_stale + if asks { LOOKED_AFTER } else { Duration::ZERO },
+            asks,
             stays: BTreeMap::new(),
-            refused: BTreeSet::new(),
+            refused: BTreeMap::new(),
             forced: BTreeSet::new(),
             lost: None,
         }
@@ -120,6 +135,11 @@ impl Dwell {
                 *known = begun;
             }
         }
+        let by_people = |reason: &str| [BY_PEOPLE, ASKS].iter().any(|word| reason.contains(word));
+        let is_servers = |reason: &str| reason.starts_with(SILENT) && !by_people(reason);
+        if let Some(event) = batch.events.iter().find(|event| self.asks && is_servers(&event.reason)) {
+            found.add(CHECKER, format!("job {} is judged, and that is for people: {}", event.job, event.reason));
+        }
         for event in asked("cancel_asked") {
             cancel_acts(now, event.job, rows, found);
         }
@@ -127,12 +147,14 @@ impl Dwell {
         self.look_at_frozen(now, ears, rows, found);
     }
 
-    pub(crate) fn refused(&mut self, batch: &Batch) {
-        self.refused.extend(batch.jobs.iter().map(|write| write.row.id));
+    pub(crate) fn refused(&mut self, ears: &Ears, batch: &Batch) {
+        let until = ears.listened() + ASIDE_MAX;
+        self.refused.extend(batch.jobs.iter().map(|write| (write.row.id, until)));
     }
 
     fn look(&self, ears: &Ears, rows: &Rows, plans: &Plans, found: &mut Findings) {
-        for (place, stay) in self.stays.iter().filter(|(place, _)| !self.refused.contains(&place.job)) {
+        let may_be_aside = |job: &JobId| self.refused.get(job).is_some_and(|until| ears.listened() <= *until);
+        for (place, stay) in self.stays.iter().filter(|(place, _)| !may_be_aside(&place.job)) {
             let stop = plans.step(rows, *place).map(|step| step.stop_time()).unwrap_or_default();
             let most = match stay.state {
                 "queued" => self.answer,

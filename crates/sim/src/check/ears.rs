@@ -247,6 +247,11 @@ impl Ears {
         self.listened
     }
 
+    /// This server has been committing for so long, up to now.
+    pub(crate) fn has_committed_for(&self, server: usize, time: Duration) -> bool {
+        self.servers.get(&server).is_some_and(|listener| self.listened - listener.from > time)
+    }
+
     /// Listened to without a pause up to now.
     pub(crate) fn unbroken(&self) -> Duration {
         self.listened - self.unbroken_from

@@ -15,6 +15,7 @@ use super::rows::{AttemptSeen, JobSeen, Place, Rows};
 use crate::model::{
     self, AttemptStory, ChildStory, End, Items, JobStory, Outputs, ProgramEnd, Reason, Source, StepStory,
 };
+use crate::setup::Setup;
 use crate::workload::JobPlan;
 
 const CHECKER: &str = "model";
@@ -28,9 +29,14 @@ pub(crate) struct Ends {
     /// Jobs of which the order to stop them, or a step of theirs, is not on record any more; workers may have heard it.
     unrecorded_stops: BTreeSet<JobId>,
     troubled: bool,
+    max_losses: u32,
 }
 
 impl Ends {
+    pub(crate) fn new(setup: &Setup) -> Ends {
+        Ends { max_losses: setup.core.rules.max_losses, ..Ends::default() }
+    }
+
     pub(crate) fn reject_asked(&mut self, place: Place) {
         self.rejected.insert(place);
     }
@@ -86,7 +92,12 @@ impl Ends {
             turned_away: job.was_turned_away(),
             stopped: self.unrecorded_stops.contains(&id),
             troubled: self.troubled,
+            input: given(job).unwrap_or_default(),
+            max_losses: self.max_losses,
         };
+        if job.parent.is_none() && !job.continues && plan.input.is_some_and(|input| given(job) != Some(input)) {
+            found.add(CHECKER, format!("job {id} was submitted with {:?}, and has {}", plan.input, job.input));
+        }
         let times: Vec<Duration> = job.steps.values().map(|step| step.since).collect();
         let states: Vec<End> = ends.iter().map(|(end, _)| *end).collect();
         let items = Items::of(plan, job, &states);
@@ -133,6 +144,11 @@ impl Ends {
             out_of_turn: step.attempts.iter().any(|id| lives.was_unrecorded(*id)),
         }
     }
+}
+
+/// What the job was given as `n`.
+fn given(job: &JobSeen) -> Option<i64> {
+    serde_json::from_str::<serde_json::Value>(&job.input).ok()?.get("n")?.as_i64()
 }
 
 impl Outputs {

@@ -12,6 +12,7 @@ use store::rows::AttemptRow;
 use super::plans::Plans;
 use super::rows::{Place, Rows};
 use super::{Accepted, Findings};
+use crate::workload::APART;
 
 const CHECKER: &str = "files";
 
@@ -89,7 +90,13 @@ impl Files {
         }
         let Some(attempt) = rows.attempts.get(&AttemptId(spec.ticket.attempt)) else { return };
         let place = attempt.place;
-        let Some(from) = plans.step(rows, place).and_then(|plan| plan.fetches) else { return };
+        let Some(plan) = plans.step(rows, place) else { return };
+        let Some(from) = plan.fetches else { return };
+        let folder = plan.apart.then_some(APART);
+        if let Some(fetch) = spec.fetch.iter().find(|fetch| fetch.to.as_deref() != folder) {
+            let (step, job) = (&spec.step, spec.job);
+            found.add(CHECKER, format!("{step} of {job} has its files in {:?}, and not in {folder:?}", fetch.to));
+        }
         let from = Place { job: place.job, step: engine::StepIx::of(from) };
         let named = self.named.get(&from).cloned().flatten();
         if named.as_ref() != wanted.first().copied() {
@@ -99,7 +106,7 @@ impl Files {
 }
 
 /// Who says by hand that a step succeeded brings no files.
-fn is_a_persons_word(batch: &Batch, place: Place) -> bool {
+pub(super) fn is_a_persons_word(batch: &Batch, place: Place) -> bool {
     let about = batch.events.iter().filter(|event| event.job == place.job && event.ix == Some(place.step));
     about.into_iter().any(|event| event.reason.contains("resolved as") || event.reason.contains("taken over"))
 }

@@ -1,9 +1,10 @@
 //! Promise: a final step never changes and neither does a final job; a job is finalised once; whatever is to be delivered
 //! outside is written once.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use engine::JobId;
+use server::ledger::Letter;
 use store::Batch;
 use uuid::Uuid;
 
@@ -16,14 +17,31 @@ const CHECKER: &str = "final";
 pub(crate) struct Finals {
     /// How each job ended, by the word of its history.
     ended: BTreeMap<JobId, &'static str>,
-    deliveries: BTreeSet<Uuid>,
+    deliveries: BTreeMap<Uuid, Delivery>,
+}
+
+/// A word to somebody outside, as it was written down.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Delivery {
+    job: JobId,
+    /// What it follows on, as `on_success`.
+    on: String,
 }
 
 impl Finals {
     /// Commits that told of these ends and deliveries are gone.
     pub(super) fn forget(&mut self, ended: &[JobId], deliveries: &[Uuid]) {
         self.ended.retain(|job, _| !ended.contains(job));
-        self.deliveries.retain(|id| !deliveries.contains(id));
+        deliveries.iter().for_each(|id| drop(self.deliveries.remove(id)));
+    }
+
+    /// How many words were written down for each job and occasion, whatever ids they have.
+    pub(super) fn words(&self) -> BTreeMap<(JobId, &str), usize> {
+        let mut words = BTreeMap::new();
+        for delivery in self.deliveries.values() {
+            *words.entry((delivery.job, delivery.on.as_str())).or_default() += 1;
+        }
+        words
     }
 
     pub(crate) fn committed(&mut self, rows: &Rows, batch: &Batch, accepted: &Accepted<'_>, found: &mut Findings) {
@@ -52,7 +70,8 @@ impl Finals {
             }
         }
         for row in batch.outbox.iter().filter(|row| accepted.job(row.job)) {
-            if !self.deliveries.insert(row.id) {
+            let on = Letter::from_json(&row.body).map(|letter| letter.on).unwrap_or_default();
+            if self.deliveries.insert(row.id, Delivery { job: row.job, on }).is_some() {
                 found.add(CHECKER, format!("{} of {} is to be delivered twice", row.kind, row.job));
             }
         }

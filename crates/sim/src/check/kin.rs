@@ -6,12 +6,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use engine::JobId;
+use engine::{JobId, StepIx};
 
 use super::ears::Ears;
 use super::plans::Plans;
 use super::rows::{JobSeen, Place, Rows};
 use super::{Accepted, Findings};
+use crate::model::SETTLED_OUTPUT;
+use crate::workload::Kind;
 
 const CHECKER: &str = "kin";
 
@@ -148,8 +150,24 @@ fn begun(
         return found.add(CHECKER, format!("{} was begun, and no job was asked for", name()));
     };
     let number = rows.step(parent).and_then(|step| step.item_number());
-    let wanted = format!("{{\"n\":{}}}", number.unwrap_or(child.given));
-    if job.input != wanted || job.task != child.job.name {
+    let numbers = match (number, plan.hands_on) {
+        (None, Some(giver)) => handed_on(parent.job, giver, (rows, plans)),
+        (number, _) => vec![number.unwrap_or(child.given)],
+    };
+    let wanted: Vec<String> = numbers.iter().map(|number| format!("{{\"n\":{number}}}")).collect();
+    if !wanted.contains(&job.input) || job.task != child.job.name {
+        let wanted = wanted.join(" or ");
         found.add(CHECKER, format!("{} is {} with {}, and not {wanted}", name(), job.task, job.input));
+    }
+}
+
+/// What a step that ended may have given as its output: its program, or a person who settled it; and nothing in all other cases.
+fn handed_on(job: JobId, giver: usize, (rows, plans): (&Rows, &Plans)) -> Vec<i64> {
+    let place = Place { job, step: StepIx::of(giver) };
+    let ended_well = rows.step(place).is_some_and(|step| step.state == "success");
+    let Some(plan) = plans.step(rows, place).filter(|_| ended_well) else { return vec![0] };
+    match plan.kind {
+        Kind::Work(behaviour) if plan.fan.is_none() && plan.child.is_none() => vec![behaviour.output, SETTLED_OUTPUT],
+        Kind::Work(_) | Kind::Approve => vec![0, SETTLED_OUTPUT],
     }
 }

@@ -124,6 +124,9 @@ impl Liveness {
         found: &mut Findings,
     ) {
         let Some(peace) = self.peace.filter(|peace| now > peace.settled_at + STILL_MAX) else { return };
+        // With every look of a person at least one of those is moved on.
+        let asked_for: usize = rows.open_jobs().filter_map(|(id, job)| Some(asks(plans.job(rows, id)?, job))).sum();
+        let people = TEND * (3 + 2 * u32::try_from(asked_for).unwrap_or(u32::MAX));
         for (id, job) in rows.open_jobs() {
             for (ix, step) in job.steps.iter().filter(|(_, step)| !step.is_final) {
                 let place = Place { job: id, step: *ix };
@@ -138,9 +141,12 @@ impl Liveness {
                     "running" => over_since(place).map(|at| at.max(since) + STILL_MAX),
                     "recovering" => Some(since + STILL_MAX),
                     "held" if in_doubt(place) => over_since(place).map(|at| at.max(since) + LOOK_INTO),
+                    "held" if !step.was_doubted && is_asked_for(plan) => Some(since + people + STILL_MAX),
+                    "waiting" => Some(since + longest_wait(plan) + STILL_MAX),
                     // It is over when its job is.
                     "cancelling" if plan.child.is_some() => None,
                     "cancelling" => Some(since + plan.stop_time() + STOP_MARGIN + SLACK),
+                    // Whether a worker could have taken it is another checker's.
                     _ => None,
                 };
                 if moves_by.is_some_and(|by| by < now) {
@@ -154,6 +160,22 @@ impl Liveness {
             }
         }
     }
+}
+
+/// Whether people are asked before it goes on.
+fn is_asked_for(plan: &StepPlan) -> bool {
+    plan.kind == Kind::Approve || plan.gate.is_some()
+}
+
+/// For how many steps of a job people may still be asked.
+fn asks(plan: &JobPlan, job: &JobSeen) -> usize {
+    let open = |index: usize| job.steps.get(&engine::StepIx::of(index)).is_none_or(|step| !step.is_final);
+    plan.steps.iter().enumerate().filter(|(index, step)| open(*index) && is_asked_for(step)).count()
+}
+
+/// The longest that a step waits for a time: before it is tried again, or before its environment lets it run.
+fn longest_wait(plan: &StepPlan) -> Duration {
+    delays(plan) + plan.gate.as_ref().and_then(|gate| gate.wait).unwrap_or_default()
 }
 
 /// It has a concurrency group, or something that it waits for has.

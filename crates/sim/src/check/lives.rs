@@ -427,6 +427,11 @@ impl Lives {
         }
     }
 
+    /// Attempts whose start was not on record at some time.
+    pub(crate) fn strangers(&self) -> usize {
+        self.unrecorded.len()
+    }
+
     /// Attempts of which something runs, and where.
     pub(crate) fn alive(&self) -> impl Iterator<Item = (AttemptId, usize)> {
         let alive = self.children.iter().filter(|child| child.ended.is_none());

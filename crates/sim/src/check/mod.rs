@@ -23,12 +23,14 @@ mod lives;
 mod logs;
 mod notices;
 mod orphans;
+mod outputs;
 mod past;
 mod plans;
 mod post;
 mod priority;
 mod proof;
 mod pulse;
+mod queue;
 mod reasons;
 mod restored;
 mod retention;
@@ -76,6 +78,7 @@ use gates::Gates;
 use groups::Groups;
 use identities::Identities;
 use kin::Kin;
+use leaks::Cast;
 pub(crate) use leaks::HostCensus;
 use leases::Leases;
 use liveness::Liveness;
@@ -83,10 +86,13 @@ use lives::Lives;
 use logs::Logs;
 use notices::Notices;
 use orphans::Orphans;
+use outputs::Outputs;
 use past::{Before, Past};
 use plans::Plans;
 use post::Post;
 use priority::Priority;
+use queue::Queue;
+use reasons::Asked;
 use restored::Restored;
 use retention::Retention;
 pub(crate) use rows::Place;
@@ -144,6 +150,7 @@ pub(crate) struct Checks {
     identities: Identities,
     kin: Kin,
     orphans: Orphans,
+    outputs: Outputs,
     logs: Logs,
     ends: Ends,
     gates: Gates,
@@ -159,12 +166,16 @@ pub(crate) struct Checks {
     files: Files,
     waits: Waits,
     priority: Priority,
+    queue: Queue,
     past: Past,
     /// Whether some server was up when the last commits were lost.
     remembers: bool,
     /// Servers that were up when commits were last lost, while none of them has written anything since: whoever does sees it.
     witnesses: BTreeSet<usize>,
     forgot_at: Duration,
+    /// How many there are.
+    servers: usize,
+    triggers: usize,
 }
 
 impl Checks {
@@ -186,8 +197,9 @@ impl Checks {
             identities: Identities::default(),
             kin: Kin::default(),
             orphans: Orphans::default(),
+            outputs: Outputs::default(),
             logs: Logs::default(),
-            ends: Ends::default(),
+            ends: Ends::new(setup),
             gates: Gates::default(),
             groups: Groups::new(setup),
             schedules: Schedules::new(&setup.schedules, !setup.calls.is_empty()),
@@ -201,10 +213,13 @@ impl Checks {
             files: Files::default(),
             waits: Waits::default(),
             priority: Priority::default(),
+            queue: Queue::default(),
             past: Past::default(),
             remembers: true,
             witnesses: BTreeSet::new(),
             forgot_at: Duration::ZERO,
+            servers: setup.servers,
+            triggers: setup.schedules.len() + setup.calls.len(),
         }
     }
 
@@ -213,6 +228,7 @@ impl Checks {
         self.past.expected = faults.iter().any(|fault| fault.kind.forgets());
         self.groups.expect(faults);
         self.priority.expect(faults);
+        self.queue.expect(faults);
     }
 
     /// The database is about to lose its last commits. These servers remember them, until they die.
@@ -281,6 +297,7 @@ impl Checks {
         // Where rows were lost, what a step was given may be on no record.
         if !self.past.has_lost {
             self.files.started(&self.rows, &self.plans, spec, there, &mut self.found);
+            Outputs::started(&self.rows, &self.plans, spec, &mut self.found);
         }
     }
 
@@ -339,6 +356,12 @@ impl Checks {
 
     pub(crate) fn open_jobs(&self) -> Vec<JobId> {
         self.rows.open_jobs().map(|(id, _)| id).collect()
+    }
+
+    /// Jobs that are over, and there.
+    pub(crate) fn final_jobs(&self) -> Vec<JobId> {
+        let jobs = self.rows.jobs.iter().filter(|(id, job)| job.is_final && !self.retention.is_deleted(**id));
+        jobs.map(|(id, _)| *id).collect()
     }
 
     pub(crate) fn has_open_jobs(&self) -> bool {
@@ -464,6 +487,11 @@ impl Checks {
         self.lives.ended(now, ticket, &mut self.found);
     }
 
+    /// The process of this attempt has ended, and left this as its output.
+    pub(crate) fn wrote(&mut self, ticket: Ticket, number: i64) {
+        self.outputs.wrote(ticket, number);
+    }
+
     pub(crate) fn runner_freezes(&mut self, now: Duration, ticket: Ticket, time: Duration) {
         self.ears.runner_freezes(AttemptId(ticket.attempt), now, now + time);
     }
@@ -550,13 +578,17 @@ impl Checks {
     /// A server was asked why the job is where it is.
     pub(crate) fn explained(
         &mut self,
-        job: JobId,
+        (server, job): (usize, JobId),
         now: Time,
         stored: Result<Option<StoredJob>, StoreError>,
         why: Result<Option<Why>, StoreError>,
     ) {
         match (stored, why) {
-            (Ok(Some(stored)), Ok(Some(why))) => reasons::look(&stored, &why, now, &mut self.found),
+            (Ok(Some(stored)), Ok(Some(why))) => {
+                let Checks { rows, plans, ears, found, .. } = self;
+                let asked = Asked { server, at: now, latest: self.times.latest(), now: self.now, rows, plans, ears };
+                reasons::look(&stored, &why, &asked, found);
+            }
             (_, why) => self.found.add("why", format!("there is no answer for {job}: {why:?}")),
         }
     }
@@ -601,7 +633,13 @@ impl Checks {
     }
 
     pub(crate) fn server_at_the_end(&mut self, server: usize, connected: usize, sockets: usize, census: &Census) {
-        leaks::of_server(server, connected, sockets, census, &mut self.found);
+        let cast = Cast {
+            servers: self.servers,
+            triggers: self.triggers,
+            workers: self.rows.workers(),
+            in_doubt: self.rows.attempts.values().filter(|attempt| attempt.in_doubt).count() + self.lives.strangers(),
+        };
+        leaks::of_server(server, (connected, sockets), census, cast, &mut self.found);
     }
 
     pub(crate) fn host_at_the_end(&mut self, host: usize, census: &HostCensus) {
@@ -621,6 +659,7 @@ impl Checks {
         self.logs.at_the_end(rows, &self.lives, reader, (folders, &deleted), found);
         self.ends.at_the_end(rows, &self.plans, (&self.lives, &self.gates), found);
         self.post.at_the_end(rows, &self.plans, (reader, &deleted), found);
+        post::count(rows, &self.plans, (&self.finals, &self.notices), found);
         self.retention.at_the_end(self.now, (rows, &self.doubts), reader, !self.past.has_lost, found);
         if !self.past.has_lost {
             self.doubts.at_the_end(rows, &self.lives, &deleted, found);
@@ -684,6 +723,8 @@ impl Witness for Checks {
         self.gates.committed(rows, plans, &accepted, found);
         self.notices.committed(&self.ears, (rows, plans), (batch, &accepted), found);
         self.files.committed(rows, plans, (batch, &accepted), found);
+        self.outputs.committed(rows, plans, (batch, &accepted), found);
+        self.queue.committed(&self.ears, (*now, rows, plans), (&self.supply, batch, &accepted), found);
         self.priority.committed((*now, server), (rows, plans), &accepted, found);
         if !self.past.has_lost {
             self.waits.committed(&stood, (rows, plans), (batch, &accepted), found);
@@ -694,7 +735,7 @@ impl Witness for Checks {
 
     fn refused(&mut self, _server: usize, batch: &Batch) {
         self.times.refused(batch);
-        self.dwell.refused(batch);
+        self.dwell.refused(&self.ears, batch);
         self.ends.refused(batch);
         self.restored.refused(batch);
         self.schedules.refused(&self.ears, batch);

@@ -253,6 +253,18 @@ impl Notices {
         }
     }
 
+    /// How many words the servers' own configuration lets follow on each.
+    pub(super) fn of_server(&self) -> usize {
+        self.of_server
+    }
+
+    /// How many notices were given of a job and its steps; none where the record of some is lost.
+    pub(super) fn count(&self, job: JobId) -> Option<usize> {
+        let of_job = |about: &&About| about.0 == job;
+        let count = self.given.iter().filter(of_job).count() + self.queue_old.iter().filter(of_job).count();
+        (!self.forgot).then_some(count)
+    }
+
     /// What the tasks let follow did follow.
     pub(super) fn at_the_end(&self, (rows, plans): (&Rows, &Plans), post: &Post, found: &mut Findings) {
         let late = |ix: Option<StepIx>| if ix.is_some() { NoticeKind::StepLate } else { NoticeKind::JobLate };

@@ -1,5 +1,9 @@
 //! Promise: what follows on a job's end follows, whoever dies in between, and follows once: one job for each hook, one word for
 //! each webhook, which arrives under one key and with the same text however often it is sent. Nothing follows on a hook.
+//!
+//! They are looked for under the ids that follow from the job and the hook's number, and counted whatever their ids are: what is made
+//! twice may have two. What follows on a job that recovered does so where a step of that job has lost touch with its worker or
+//! lost it, as its history says, and not where none has.
 
 use std::collections::BTreeMap;
 
@@ -8,9 +12,11 @@ use store::Reader;
 use uuid::Uuid;
 
 use super::Findings;
+use super::finals::Finals;
+use super::notices::Notices;
 use super::plans::Plans;
 use super::rows::{JobSeen, Rows};
-use crate::workload::{HookWork, JobPlan};
+use crate::workload::{HookPlan, HookWork, JobPlan, On};
 
 const CHECKER: &str = "hook";
 
@@ -64,10 +70,7 @@ impl Post {
     ) {
         for (number, hook) in plan.hooks.iter().enumerate() {
             let hook_id = id.hook(number);
-            let wanted = match job.hook_of {
-                Some(_) => Some(false),
-                None => hook.on.follows(job.state, job.error_code),
-            };
+            let wanted = follows(hook, job);
             let (there, what) = match &hook.work {
                 HookWork::Job(_) => (rows.job(hook_id).is_some(), "a job"),
                 HookWork::Word | HookWork::Mail => {
@@ -87,3 +90,64 @@ impl Post {
         }
     }
 }
+
+/// Whether something follows on this end of the job; none where it follows on something else.
+fn follows(hook: &HookPlan, job: &JobSeen) -> Option<bool> {
+    match hook.on {
+        On::Notice => None,
+        _ if job.hook_of.is_some() => Some(false),
+        On::Recovered => Some(job.state == "success" && job.recovered),
+        on => on.follows(job.state, job.error_code),
+    }
+}
+
+/// Whether more or less followed on each job than its plan says, under whatever ids.
+pub(super) fn count(rows: &Rows, plans: &Plans, (finals, notices): (&Finals, &Notices), found: &mut Findings) {
+    let mut begun: BTreeMap<(JobId, &str), usize> = BTreeMap::new();
+    for job in rows.jobs.values().filter(|job| !job.continues) {
+        if let Some(of) = job.hook_of {
+            *begun.entry((of, &job.task)).or_default() += 1;
+        }
+    }
+    let words = finals.words();
+    for (id, job) in rows.jobs.iter().filter(|(_, job)| job.is_final) {
+        let Some(plan) = plans.job(rows, *id) else { continue };
+        let noticed = notices.count(*id);
+        let due = |hook: &HookPlan| match (follows(hook, job), job.hook_of) {
+            (Some(follows), _) => Some(usize::from(follows)),
+            (None, Some(_)) => Some(0),
+            (None, None) => noticed,
+        };
+        let mut wrong = |what: &str, there: usize, due: usize| {
+            let name = &plan.name;
+            found.add(CHECKER, format!("{there} {what} followed on {id} ({name}), and {due} were to"));
+        };
+        for hook in &plan.hooks {
+            let HookWork::Job(follower) = &hook.work else { continue };
+            let there = begun.get(&(*id, follower.name.as_str())).copied().unwrap_or_default();
+            if let Some(due) = due(hook).filter(|due| *due != there) {
+                wrong(&format!("jobs of {}", follower.name), there, due);
+            }
+        }
+        for (on, word) in OCCASIONS {
+            let told = plan.hooks.iter().filter(|hook| hook.on == on && !matches!(hook.work, HookWork::Job(_)));
+            let due: Option<usize> = told.map(due).sum();
+            let of_server = if on == On::Notice { noticed.map(|number| number * notices.of_server()) } else { Some(0) };
+            let there = words.get(&(*id, word)).copied().unwrap_or_default();
+            if let (Some(due), Some(of_server)) = (due, of_server)
+                && due + of_server != there
+            {
+                wrong(&format!("words of {word}"), there, due + of_server);
+            }
+        }
+    }
+}
+
+/// As letters name them.
+const OCCASIONS: [(On, &str); 5] = [
+    (On::Success, "on_success"),
+    (On::Error, "on_error"),
+    (On::Cancel, "on_cancel"),
+    (On::Recovered, "on_recovered"),
+    (On::Notice, "on_notice"),
+];

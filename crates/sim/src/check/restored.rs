@@ -153,9 +153,19 @@ pub(super) fn awaits_a_person(rows: &Rows, plans: &Plans, place: Place) -> bool 
     plans.step(rows, place).is_some_and(|plan| plan.is_doubtful() && yeses < plan.reviewers().max(1))
 }
 
-/// Whether enough people want this step to run since its record is in doubt, and it has not begun yet.
+/// Whether enough people want this step to run since its record is in doubt, and it has not begun yet. Whoever wants a list wants
+/// its items.
 pub(super) fn is_vouched_for(rows: &Rows, plans: &Plans, place: Place) -> bool {
-    is_in_doubt(rows, plans, place) && !awaits_a_person(rows, plans, place)
+    let is_new = rows.before(place).is_none();
+    let of_list = || list_of(rows, plans, place).and_then(|list| rows.step(list)).is_some_and(|list| list.was_doubted);
+    (is_in_doubt(rows, plans, place) && !awaits_a_person(rows, plans, place)) || (is_new && of_list())
+}
+
+/// The step that has become many, of which this is one.
+fn list_of(rows: &Rows, plans: &Plans, place: Place) -> Option<Place> {
+    let name = rows.step(place)?.item_of()?;
+    let list = plans.job(rows, place.job)?.steps.iter().position(|step| step.name == name)?;
+    Some(Place { job: place.job, step: StepIx::of(list) })
 }
 
 /// Whether this step may have run before the database was restored, and has not begun since.

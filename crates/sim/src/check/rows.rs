@@ -32,6 +32,8 @@ pub(crate) struct Rows {
     homes: BTreeMap<WorkerId, ServerId>,
     /// When a server said last that it is there.
     marks: BTreeMap<ServerId, Duration>,
+    /// The workers' names, as they said last.
+    names: BTreeMap<WorkerId, String>,
 }
 
 /// What the record says of a step whose worker is cut off because its server is.
@@ -56,6 +58,8 @@ pub(crate) struct JobSeen {
     pub in_line: bool,
     pub admitted: bool,
     pub strays: bool,
+    /// A step of its own lost touch with its worker, or lost it.
+    pub recovered: bool,
     /// By its server's clock.
     pub created_at: Time,
     /// Who submitted it, if it is one of the people.
@@ -77,6 +81,14 @@ pub(crate) struct StepSeen {
     pub name: String,
     pub state: &'static str,
     pub is_final: bool,
+    /// Who must move it, what is done at its check time, and the worker that it is with, as its row says.
+    pub owner: Option<&'static str>,
+    pub action: Option<&'static str>,
+    pub worker: Option<WorkerId>,
+    pub disconnected_at: Option<Time>,
+    pub updated_at: Time,
+    /// What it gave as `n`, once it is over.
+    pub output: Option<i64>,
     pub error_code: Option<&'static str>,
     /// Granted ones, the oldest first.
     pub attempts: Vec<AttemptId>,
@@ -159,6 +171,16 @@ impl Rows {
         self.jobs.get(&id)
     }
 
+    /// How many workers have ever said hello.
+    pub(crate) fn workers(&self) -> usize {
+        self.names.len()
+    }
+
+    /// What this worker is called.
+    pub(crate) fn worker_name(&self, id: WorkerId) -> Option<&str> {
+        self.names.get(&id).map(String::as_str)
+    }
+
     pub(crate) fn step(&self, place: Place) -> Option<&StepSeen> {
         self.jobs.get(&place.job)?.steps.get(&place.step)
     }
@@ -236,6 +258,7 @@ impl Rows {
             self.roots.insert(row.job, root);
         }
         self.homes.extend(batch.hellos.iter().map(|hello| (hello.id, hello.server)));
+        self.names.extend(batch.hellos.iter().map(|hello| (hello.id, hello.name.clone())));
         self.marks.extend(batch.server.iter().map(|server| (server.id, now)));
         accepted.jobs().for_each(|row| self.take_job(now, row));
         // An item may come up and be adopted at once.
@@ -261,9 +284,10 @@ impl Rows {
         }
     }
 
-    /// A job is told that the database was restored, or a person wants one of its steps to run.
+    /// A step lost touch with its worker, a job is told that the database was restored, or a person wants one of its steps to run.
     fn take_word(&mut self, now: Duration, row: &EventRow) {
         let Some(job) = self.jobs.get_mut(&row.job) else { return };
+        job.recovered |= row.kind == "step" && row.to == Some("recovering");
         let is_yes = row.kind == "approved" || row.verb == Some("approve") || row.reason.contains(RERUN_BY_HAND);
         match row.ix.and_then(|ix| job.steps.get_mut(&ix)) {
             Some(step) if is_yes => step.yeses = step.yeses.map(|yeses| yeses + 1),
@@ -295,6 +319,7 @@ impl Rows {
         let was_open = before.as_ref().is_some_and(|job| !job.is_final);
         self.open = self.open + usize::from(!is_final) - usize::from(was_open);
         let since = before.as_ref().map_or(now, |job| job.since);
+        let recovered = before.as_ref().is_some_and(|job| job.recovered);
         let (steps, cancelled_at, told_at) =
             before.map(|job| (job.steps, job.cancelled_at, job.told_at)).unwrap_or_default();
         let parent = row.parent.map(|parent| Place { job: parent.job, step: parent.step });
@@ -313,6 +338,7 @@ impl Rows {
             in_line: row.group.is_some() && row.admitted_at.is_none() && !is_final,
             admitted: row.admitted_at.is_some(),
             strays: row.strays,
+            recovered,
             created_at: row.created_at,
             submitter: PEOPLE.into_iter().find(|person| *person == row.submitted_by).unwrap_or_default(),
             input: row.input.clone(),
@@ -341,6 +367,12 @@ impl Rows {
             name: row.name.clone(),
             state: row.state,
             is_final: row.check_at.is_none(),
+            owner: row.owner,
+            action: row.action,
+            worker: row.worker,
+            disconnected_at: row.disconnected_at,
+            updated_at: row.updated_at,
+            output: row.check_at.is_none().then(|| output(&row.data)).flatten(),
             error_code: row.error_code,
             since: unmoved.unwrap_or(now),
             moved: unmoved.is_none(),
@@ -377,7 +409,9 @@ impl Rows {
 
     fn take_attempt(&mut self, now: Duration, row: &AttemptRow) {
         let place = Place { job: row.job, step: row.ix };
-        let Some(step) = self.jobs.get_mut(&row.job).and_then(|job| job.steps.get_mut(&row.ix)) else { return };
+        let Some(job) = self.jobs.get_mut(&row.job) else { return };
+        job.recovered |= row.state == "lost";
+        let Some(step) = job.steps.get_mut(&row.ix) else { return };
         if !self.attempts.contains_key(&row.id) {
             step.attempts.push(row.id);
         }
@@ -401,6 +435,11 @@ impl Rows {
         };
         self.attempts.insert(row.id, seen);
     }
+}
+
+/// The number in the output that a step's row holds.
+fn output(data: &str) -> Option<i64> {
+    serde_json::from_str::<serde_json::Value>(data).ok()?.get("output")?.get("n")?.as_i64()
 }
 
 /// How a job ends that its concurrency group does not take.

@@ -163,17 +163,22 @@ impl Supply {
 
     /// One that has the tag, can do what the step needs, takes work, and was heard within its window.
     fn one_that_fits(&self, now: Duration, ears: &Ears, plan: Option<&StepPlan>) -> Option<WorkerId> {
-        let needs = plan.map(StepPlan::features).unwrap_or_default();
-        let fits = |worker: &Willing| {
-            let tagged = plan.and_then(|plan| plan.tag).is_none_or(|tag| worker.tags.iter().any(|has| has == tag));
+        let heard = |id: &WorkerId| (now - ears.worker(*id).seen).mul_f64(FASTEST_CLOCK) < self.window;
+        self.who_fits(now, SPREADS, plan?).find(heard)
+    }
+
+    /// Those that have the tag, can do what the step needs, and have been taking work for so long.
+    pub(super) fn who_fits(&self, now: Duration, long: Duration, plan: &StepPlan) -> impl Iterator<Item = WorkerId> {
+        let needs = plan.features();
+        let fits = move |worker: &Willing| {
+            let tagged = plan.tag.is_none_or(|tag| worker.tags.iter().any(|has| has == tag));
             tagged && needs.iter().all(|need| worker.features.iter().any(|has| has == need))
         };
-        let takes_work = |worker: &Willing| {
-            worker.returns && !worker.drained && !worker.unwilling && !worker.removed && worker.since + SPREADS < now
+        let takes_work = move |worker: &Willing| {
+            worker.returns && !worker.drained && !worker.unwilling && !worker.removed && worker.since + long < now
         };
-        let mut all = self.workers.iter().filter(|(_, worker)| fits(worker) && takes_work(worker));
-        let heard = |id: WorkerId| (now - ears.worker(id).seen).mul_f64(FASTEST_CLOCK) < self.window;
-        all.find(|(id, _)| heard(**id)).map(|(id, _)| *id)
+        let all = self.workers.iter().filter(move |(_, worker)| fits(worker) && takes_work(worker));
+        all.map(|(id, _)| *id)
     }
 
     fn heard_of_workers(&mut self, now: Duration, batch: &Batch) {

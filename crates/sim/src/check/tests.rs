@@ -16,10 +16,13 @@ mod departed;
 mod files;
 mod groups;
 mod heard;
+mod hooks;
 mod kin;
 mod leases;
 mod notices;
+mod outputs;
 mod priority;
+mod queue;
 mod restored;
 mod turns;
 mod waits;
@@ -27,7 +30,7 @@ mod waits;
 use super::{Checks, HostCensus};
 use crate::database::Witness;
 use crate::setup::Setup;
-use crate::workload::{Behaviour, JobPlan, RetryPlan, StepPlan};
+use crate::workload::{Behaviour, JobPlan, Kind, RetryPlan, StepPlan};
 
 const JOB: JobId = JobId(Uuid::from_u128(1));
 const STEP: StepIx = StepIx(0);
@@ -490,20 +493,54 @@ fn a_step_that_runs_without_a_process_is_found() {
 }
 
 #[test]
+fn a_step_that_waits_beyond_its_time_is_found() {
+    let mut scene = Scene::first(|step| step.retry = retry(3, &["failure"]), "waiting");
+    scene.checks.peace(scene.now);
+    scene.after(20 * MINUTE).checks.look_around();
+    scene.is_found("liveness", "has been waiting for");
+}
+
+#[test]
+fn a_step_that_nobody_approves_is_found() {
+    let mut scene = Scene::first(|step| step.kind = Kind::Approve, "held");
+    scene.checks.peace(scene.now);
+    scene.after(20 * MINUTE).checks.look_around();
+    scene.is_found("liveness", "has been held for");
+}
+
+#[test]
 fn what_is_left_at_the_end_is_found() {
     let mut scene = Scene::new(|_| {});
     scene.checks.server_at_the_end(0, 2, 2, &Census { links: 2, beats: 3, ..Census::default() });
     scene.is_well();
     scene.checks.server_at_the_end(0, 2, 2, &Census { links: 2, expected: 1, ..Census::default() });
     scene.is_found("leak", "expected: 1");
-    let mut scene = Scene::new(|_| {});
-    scene.checks.host_at_the_end(3, &HostCensus { held: 0, folders: 1, runners: 0, groups: 0 });
-    scene.is_found("leak", "folders: 1");
+    let left = |census: Census| {
+        let mut scene = Scene::new(|_| {});
+        scene.checks.server_at_the_end(0, 0, 0, &census);
+        scene
+    };
+    left(Census { beats: 1_000, ..Census::default() }).is_found("leak", "beats: 1000");
+    left(Census { places: 1, ..Census::default() }).is_found("leak", "places: 1");
+    left(Census { groups: 1, ..Census::default() }).is_found("leak", "groups: 1");
+    left(Census { alarmed: 1, ..Census::default() }).is_found("leak", "alarmed: 1");
+    left(Census { said: 2_000, ..Census::default() }).is_found("leak", "said: 2000");
+    left(Census { schedules: 1, ..Census::default() }).is_found("leak", "schedules: 1");
+    left(Census { workers: 1, ..Census::default() }).is_found("leak", "workers: 1");
+    let empty = HostCensus { held: 0, folders: 0, runners: 0, groups: 0, logs: 0, lines: 0 };
+    for census in
+        [HostCensus { folders: 1, ..empty }, HostCensus { logs: 1, ..empty }, HostCensus { lines: 1, ..empty }]
+    {
+        let mut scene = Scene::new(|_| {});
+        scene.checks.host_at_the_end(3, &census);
+        scene.is_found("leak", "s: 1");
+    }
 }
 
 /// An explanation that agrees with its row, but for one change.
 fn explained(change: impl FnOnce(&mut StepWhy)) -> Scene {
     let mut scene = Scene::new(|_| {});
+    scene.turn("queued", |batch| batch.steps[0].owner = Some("dispatcher"));
     let next = Some(NextCheck { at: scene.time() + MINUTE, action: "look again".to_owned() });
     let (owner, reason) = ("the dispatcher".to_owned(), "waits for a worker".to_owned());
     let state = StateName::Queued;
@@ -532,7 +569,7 @@ fn explained(change: impl FnOnce(&mut StepWhy)) -> Scene {
     let definition = DefinitionRow { hash: [0; 32], source: String::new(), settings: String::new() };
     let stored = StoredJob { job, steps: vec![row], definition };
     let why = Why { summary: "it waits".to_owned(), steps: vec![step] };
-    scene.checks.explained(JOB, scene.time(), Ok(Some(stored)), Ok(Some(why)));
+    scene.checks.explained((0, JOB), scene.time(), Ok(Some(stored)), Ok(Some(why)));
     scene
 }
 
@@ -542,6 +579,11 @@ fn an_explanation_that_contradicts_the_row_is_found() {
     explained(|step| step.state = StateName::Running).is_found("why", "it says running");
     explained(|step| step.next = None).is_found("why", "it says None");
     explained(|step| step.reason.clear()).is_found("why", "no owner or reason");
+    explained(|step| step.owner = "worker host-1".to_owned()).is_found("why", "must move it");
+    let otherwise = |step: &mut StepWhy| step.next.iter_mut().for_each(|next| next.action = "queue it".to_owned());
+    explained(otherwise).is_found("why", "this comes next");
+    explained(|step| step.last_sign_of_life = Some(step.next.as_ref().expect("one").at))
+        .is_found("why", "sign of life");
     let sooner = |step: &mut StepWhy| step.next.iter_mut().for_each(|next| next.at = Time(0));
     explained(sooner).is_found("why", "looked at at");
 }

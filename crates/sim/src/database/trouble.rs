@@ -20,6 +20,8 @@ pub(crate) struct Trouble {
     pub errors: u32,
     /// The next commits happen, and their answers are lost.
     pub answers_lost: u32,
+    /// The same of what is written besides rounds.
+    pub answers_lost_aside: u32,
     /// The next commits are refused, as if one row of them could never be written.
     pub refusals: u32,
     pub poison: Poison,
@@ -39,6 +41,7 @@ pub(crate) struct Struck {
     pub flukes: u64,
     pub errors: u64,
     pub answers_lost: u64,
+    pub answers_lost_aside: u64,
     pub refusals: u64,
     pub poisoned: u64,
     pub conflicts: u64,
@@ -133,6 +136,11 @@ impl Trouble {
         } else {
             Fate::Happens
         }
+    }
+
+    /// Whether the answer to what is written now, besides a round, is lost.
+    pub(crate) fn loses_answer_aside(&mut self) -> bool {
+        take_one(&mut self.answers_lost_aside, &mut self.struck.answers_lost_aside)
     }
 
     /// How long the commit that is made now takes.

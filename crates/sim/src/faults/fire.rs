@@ -77,11 +77,18 @@ pub(crate) enum FaultEvent {
     ActOn {
         host: usize,
         act: Act,
+        /// They try again until then.
+        until: Duration,
     },
+    /// Somebody waits for a chance to do it.
+    Decide(Act),
+    /// What it hits was not there yet.
+    TryAgain(FaultKind),
     /// On the concurrency group of this job.
     ActBehind {
         holder: JobId,
         act: Act,
+        until: Duration,
     },
 }
 
@@ -95,7 +102,9 @@ impl FaultEvent {
             | FaultEvent::RollBack { .. }
             | FaultEvent::SayRestored
             | FaultEvent::ActOn { .. }
-            | FaultEvent::ActBehind { .. } => true,
+            | FaultEvent::ActBehind { .. }
+            | FaultEvent::Decide(_)
+            | FaultEvent::TryAgain(_) => true,
             FaultEvent::Fire(_)
             | FaultEvent::StartServer(_)
             | FaultEvent::DatabaseBack { .. }
@@ -110,6 +119,9 @@ impl FaultEvent {
         }
     }
 }
+
+/// Whoever waits for a chance looks for one so often.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
 /// A clock that drifts is moved by small steps.
 const DRIFT_STEP: Duration = Duration::from_secs(5);
@@ -129,12 +141,16 @@ impl World {
             FaultEvent::Fire(fault) => {
                 self.tell(|| format!("fault: {fault}"));
                 self.check(Checks::troubled);
-                if fault.on.is_some() {
+                if let (FaultKind::Decide(act), None) = (fault.kind, fault.on) {
+                    self.decide(act);
+                } else if fault.on.is_some() {
                     self.armed.push(fault);
                 } else if self.lays_in_wait(fault.kind) {
                     // It is counted when it has struck a commit.
                 } else if self.fire(fault.kind) {
                     self.has_fired(fault.kind.name().to_owned());
+                } else if matches!(fault.kind, FaultKind::CutHolder { patient: true, .. }) {
+                    self.fault_later(LOOK_AGAIN, FaultEvent::TryAgain(fault.kind));
                 } else {
                     self.tell(|| "which hits nothing".to_owned());
                 }
@@ -167,20 +183,41 @@ impl World {
             FaultEvent::Line { host } => self.net.set_line(host, Line::default()),
             FaultEvent::SayRestored => self.count_said(),
             FaultEvent::SameVersion { host } => self.set_newer(host, false),
-            FaultEvent::ActOn { host, act } => {
+            FaultEvent::Decide(act) => self.decide(act),
+            FaultEvent::TryAgain(kind) => {
+                if self.fire(kind) {
+                    self.has_fired(kind.name().to_owned());
+                } else {
+                    self.fault_later(LOOK_AGAIN, FaultEvent::TryAgain(kind));
+                }
+            }
+            FaultEvent::ActOn { host, act, until } => {
                 self.scene = Some(Scene { host, server: None, runner: None });
                 if self.act(act) {
                     self.has_fired(format!("{} while cut off", act.name()));
+                } else if self.agenda.now() + LOOK_AGAIN < until {
+                    self.fault_later(LOOK_AGAIN, FaultEvent::ActOn { host, act, until });
                 }
                 self.scene = None;
             }
-            FaultEvent::ActBehind { holder, act } => {
+            FaultEvent::ActBehind { holder, act, until } => {
                 self.holder = Some(holder);
                 if self.act(act) {
                     self.has_fired(format!("{} behind a holder that is cut off", act.name()));
+                } else if self.agenda.now() + LOOK_AGAIN < until {
+                    self.fault_later(LOOK_AGAIN, FaultEvent::ActBehind { holder, act, until });
                 }
                 self.holder = None;
             }
+        }
+    }
+
+    /// Now, or when there is something to do it to.
+    fn decide(&mut self, act: Act) {
+        if self.act(act) {
+            self.has_fired(act.name().to_owned());
+        } else {
+            self.fault_later(LOOK_AGAIN, FaultEvent::Decide(act));
         }
     }
 
@@ -194,6 +231,7 @@ impl World {
             let struck = self.database.trouble(server, |trouble| trouble.struck);
             let all = [
                 ("answers-lost", struck.answers_lost),
+                ("answers-lost-aside", struck.answers_lost_aside),
                 ("commit-errors", struck.errors),
                 ("refusals", struck.refusals),
                 ("poison", struck.poisoned),
@@ -216,6 +254,9 @@ impl World {
         match kind {
             FaultKind::AmbushServer { server, ambush, down } => self.servers[server].ambush = Some((ambush, down)),
             FaultKind::AnswersLost { server, count } => order(server, &|trouble| trouble.answers_lost = count),
+            FaultKind::AnswersLostAside { server, count } => {
+                order(server, &|trouble| trouble.answers_lost_aside = count);
+            }
             FaultKind::CommitErrors { server, count } => order(server, &|trouble| trouble.errors = count),
             FaultKind::Refusals { server, count } => order(server, &|trouble| trouble.refusals = count),
             FaultKind::Poison { server } => order(server, &|trouble| trouble.poison = Poison::Next),
@@ -297,7 +338,7 @@ impl World {
                 self.step_clock(server, micros);
                 true
             }
-            FaultKind::Act(act) => self.act(act),
+            FaultKind::Act(act) | FaultKind::Decide(act) => self.act(act),
             FaultKind::Cut { .. }
             | FaultKind::MassCut { .. }
             | FaultKind::HalfOpen { .. }
@@ -319,9 +360,10 @@ impl World {
                 self.agenda.after(down, Event::Host { host, what: HostEvent::StartWorker });
                 up
             }
-            FaultKind::StopWorker { host } => {
+            FaultKind::StopWorker { host } | FaultKind::StopSteps { host } => {
                 let up = self.hosts[host].process.is_some();
-                self.stop_worker(host, StopLevel::Leave);
+                let steps = matches!(kind, FaultKind::StopSteps { .. });
+                self.stop_worker(host, if steps { StopLevel::EndSteps } else { StopLevel::Leave });
                 up
             }
             FaultKind::FreezeWorker { host, time } => {
@@ -446,20 +488,24 @@ impl World {
                 self.fault_later(time, FaultEvent::SameVersion { host });
                 true
             }
-            FaultKind::CutAndAct { host, time, act } => {
+            FaultKind::CutAndAct { host, time, act, patient } => {
+                let host = if patient { self.a_busy_host(host) } else { host };
                 for server in 0..self.servers.len() {
                     self.cut(server, host, Ways::Both, time);
                 }
+                let until = if patient { self.agenda.now() + time } else { Duration::ZERO };
                 // The link is seen to be lost after three pings; both before and after that is a bad moment.
-                self.fault_later(time.mul_f64(0.7), FaultEvent::ActOn { host, act });
+                let after = if patient { Duration::ZERO } else { time.mul_f64(0.7) };
+                self.fault_later(after, FaultEvent::ActOn { host, act, until });
                 true
             }
-            FaultKind::CutHolder { time, after, act } => {
+            FaultKind::CutHolder { time, after, act, patient } => {
                 let Some((holder, host)) = self.a_holder() else { return false };
                 for server in 0..self.servers.len() {
                     self.cut(server, host, Ways::Both, time);
                 }
-                self.fault_later(after, FaultEvent::ActBehind { holder, act });
+                let until = if patient { self.agenda.now() + time } else { Duration::ZERO };
+                self.fault_later(after, FaultEvent::ActBehind { holder, act, until });
                 true
             }
             _ => false,
@@ -580,14 +626,11 @@ impl World {
         }
     }
 
-    /// Servers that share a database share its clock.
+    /// Servers that share a database go by its clock. Their own go other ways, which must not matter.
     fn step_clock(&mut self, server: usize, micros: i64) {
-        let all = self.servers.len() > 1;
-        for (at, node) in self.servers.iter_mut().enumerate() {
-            if all || at == server {
-                node.skew_us += micros;
-            }
-        }
+        let shared = self.servers.len() > 1;
+        self.servers[server].skew_us += if shared { -micros } else { micros };
+        self.common_skew_us += micros;
     }
 
     fn cut(&mut self, server: usize, host: usize, ways: Ways, time: Duration) {
@@ -603,6 +646,13 @@ impl World {
         for due in self.net.mend(server, host, way, now) {
             self.agenda.at(due.at, Event::Arrive { conn: due.conn, way: due.way });
         }
+    }
+
+    /// This host, or the next one that has something.
+    fn a_busy_host(&self, host: usize) -> usize {
+        let hosts = self.hosts.len();
+        let mut all = (host..host + hosts).map(|at| at % hosts);
+        all.find(|at| !self.hosts[*at].disk.attempts.is_empty()).unwrap_or(host)
     }
 
     /// A runner of this host, or of the next one that has any.

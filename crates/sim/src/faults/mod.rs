@@ -95,6 +95,11 @@ pub enum FaultKind {
         server: usize,
         count: u32,
     },
+    /// The same for what servers write besides their rounds: numbers that they reserve, jobs and workers that they delete.
+    AnswersLostAside {
+        server: usize,
+        count: u32,
+    },
     /// The next commits fail before anything is written.
     CommitErrors {
         server: usize,
@@ -169,6 +174,10 @@ pub enum FaultKind {
         down: Duration,
     },
     StopWorker {
+        host: usize,
+    },
+    /// And it ends its steps.
+    StopSteps {
         host: usize,
     },
     FreezeWorker {
@@ -297,6 +306,9 @@ pub enum FaultKind {
         #[serde(with = "millis")]
         time: Duration,
         act: Act,
+        /// Until there is something to do it to, while the host is cut off; on one that has something.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        patient: bool,
     },
     /// The host of a job that has a slot of its concurrency group is cut off, and an operator does this to the group meanwhile:
     /// to whoever is next, or to the one that is cut off where only that makes sense.
@@ -306,8 +318,12 @@ pub enum FaultKind {
         #[serde(with = "millis")]
         after: Duration,
         act: Act,
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        patient: bool,
     },
     Act(Act),
+    /// The same as soon as there is something to do it to.
+    Decide(Act),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -331,6 +347,7 @@ impl FaultKind {
             FaultKind::CrashLoop { .. } => "crash-loop",
             FaultKind::DatabaseAway { .. } => "database-away",
             FaultKind::AnswersLost { .. } => "answers-lost",
+            FaultKind::AnswersLostAside { .. } => "answers-lost-aside",
             FaultKind::Refusals { .. } => "refusals",
             FaultKind::Poison { .. } => "poison",
             FaultKind::Conflicts { .. } => "conflicts",
@@ -343,6 +360,7 @@ impl FaultKind {
             FaultKind::ClockStep { .. } => "clock-step",
             FaultKind::KillWorker { .. } => "kill-worker",
             FaultKind::StopWorker { .. } => "stop-worker",
+            FaultKind::StopSteps { .. } => "stop-steps",
             FaultKind::FreezeWorker { .. } => "freeze-worker",
             FaultKind::KillRunner { .. } => "kill-runner",
             FaultKind::EndRunner { .. } => "end-runner",
@@ -372,7 +390,7 @@ impl FaultKind {
             FaultKind::Newer { .. } => "newer",
             FaultKind::CutAndAct { .. } => "cut-and-act",
             FaultKind::CutHolder { .. } => "cut-holder",
-            FaultKind::Act(act) => act.name(),
+            FaultKind::Act(act) | FaultKind::Decide(act) => act.name(),
         }
     }
 
@@ -387,6 +405,7 @@ impl FaultKind {
             self,
             FaultKind::DatabaseAway { .. }
                 | FaultKind::AnswersLost { .. }
+                | FaultKind::AnswersLostAside { .. }
                 | FaultKind::CommitErrors { .. }
                 | FaultKind::Refusals { .. }
                 | FaultKind::Poison { .. }
@@ -433,6 +452,8 @@ impl FaultKind {
             | FaultKind::SlowCommit { time, .. }
             | FaultKind::Newer { time, .. } => vec![time],
             FaultKind::AnswersLost { .. }
+            | FaultKind::AnswersLostAside { .. }
+            | FaultKind::StopSteps { .. }
             | FaultKind::CommitErrors { .. }
             | FaultKind::Refusals { .. }
             | FaultKind::Poison { .. }
@@ -447,7 +468,8 @@ impl FaultKind {
             | FaultKind::OutOfMemory { .. }
             | FaultKind::HalfOpen { .. }
             | FaultKind::MassReset
-            | FaultKind::Act(_) => Vec::new(),
+            | FaultKind::Act(_)
+            | FaultKind::Decide(_) => Vec::new(),
         }
     }
 
@@ -456,6 +478,7 @@ impl FaultKind {
         match self {
             FaultKind::KillWorker { host, .. }
             | FaultKind::StopWorker { host }
+            | FaultKind::StopSteps { host }
             | FaultKind::FreezeWorker { host, .. }
             | FaultKind::KillRunner { host }
             | FaultKind::EndRunner { host }

@@ -23,6 +23,15 @@ pub enum Moment {
     /// A step has ended and its record is not written; it is, and nobody was told.
     BeforeRecord,
     AfterRecord,
+    /// A worker is about to take back an attempt that was not to start; has done so and told nobody.
+    BeforeVoid,
+    AfterVoid,
+    /// It was told to forget an attempt, which is not put away yet; is, and nobody was told.
+    BeforeKept,
+    Kept,
+    /// It leaves, and has not written what a caretaker has to know; has, and is still there.
+    BeforeWord,
+    WordLeft,
     /// A message of this kind was just sent.
     HelloSent,
     AcceptSent,
@@ -76,9 +85,23 @@ impl World {
         }
     }
 
-    /// The first fault that waits for this happens now.
+    /// The first fault that waits for this happens now. Whoever waits for a chance besides waits on if there is none.
     fn comes(&mut self, moment: Moment, scene: Scene) {
-        let Some(at) = self.armed.iter().position(|fault| fault.on == Some(moment)) else { return };
+        let waits = |fault: &Fault| fault.on == Some(moment);
+        let is_decision = |fault: &&Fault| waits(fault) && matches!(fault.kind, FaultKind::Decide(_));
+        if let Some(FaultKind::Decide(act)) = self.armed.iter().find(is_decision).map(|fault| fault.kind) {
+            self.scene = Some(scene);
+            if self.act(act) {
+                self.has_fired(format!("{} at {}", act.name(), moment.name()));
+                let done = |fault: &Fault| waits(fault) && fault.kind == FaultKind::Decide(act);
+                if let Some(at) = self.armed.iter().position(done) {
+                    self.armed.remove(at);
+                }
+            }
+            self.scene = None;
+        }
+        let is_other = |fault: &Fault| waits(fault) && !matches!(fault.kind, FaultKind::Decide(_));
+        let Some(at) = self.armed.iter().position(is_other) else { return };
         let Fault { kind, .. } = self.armed.remove(at);
         let kind = kind.aimed_at(scene);
         self.tell(|| format!("fault, its moment has come ({moment:?}): {kind:?}"));
@@ -129,6 +152,12 @@ impl Moment {
             Moment::AfterExec => "after-exec",
             Moment::BeforeRecord => "before-record",
             Moment::AfterRecord => "after-record",
+            Moment::BeforeVoid => "before-void",
+            Moment::AfterVoid => "after-void",
+            Moment::BeforeKept => "before-kept",
+            Moment::Kept => "kept",
+            Moment::BeforeWord => "before-word",
+            Moment::WordLeft => "word-left",
             Moment::HelloSent => "hello",
             Moment::AcceptSent => "accept",
             Moment::EndedSent => "ended",

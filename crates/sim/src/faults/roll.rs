@@ -56,6 +56,9 @@ const MACHINE_MOMENTS: [Moment; 8] = [
     Moment::AfterRecord,
 ];
 
+const LATER_MOMENTS: [Moment; 6] =
+    [Moment::BeforeVoid, Moment::AfterVoid, Moment::BeforeKept, Moment::Kept, Moment::BeforeWord, Moment::WordLeft];
+
 const MESSAGES: [Moment; 9] = [
     Moment::HelloSent,
     Moment::AcceptSent,
@@ -159,7 +162,7 @@ const KINDS: [Kind; 49] = [
 ];
 
 /// Kinds that came later, with dice of their own: what else a seed has stays as it is. New ones go to the end.
-const LATER: [Kind; 12] = [
+const LATER: [Kind; 21] = [
     timed("rolling-upgrade", 4, |roll| FaultKind::RollingUpgrade { down: roll.down(), pause: roll.pause() }),
     timed("pull-plug", 12, |roll| FaultKind::PullPlug { host: roll.host(), time: roll.time() }),
     Kind {
@@ -186,6 +189,30 @@ const LATER: [Kind; 12] = [
         most: 4,
         make: |roll| FaultKind::LoseCommits { count: roll.commits() },
         moments: &MESSAGES,
+    },
+    timed("decide", 12, |roll| FaultKind::Decide(roll.decision())),
+    Kind { name: "decide-at-message", most: 12, make: |roll| FaultKind::Decide(roll.decision()), moments: &MESSAGES },
+    timed("cut-and-decide", 10, Roll::cut_and_decide),
+    timed("cut-holder-and-decide", 14, Roll::cut_holder_and_decide),
+    timed("stop-steps", 8, |roll| FaultKind::StopSteps { host: roll.host() }),
+    timed("answers-lost-aside", 8, |roll| FaultKind::AnswersLostAside { server: roll.server(), count: roll.few() }),
+    Kind {
+        name: "worker-at-later-moment",
+        most: 12,
+        make: |roll| FaultKind::KillWorker { host: roll.host(), down: roll.down() },
+        moments: &LATER_MOMENTS,
+    },
+    Kind {
+        name: "worker-frozen-at-later-moment",
+        most: 6,
+        make: |roll| FaultKind::FreezeWorker { host: roll.host(), time: roll.time() },
+        moments: &LATER_MOMENTS,
+    },
+    Kind {
+        name: "power-at-later-moment",
+        most: 6,
+        make: |roll| FaultKind::CutPower { host: roll.host(), time: roll.time() },
+        moments: &LATER_MOMENTS,
     },
 ];
 
@@ -432,7 +459,7 @@ impl Roll {
         ];
         let act = *self.dice.pick(&acts).unwrap_or(&Act::Recover);
         let time = self.dice.skewed(Duration::from_secs(2), Duration::from_secs(400));
-        FaultKind::CutAndAct { host: self.host(), time, act }
+        FaultKind::CutAndAct { host: self.host(), time, act, patient: false }
     }
 
     /// Both before and after the verdict on the one that is cut off.
@@ -448,7 +475,36 @@ impl Roll {
         ];
         let act = *self.dice.pick(&acts).unwrap_or(&Act::Approve);
         let time = self.dice.skewed(Duration::from_secs(30), Duration::from_secs(600));
-        FaultKind::CutHolder { time, after: self.dice.duration(Duration::ZERO, time), act }
+        FaultKind::CutHolder { time, after: self.dice.duration(Duration::ZERO, time), act, patient: false }
+    }
+
+    /// What wants something that is there only now and then.
+    fn decision(&mut self) -> Act {
+        let acts = [
+            Act::Approve,
+            Act::ApproveTwice,
+            Act::Reject,
+            Act::ResolveRecovering,
+            Act::ResolveRecovering,
+            Act::ResolveFailed,
+            Act::Retry { from_failed: true },
+            Act::Retry { from_failed: false },
+        ];
+        *self.dice.pick(&acts).unwrap_or(&Act::Approve)
+    }
+
+    /// Longer than it takes to see that a link is lost.
+    fn cut_and_decide(&mut self) -> FaultKind {
+        let act = *self.dice.pick(&[Act::Approve, Act::ResolveRecovering]).unwrap_or(&Act::Approve);
+        let time = self.dice.duration(Duration::from_secs(60), Duration::from_secs(400));
+        FaultKind::CutAndAct { host: self.host(), time, act, patient: true }
+    }
+
+    fn cut_holder_and_decide(&mut self) -> FaultKind {
+        let acts = [Act::Approve, Act::Approve, Act::ResolveRecovering, Act::ResolveFailed];
+        let act = *self.dice.pick(&acts).unwrap_or(&Act::Approve);
+        let time = self.dice.duration(Duration::from_secs(60), Duration::from_secs(600));
+        FaultKind::CutHolder { time, after: self.dice.duration(Duration::ZERO, time / 2), act, patient: true }
     }
 
     fn act(&mut self) -> FaultKind {
@@ -488,10 +544,12 @@ mod tests {
                 roll(seed, &Setup::of(seed)).iter().map(|fault| (fault.kind.name(), fault.on.map(Moment::name))),
             );
         }
-        let simple = kinds().filter(|kind| kind.moments.is_empty() && kind.name != "operator");
+        // These go by the names of what people do.
+        let people = ["operator", "decide", "cut-and-decide", "cut-holder-and-decide"];
+        let simple = kinds().filter(|kind| kind.moments.is_empty() && !people.contains(&kind.name));
         let missing: Vec<&str> = simple.map(|kind| kind.name).filter(|name| !seen.contains(&(*name, None))).collect();
         assert!(missing.is_empty(), "never rolled: {missing:?}");
         let at_moments: BTreeSet<&str> = seen.iter().filter_map(|(_, moment)| *moment).collect();
-        assert_eq!(at_moments.len(), 17, "{at_moments:?}");
+        assert_eq!(at_moments.len(), 23, "{at_moments:?}");
     }
 }

@@ -26,6 +26,7 @@ pub use home::{Copied, Emptied};
 use crate::attic::scan;
 use crate::dice::Dice;
 use crate::disk::{Disk, Folder};
+use crate::faults::Moment;
 use crate::net::{ConnId, Parcel, Way};
 use crate::runners::{Group, RunnerEvent, RunnerProcess};
 use crate::setup::HostSetup;
@@ -93,6 +94,13 @@ pub(crate) struct WorkerProcess {
     looks_at_logs: bool,
     tick_at: Duration,
     pub caretaker: bool,
+}
+
+impl WorkerProcess {
+    /// Attempts that it has a connection to, or an order for.
+    pub(crate) fn lines_held(&self) -> usize {
+        self.lines.holds()
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -306,12 +314,18 @@ impl World {
 
     fn worker_leaves(&mut self, at: usize, reason: &ExitReason) {
         let now = self.agenda.now();
+        self.stage(at, Moment::BeforeWord);
         let host = &mut self.hosts[at];
+        if host.process.is_none() {
+            return;
+        }
         let boot_now = host.boot_now(now);
         let boot_id = host.boot_id();
         if let Some(word) = Word::of(reason, STOP_GRACE).written(boot_id, boot_now) {
             host.disk.word = Some(word);
         }
+        self.stage(at, Moment::WordLeft);
+        let host = &mut self.hosts[at];
         let Some(process) = host.process.take() else { return };
         // It was frozen in the midst of this; nobody is any more.
         host.frozen = None;

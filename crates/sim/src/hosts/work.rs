@@ -132,6 +132,10 @@ impl World {
             Action::LogEnded { ticket, last_seq } => self.ship_with(at, |shipper| shipper.ended(ticket, last_seq)),
             Action::StopShipping { ticket } => self.ship_with(at, |shipper| shipper.stop(ticket)),
             Action::Forget { ticket } => {
+                self.stage(at, Moment::BeforeKept);
+                if self.hosts[at].process.is_none() {
+                    return;
+                }
                 let log = self.database.reader().log_state(AttemptId(ticket.attempt));
                 let is_whole = log.is_ok_and(|log| log.complete);
                 let worker = WorkerId(self.hosts[at].worker);
@@ -141,6 +145,7 @@ impl World {
                     let ticket = folder.spec.attempt.ticket;
                     self.check(|checks| checks.keeps(ticket, kept));
                     self.hosts[at].disk.kept.insert(ticket, folder);
+                    self.stage(at, Moment::Kept);
                 }
             }
             Action::Recall => self.order(at, Job::Recall, LOCAL),
@@ -267,9 +272,16 @@ impl World {
     }
 
     fn void(&mut self, at: usize, ticket: Ticket, told: bool) {
+        self.stage(at, Moment::BeforeVoid);
+        if self.hosts[at].process.is_none() {
+            return;
+        }
         let named = self.hosts[at].disk.lies_under(ticket);
         match take_back(&mut Attic { host: &mut self.hosts[at], ticket: named }, told) {
-            Ok(claim) => self.feed(at, Input::Claimed { ticket, claim }),
+            Ok(claim) => {
+                self.stage(at, Moment::AfterVoid);
+                self.feed(at, Input::Claimed { ticket, claim });
+            }
             Err(_) => self.order(at, Job::Void { ticket, told }, RETRY_PAUSE),
         }
     }

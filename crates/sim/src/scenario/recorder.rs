@@ -11,7 +11,6 @@ use server::ledger::Definitions;
 use store::Reader;
 use store::read::AttemptView;
 
-use crate::servers::wall;
 use crate::workload::{Behaviour, HookWork, Kind};
 use crate::world::World;
 
@@ -170,7 +169,7 @@ impl Recorder {
         };
         let Some(process) = &world.servers[at].process else { return };
         let reader = world.database.reader();
-        let now = wall(world.agenda.now(), world.servers[at].skew_us);
+        let now = world.clock_of(at);
         let hearing = reader.hearing().expect("the world's own look is never refused");
         let clocks = hearing.map_or_else(|| engine::Clocks::never_deaf(now), |row| row.clocks(now));
         let live = Live::of(process.core.roster());

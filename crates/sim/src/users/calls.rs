@@ -51,7 +51,7 @@ impl World {
             definition,
             row,
             children,
-            input: serde_json::json!({}),
+            input: serde_json::json!({ "n": null }),
             submitted_by: submitted_by(&id),
             idempotency: Some(IdempotencyKey { token, key: delivery.to_string(), request_hash }),
             trigger: Some(id),

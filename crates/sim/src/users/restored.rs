@@ -9,7 +9,6 @@ use server::ledger::{How, say_restored};
 use super::again::{end_of, failed, succeeded};
 use super::{REJECTED, UserEvent};
 use crate::check::Place;
-use crate::servers::wall;
 use crate::setup::Backing;
 use crate::workload::{PEOPLE, SUBMITTER};
 use crate::world::{Event, World};
@@ -35,7 +34,7 @@ impl World {
         if up && self.setup.backing == Backing::Sqlite {
             return false;
         }
-        let clock = wall(self.agenda.now(), self.servers[0].skew_us);
+        let clock = self.clock_of(0);
         let said = say_restored(&mut **self.database.store(), clock).expect("the database is there");
         let Some(said) = said else { return false };
         self.tell(|| format!("ann says that the database was restored; {} jobs are open", said.open_jobs));

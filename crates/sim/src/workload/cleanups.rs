@@ -53,15 +53,16 @@ impl StepPlan {
         self.clean = Some(CleanPlan { does, budget });
     }
 
-    pub(super) fn write_cancel(&self, text: &mut String) {
-        let grace = self.grace.as_millis();
-        let _ = match &self.clean {
-            None => writeln!(text, "    cancel: {{ signal: TERM, grace: {grace}ms }}"),
-            Some(CleanPlan { does, budget }) => {
-                let _ = writeln!(text, "    cleanup: {}", quoted(&does.argv()));
-                let budget = budget.as_millis();
-                writeln!(text, "    cancel: {{ signal: TERM, grace: {grace}ms, cleanup: {budget}ms }}")
-            }
-        };
+    /// What it leaves out is as the defaults say.
+    pub(super) fn write_cancel(&self, defaults: Option<&StepPlan>, text: &mut String) {
+        let mut cancel = format!("signal: {}", self.signal.unwrap_or("TERM"));
+        if defaults.is_none_or(|said| said.grace != self.grace) {
+            let _ = write!(cancel, ", grace: {}ms", self.grace.as_millis());
+        }
+        if let Some(CleanPlan { does, budget }) = &self.clean {
+            let _ = writeln!(text, "    cleanup: {}", quoted(&does.argv()));
+            let _ = write!(cancel, ", cleanup: {}ms", budget.as_millis());
+        }
+        let _ = writeln!(text, "    cancel: {{ {cancel} }}");
     }
 }

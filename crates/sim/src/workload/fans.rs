@@ -83,8 +83,12 @@ impl Axes {
 
 impl StepPlan {
     pub(super) fn roll_fan(&mut self, dice: &mut Dice) {
+        self.roll_fan_often(dice, 0.06);
+    }
+
+    pub(super) fn roll_fan_often(&mut self, dice: &mut Dice, chance: f64) {
         let Kind::Work(behaviour) = self.kind else { return };
-        if !dice.chance(0.06) {
+        if !dice.chance(chance) {
             return;
         }
         let count = dice.between(1, 5);

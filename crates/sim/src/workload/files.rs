@@ -5,6 +5,9 @@ use protocol::features;
 use super::{JobPlan, Kind, StepPlan};
 use crate::dice::Dice;
 
+/// Where files go that are kept apart.
+pub(crate) const APART: &str = "of/others";
+
 impl JobPlan {
     /// Lets some steps leave files, and some of those that need them fetch them. What has a time of its own stays as it is: it
     /// would have to share that with the files.
@@ -62,13 +65,17 @@ impl StepPlan {
     }
 
     pub(super) fn write_files(&self, steps: &[StepPlan], text: &mut String) {
-        match (self.files, self.always) {
-            (true, false) => text.push_str("    artifacts: [ out ]\n"),
-            (_, true) => text.push_str("    artifacts: { paths: [ out ], when: always }\n"),
-            (false, false) => {}
+        let when = if self.always { ", when: always" } else { "" };
+        let optional = if self.optional { ", optional: true" } else { "" };
+        match self.files || self.always {
+            true if when.is_empty() && optional.is_empty() => text.push_str("    artifacts: [ out ]\n"),
+            true => text.push_str(&format!("    artifacts: {{ paths: [ out ]{when}{optional} }}\n")),
+            false => {}
         }
-        if let Some(from) = self.fetches {
-            text.push_str(&format!("    fetch: [ {} ]\n", steps[from].name));
+        match self.fetches.map(|from| &steps[from].name) {
+            Some(from) if self.apart => text.push_str(&format!("    fetch: [ {{ from: {from}, to: {APART} }} ]\n")),
+            Some(from) => text.push_str(&format!("    fetch: [ {from} ]\n")),
+            None => {}
         }
     }
 }

@@ -34,9 +34,14 @@ pub struct GatePlan {
 
 impl StepPlan {
     pub(super) fn roll_gate(&mut self, dice: &mut Dice) {
+        self.roll_gate_often(dice, 0.05);
+    }
+
+    /// `chance`: of an environment.
+    pub(super) fn roll_gate_often(&mut self, dice: &mut Dice, chance: f64) {
         let (chance, least) = match self.kind {
             Kind::Approve => (0.6, 1),
-            Kind::Work(_) => (0.05, 0),
+            Kind::Work(_) => (chance, 0),
         };
         if !dice.chance(chance) {
             return;
@@ -71,10 +76,9 @@ impl StepPlan {
         let _ = writeln!(text, "    approve: {{ {keys} }}");
     }
 
-    /// Its environment has its own name.
-    pub(super) fn write_environment(&self, text: &mut String) {
+    pub(super) fn write_environment(&self, job: &JobPlan, text: &mut String) {
         if self.gate.is_some() {
-            let _ = writeln!(text, "    environment: {}", self.name);
+            let _ = writeln!(text, "    environment: {}", job.environment_of(self));
         }
     }
 
@@ -90,10 +94,17 @@ impl StepPlan {
 }
 
 impl JobPlan {
-    /// What the server's configuration adds to the task.
+    /// Each step has one to itself: those of other jobs have steps of the same name.
+    fn environment_of(&self, step: &StepPlan) -> String {
+        format!("{}-{}", self.name, step.name)
+    }
+
+    /// What the server's configuration adds to the task, and to those that its steps begin.
     pub(crate) fn settings(&self) -> DefinitionSettings {
-        let named = |step: &StepPlan| Some((step.name.clone(), step.environment()?));
-        let environments: BTreeMap<String, Environment> = self.steps.iter().filter_map(named).collect();
+        let all = self.with_children();
+        let steps = all.iter().flat_map(|job| job.steps.iter().map(move |step| (job, step)));
+        let named = |(job, step): (&&JobPlan, &StepPlan)| Some((job.environment_of(step), step.environment()?));
+        let environments: BTreeMap<String, Environment> = steps.filter_map(named).collect();
         DefinitionSettings::default().with_environments(&environments)
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Condition, JobPlan};
+use super::{Condition, JobPlan, Kind, StepPlan};
 use crate::dice::Dice;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,6 +72,17 @@ impl JobPlan {
         }
     }
 
+    /// Every other job of a group waits for a person besides.
+    pub(crate) fn let_groups_ask(jobs: &mut [JobPlan], seed: u64) {
+        let mut dice = Dice::new(seed, "approvals in groups");
+        for job in jobs.iter_mut().filter(|job| job.group.is_some()) {
+            if let (true, Some(Kind::Work(behaviour))) = (dice.chance(0.5), job.steps.first().map(|step| step.kind)) {
+                let asks = StepPlan::plain(&format!("s{}", job.steps.len()), behaviour);
+                job.steps.push(StepPlan { kind: Kind::Approve, ..asks });
+            }
+        }
+    }
+
     /// In half of the worlds with groups not everybody waits for a turn.
     pub(super) fn roll_when_full(jobs: &mut [JobPlan], dice: &mut Dice) {
         if !dice.chance(0.5) {
@@ -127,6 +138,11 @@ impl JobPlan {
     pub(super) fn write_group(&self, text: &mut String) {
         if let Some(GroupPlan { name, limit, when_full }) = &self.group {
             let when_full = when_full.word();
+            // The same whatever is given: what is to be seen is that a template comes to it.
+            let name = match self.templated {
+                true => format!("\"{{{{ '{name}' if (input.n or 0) >= 0 else 'nobody' }}}}\""),
+                false => name.clone(),
+            };
             let _ = writeln!(text, "concurrency: {{ group: {name}, limit: {limit}, when_full: {when_full} }}");
         }
     }

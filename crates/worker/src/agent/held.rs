@@ -20,6 +20,8 @@ pub(super) struct Held {
     log_last_seq: u64,
     /// When the last question or report was sent on this link; `None` if none was.
     pub(super) said_at: Option<Duration>,
+    /// How often its end was reported. Only a planted bug counts.
+    pub(super) tries: u32,
     /// The server has answered the report: it is not repeated on this link.
     pub(super) settled: bool,
     pub(super) barrier: Option<Barrier>,
@@ -138,6 +140,7 @@ impl Held {
             log_first_seq: 0,
             log_last_seq: 0,
             said_at: None,
+            tries: 0,
             settled: false,
             barrier: None,
             leave: None,

@@ -232,7 +232,13 @@ impl Agent {
         let Some(held) = self.held.get_mut(&ticket) else { return };
         if let Some(report) = held.report(ticket) {
             held.said_at = Some(now);
+            held.tries += 1;
+            let gives_up = planted::is(Bug::GivenUpAfterThreeTries) && held.tries > 3;
             self.out.say(report);
+            if gives_up {
+                self.held.remove(&ticket);
+                self.out.push(Action::Forget { ticket });
+            }
         }
     }
 

@@ -160,6 +160,11 @@ impl<Cursor: Default> Shipper<Cursor> {
         self.unacknowledged = 0;
     }
 
+    /// How many logs it looks after.
+    pub fn holds(&self) -> usize {
+        self.logs.len()
+    }
+
     /// Whether a log may grow without a word, so that it is worth looking.
     pub fn is_watching(&self) -> bool {
         self.logs.values().any(|shipment| !shipment.complete)

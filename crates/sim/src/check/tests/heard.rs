@@ -142,6 +142,17 @@ fn an_offer_that_stands_for_ever_is_found() {
     scene.listen(10 * SECOND, offered).is_found("dwell", "has been queued");
 }
 
+/// A job that could not be written is left alone for a while, and not for ever.
+#[test]
+fn an_offer_of_a_refused_job_that_stands_for_ever_is_found() {
+    let mut scene = Scene::new(|_| {});
+    scene.listen(10 * SECOND, offered);
+    let row = scene.job_row();
+    scene.checks.refused(0, &Batch { jobs: vec![store::JobWrite { row, expected: None }], ..Batch::default() });
+    scene.listen(2 * MINUTE, offered).is_well();
+    scene.listen(10 * SECOND, offered).is_found("dwell", "has been queued");
+}
+
 #[test]
 fn a_stop_that_waits_for_ever_is_found() {
     let mut scene = Scene::new(|_| {});

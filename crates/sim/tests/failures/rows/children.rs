@@ -42,6 +42,16 @@ pub(crate) fn rows() -> Vec<Row> {
             runs().order(Order::Cancel { force: false }),
         )
         .rule("a cancel travels down in the same transaction"),
+        Row::new(
+            "child-timeout",
+            "the child job's own `timeout: 120s` is over",
+            runs().step(|step| {
+                if let Some(child) = &mut step.child {
+                    child.job.timeout = Some(secs(120));
+                }
+            }),
+        )
+        .rule("a child job that is over by its own timeout has failed for its step"),
     ]
 }
 

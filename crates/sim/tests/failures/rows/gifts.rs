@@ -60,6 +60,17 @@ pub(crate) fn artifacts() -> Vec<Row> {
         )
         .rule("`artifacts.max_bytes`; a step that ended well fails for its files, and may be tried again")
         .real("what_cannot_be_kept_fails_the_step_and_keeps_its_exit_code"),
+        Row::new(
+            "artifacts-always",
+            "the step has `when: always` and fails; the server is killed while its files are being stored, back after 5 s",
+            leaves_files(returns(
+                when(Moment::FilesUnderWay).fault(FaultKind::KillServer { server: 0, down: secs(5) }),
+                secs(5),
+            ))
+            .step(|step| step.always = true)
+            .program(|program| program.first_code = 3),
+        )
+        .rule("`when: always`: the failure is reported when the files are there"),
     ]
 }
 

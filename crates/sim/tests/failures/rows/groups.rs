@@ -66,6 +66,12 @@ pub(crate) fn rows() -> Vec<Row> {
         )
         .rule(DAY),
         Row::new(
+            "group-rejected",
+            "the second job says `when_full: reject`, and whoever submits it comes again every 20 s; the first one's worker is cut off for 45 s",
+            Script::new().hosts(2).behind_another(WhenFull::Reject).at(Moment::HolderRuns).mark("").fault(cut(SHORT)),
+        )
+        .rule("`when_full: reject`: refused while the first is not over, wherever it is"),
+        Row::new(
             "group-oldest-cut-off",
             "the second job says `when_full: cancel_oldest`; the first one's worker is cut off since before its submit, for 300 s",
             Script::new()

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sim::Ambush;
 use sim::faults::FaultKind;
-use sim::scenario::{Do, Moment, Script};
+use sim::scenario::{Do, Moment, Order, Script};
 use sim::workload::{HookPlan, HookWork, On};
 use worker::agent::StopLevel;
 
@@ -32,6 +32,12 @@ pub(crate) fn rows() -> Vec<Row> {
             ),
         )
         .rule("the job that follows is written with the end"),
+        Row::new(
+            "hook-cancel-server-killed",
+            "the job, which has an `on_cancel` webhook, is cancelled by force, and the server is killed right after it has committed that, back after 45 s",
+            returns(followed(running(), On::Cancel).fault(dies_after_it(SHORT)).order(Order::Cancel { force: true }), SHORT),
+        )
+        .rule("the webhook is written with the end"),
         Row::new(
             "hook-nobody-takes",
             "nobody takes the webhook: every try to deliver it fails",

@@ -2,6 +2,7 @@
 
 use sim::faults::FaultKind;
 use sim::scenario::{Moment, Script};
+use sim::workload::StepPlan;
 
 use crate::row::{FOR_GOOD, Row, SHORT, WINDOW, returns, when};
 
@@ -34,7 +35,17 @@ pub(crate) fn rows() -> Vec<Row> {
             ),
         )
         .rule("items and turns are rows"),
+        Row::new(
+            "items-fail-fast",
+            "the runner of the first item is killed, and the step has `fail_fast: true`; as the second item sees it",
+            when(Moment::ItemRuns(0)).items(ITEMS, 1).step(fails_fast).fault(FaultKind::KillRunner { host: 0 }),
+        )
+        .rule("`fail_fast`: no further item begins after one that has failed"),
     ]
+}
+
+fn fails_fast(step: &mut StepPlan) {
+    step.fan.iter_mut().for_each(|fan| fan.fail_fast = true);
 }
 
 fn machine_lost(watched: u32) -> Script {
