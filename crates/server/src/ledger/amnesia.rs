@@ -302,8 +302,9 @@ impl<S: Store> Core<S> {
             let clocks = self.hearing.clocks(self.tick.now);
             // Whoever noticed it may not remember whom this one does.
             let said = loss.remembered.len();
-            let here = self.remembered_here(&clocks).into_iter().map(|(worker, epoch)| (worker.0, epoch.0));
-            here.for_each(|(worker, epoch)| drop(loss.remembered.entry(worker).or_insert(epoch)));
+            for (worker, epoch) in self.remembered_here(&clocks) {
+                loss.remembered.entry(worker.0).or_insert(epoch.0);
+            }
             if loss.remembered.len() > said {
                 self.unsaid_loss = Some(loss.clone());
             }

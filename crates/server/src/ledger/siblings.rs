@@ -12,7 +12,7 @@ use protocol::link::RefusedCode;
 use store::rows::{HearingRow, ServerId, ServerRow, WorkerRow};
 use store::{Due, Lease, Store, StoreError};
 
-use crate::dispatch::LinkId;
+use crate::dispatch::{LinkId, Worker};
 
 use super::amnesia::{EVENTS_GONE, HELLO_GONE, MARK_BEHIND, ROW_BEHIND};
 use super::core::Core;
@@ -390,6 +390,10 @@ impl<S: Store> Core<S> {
                 }
             });
         }
+        // Nor does anybody ask for those who are deleted, once they have nothing here.
+        let is_gone = |id: &WorkerId, w: &Worker| !on_record.contains(id) && w.link.is_none() && w.held.is_empty();
+        let gone: Vec<WorkerId> = self.roster.iter().filter(|(id, w)| is_gone(id, w)).map(|(id, _)| id).collect();
+        gone.into_iter().for_each(|id| self.roster.update(id, |w| *w = None));
         self.count_connected();
     }
 
