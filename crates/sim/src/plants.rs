@@ -238,7 +238,10 @@ fn provocation(bug: Bug) -> Provocation {
         Bug::FamilyTornApart => Provocation { retention: true, ..plain(&["kill-worker"]) },
         Bug::PrunedInDoubt => Provocation { retention: true, ..long(&["long-cut", "sleep", "pull-plug"]) },
         Bug::WorkerDeletedTooSoon => Provocation { retention: true, ..plain(&["cut", "kill-worker"]) },
-        Bug::SlotFreedAtVerdict => Provocation { groups: ONE_AT_A_TIME, ..long(&["cut-and-act", "long-cut"]) },
+        Bug::SlotFreedAtVerdict => {
+            let faults = &["cut-holder", "long-cut", "long-cut"];
+            Provocation { groups: ONE_AT_A_TIME, ..long(faults) }
+        }
         Bug::DeadlockStands => Provocation { groups: ONE_AT_A_TIME, ..plain(&["kill-worker"]) },
         Bug::GroupSlotLeaks => Provocation { groups: ONE_AT_A_TIME, ..plain(&["kill-worker"]) },
         Bug::NewestCancelled => Provocation { groups: Some((2, WhenFull::CancelOldest)), ..long(&["kill-worker"]) },

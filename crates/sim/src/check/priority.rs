@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use engine::AttemptId;
 use store::rows::StepRow;
 
 use super::plans::Plans;
@@ -31,13 +32,15 @@ pub(crate) struct Priority {
     applies: bool,
     /// Since when steps have stood in the queue, without an offer.
     waiting: BTreeMap<Place, Duration>,
+    /// What is offered. An offer that is only written once more is no choice.
+    offers: BTreeMap<Place, AttemptId>,
     /// When each server last committed something.
     awake: BTreeMap<usize, Duration>,
 }
 
 impl Default for Priority {
     fn default() -> Priority {
-        Priority { applies: true, waiting: BTreeMap::new(), awake: BTreeMap::new() }
+        Priority { applies: true, waiting: BTreeMap::new(), offers: BTreeMap::new(), awake: BTreeMap::new() }
     }
 }
 
@@ -65,8 +68,16 @@ impl Priority {
                 false => drop(self.waiting.remove(&place)),
             }
         }
-        for row in accepted.steps().filter(|row| was_awake && row.state == "queued" && row.attempt.is_some()) {
-            self.offered(now, row, (rows, plans), accepted, found);
+        for row in accepted.steps() {
+            let place = Place { job: row.job, step: row.ix };
+            let offer = row.attempt.filter(|_| row.state == "queued");
+            let before = match offer {
+                Some(offer) => self.offers.insert(place, offer),
+                None => self.offers.remove(&place),
+            };
+            if was_awake && offer.is_some() && offer != before {
+                self.offered(now, row, (rows, plans), accepted, found);
+            }
         }
     }
 

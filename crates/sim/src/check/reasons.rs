@@ -89,14 +89,15 @@ fn owner(place: Place, seen: &StepSeen, told: &StepWhy, asked: &Asked<'_>) -> Op
         (Some("child"), _) => begins("job "),
         (Some("group"), _) => begins("concurrency group"),
         (Some("worker"), Some(worker)) => {
-            let by_name = asked.rows.worker_name(worker).map(|name| format!("worker {name}"));
-            by_name.is_none_or(|name| told.owner == name) || told.owner == format!("worker {worker}")
+            let is_named = |name: &String| told.owner == format!("worker {name}");
+            let by_name = asked.rows.worker_names(worker).is_none_or(|names| names.iter().any(is_named));
+            by_name || told.owner == format!("worker {worker}")
         }
         (Some("worker"), None) => begins("worker "),
         (Some("timer"), _) => begins("a timer"),
         (Some(other), _) => told.owner.ends_with(other),
     };
-    let by_row = || (seen.owner, seen.worker.and_then(|worker| asked.rows.worker_name(worker)));
+    let by_row = || (seen.owner, seen.worker.and_then(|worker| asked.rows.worker_names(worker)));
     (!is_right).then(|| format!("it says that {} must move it; by its row it is {:?}", told.owner, by_row()))
 }
 

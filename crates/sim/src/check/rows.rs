@@ -1,7 +1,7 @@
 //! What the database holds, as the checkers have seen it being written: the newest row of every job, step and attempt, with
 //! the true time at which each turn was taken. Every checker reads it; only [`Rows::take`] changes it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use engine::{AttemptId, Fence, JobId, StepIx, Time, WorkerId};
@@ -32,8 +32,8 @@ pub(crate) struct Rows {
     homes: BTreeMap<WorkerId, ServerId>,
     /// When a server said last that it is there.
     marks: BTreeMap<ServerId, Duration>,
-    /// The workers' names, as they said last.
-    names: BTreeMap<WorkerId, String>,
+    /// The workers' names. One whose folder was copied says now this one, now that one, and not all servers know at once.
+    names: BTreeMap<WorkerId, BTreeSet<String>>,
 }
 
 /// What the record says of a step whose worker is cut off because its server is.
@@ -177,8 +177,8 @@ impl Rows {
     }
 
     /// What this worker is called.
-    pub(crate) fn worker_name(&self, id: WorkerId) -> Option<&str> {
-        self.names.get(&id).map(String::as_str)
+    pub(crate) fn worker_names(&self, id: WorkerId) -> Option<&BTreeSet<String>> {
+        self.names.get(&id)
     }
 
     pub(crate) fn step(&self, place: Place) -> Option<&StepSeen> {
@@ -258,7 +258,9 @@ impl Rows {
             self.roots.insert(row.job, root);
         }
         self.homes.extend(batch.hellos.iter().map(|hello| (hello.id, hello.server)));
-        self.names.extend(batch.hellos.iter().map(|hello| (hello.id, hello.name.clone())));
+        for hello in &batch.hellos {
+            self.names.entry(hello.id).or_default().insert(hello.name.clone());
+        }
         self.marks.extend(batch.server.iter().map(|server| (server.id, now)));
         accepted.jobs().for_each(|row| self.take_job(now, row));
         // An item may come up and be adopted at once.

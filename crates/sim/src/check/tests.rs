@@ -30,7 +30,7 @@ mod waits;
 use super::{Checks, HostCensus};
 use crate::database::Witness;
 use crate::setup::Setup;
-use crate::workload::{Behaviour, JobPlan, Kind, RetryPlan, StepPlan};
+use crate::workload::{Behaviour, GatePlan, JobPlan, Kind, RetryPlan, StepPlan};
 
 const JOB: JobId = JobId(Uuid::from_u128(1));
 const STEP: StepIx = StepIx(0);
@@ -216,6 +216,13 @@ fn plan() -> StepPlan {
 
 fn retry(attempts: u32, on: &[&'static str]) -> Option<RetryPlan> {
     Some(RetryPlan::of(attempts, on.to_vec(), SECOND))
+}
+
+/// So that its job may take longer than it may stand still.
+fn takes_an_hour(step: &mut StepPlan) {
+    if let Kind::Work(behaviour) = &mut step.kind {
+        behaviour.takes = 60 * MINUTE;
+    }
 }
 
 fn is_final(state: &str) -> bool {
@@ -494,7 +501,11 @@ fn a_step_that_runs_without_a_process_is_found() {
 
 #[test]
 fn a_step_that_waits_beyond_its_time_is_found() {
-    let mut scene = Scene::first(|step| step.retry = retry(3, &["failure"]), "waiting");
+    let long = |step: &mut StepPlan| {
+        step.retry = retry(3, &["failure"]);
+        takes_an_hour(step);
+    };
+    let mut scene = Scene::first(long, "waiting");
     scene.checks.peace(scene.now);
     scene.after(20 * MINUTE).checks.look_around();
     scene.is_found("liveness", "has been waiting for");
@@ -502,7 +513,11 @@ fn a_step_that_waits_beyond_its_time_is_found() {
 
 #[test]
 fn a_step_that_nobody_approves_is_found() {
-    let mut scene = Scene::first(|step| step.kind = Kind::Approve, "held");
+    let asked = |step: &mut StepPlan| {
+        step.gate = Some(GatePlan { reviewers: 1, allow_submitter: true, wait: None });
+        takes_an_hour(step);
+    };
+    let mut scene = Scene::first(asked, "held");
     scene.checks.peace(scene.now);
     scene.after(20 * MINUTE).checks.look_around();
     scene.is_found("liveness", "has been held for");
