@@ -21,8 +21,9 @@ const CHECKER: &str = "why";
 /// Servers' clocks are apart by so much at most where none of them leaps.
 const APART: Duration = Duration::from_secs(10);
 
-/// What a worker's server hears it writes down after so long, and what it has written others know.
-const TOLD: Duration = Duration::from_secs(30);
+/// What a worker's server hears it writes down after so long, and what it has written others know. The round in which it was to be written
+/// may come to nothing, and then it is the next one's.
+const TOLD: Duration = Duration::from_secs(90);
 
 /// Who asks, and what is known by then.
 pub(super) struct Asked<'a> {
