@@ -586,7 +586,8 @@ impl Checks {
         match (stored, why) {
             (Ok(Some(stored)), Ok(Some(why))) => {
                 let Checks { rows, plans, ears, found, .. } = self;
-                let asked = Asked { server, at: now, latest: self.times.latest(), now: self.now, rows, plans, ears };
+                let (latest, calm) = (self.times.latest(), self.priority.is_calm());
+                let asked = Asked { server, at: now, latest, now: self.now, calm, rows, plans, ears };
                 reasons::look(&stored, &why, &asked, found);
             }
             (_, why) => self.found.add("why", format!("there is no answer for {job}: {why:?}")),

@@ -49,6 +49,11 @@ impl Priority {
         self.applies = faults.iter().all(|fault| !fault.kind.is_about_the_database());
     }
 
+    /// Whether nothing is done to the database in this world.
+    pub(super) fn is_calm(&self) -> bool {
+        self.applies
+    }
+
     /// `rows` are those after the batch.
     pub(super) fn committed(
         &mut self,

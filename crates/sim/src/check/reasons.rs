@@ -34,6 +34,8 @@ pub(super) struct Asked<'a> {
     pub latest: Time,
     /// True time.
     pub now: Duration,
+    /// Nothing is done to the database: what a server hears it can write down.
+    pub calm: bool,
     pub rows: &'a Rows,
     pub plans: &'a Plans,
     pub ears: &'a Ears,
@@ -155,7 +157,7 @@ fn sign_of_life(seen: &StepSeen, told: &StepWhy, asked: &Asked<'_>) -> Option<St
     let silent = asked.now.saturating_sub(asked.ears.worker(seen.worker?).seen);
     let surely = silent.saturating_sub(TOLD).div_f64(FASTEST_CLOCK);
     // Who answers knows what it has heard, and may not have been able to write it down.
-    let wrote = asked.ears.has_committed_for(asked.server, silent);
+    let wrote = asked.calm && asked.ears.has_committed_for(asked.server, silent);
     let fresh = asked.at.since(last) + APART < surely && asked.ears.unbroken() > silent && wrote;
     fresh.then(|| {
         format!("its last sign of life is said to be at {last}, and its worker has been silent for {silent:?}")
